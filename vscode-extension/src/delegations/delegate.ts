@@ -6,21 +6,45 @@
 import { randomUUID } from "node:crypto";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
-import type { DiagnosticText, Host, PickItem } from "../host/host.ts";
+import type { DiagnosticText, Folder, Host, PickItem } from "../host/host.ts";
+import { chooseFolder } from "../host/chooseFolder.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
-import { toolAndModel } from "../state/wording.ts";
 import { oneLine, toSentence } from "../state/formatting.ts";
 import { compactNumber } from "../state/formatting.ts";
-import type { PreviewResult, Range, Recipe, StartParams } from "../protocol.ts";
+import type { LaunchOverride, PreviewResult, Range, Recipe, StartParams, TextParams } from "../protocol.ts";
+import { agentOf, overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
+import { readFacts, type DelegatorFacts } from "../state/overrideRequests.ts";
+import { changeOptions, optionsOf } from "./changeOptions.ts";
 import { runSteps, type StepPosition, type StepResult } from "../base/wizard.ts";
+import { previewText, textRequestOf } from "./textRequests.ts";
+import {
+  ADD,
+  addDelegatorFirst,
+  askDelegator,
+  CHOOSE_DEFAULT,
+  chooseDefault,
+  DELEGATOR_PREFIX,
+  delegatorItems,
+  delegatorPlaceholder,
+  LAST_DELEGATOR_KEY,
+  pickAnotherDelegator,
+} from "./chooseDelegator.ts";
 
 export interface DelegateDeps {
   readonly requester: Requester;
   readonly host: Pick<Host, "windows" | "documents" | "workspace" | "commands" | "memory">;
-  readonly store: Pick<Store, "delegators">;
+  readonly store: Pick<Store, "delegators" | "modelServers" | "recipes">;
+  /** Run a text request, and show its answer; its ID, "" if the user cancelled. */
+  readonly ask: (params: TextParams) => Promise<string>;
   /** Show a prompt in a read-only document. */
   readonly showPrompt: (text: string, recipe: Recipe) => Promise<void>;
+  /** Open the page of a new delegation, for a task of several lines. */
+  readonly compose: (first: {
+    readonly recipe: string;
+    readonly task: string;
+    readonly files: readonly string[];
+  }) => void;
   /** Called when a delegation was started in this window. */
   readonly started: (id: string) => Promise<void>;
 }
@@ -29,6 +53,8 @@ export interface DelegateDeps {
 export interface Subject {
   /** URIs of files on disk. */
   readonly files: readonly string[];
+  /** The folder to work in, if no file is named. */
+  readonly folder?: Folder;
   readonly range?: Range;
   readonly diagnostics?: readonly DiagnosticText[];
 }
@@ -43,10 +69,7 @@ export interface DelegateOptions {
 /** Recipes that need instructions. */
 const NEEDS_INSTRUCTIONS: ReadonlySet<string> = new Set(["ask", "implement", "write"]);
 
-/** Memory key of the delegator chosen last. It is preselected if there is no default. */
-const LAST_DELEGATOR_KEY = "delegate.last";
-const ADD = "add";
-const DELEGATOR_PREFIX = "who:";
+const OPTIONS = "options";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
 interface DelegateDraft {
@@ -54,15 +77,33 @@ interface DelegateDraft {
   readonly task?: string;
   readonly target?: string;
   readonly delegator?: string;
+  readonly override?: DraftOverride;
+}
+
+/** What the user has changed of a delegator, for this delegation. */
+interface DraftOverride {
+  readonly delegator: string;
+  /** Why it was chosen, before anything was changed. */
+  readonly reason: string;
+  readonly values: OverrideValues;
+  readonly launch?: LaunchOverride;
+  readonly agent?: string;
+  readonly summary: string;
 }
 
 type Question = "recipe" | "words" | "target" | "preview";
 
 /** Ask the questions, show the preview, start the delegation. */
-export async function delegate(deps: DelegateDeps, subject: Subject, options: DelegateOptions): Promise<void> {
+export async function delegate(deps: DelegateDeps, given: Subject, options: DelegateOptions): Promise<void> {
+  let subject = given;
+  if (given.files.length === 0 && deps.host.workspace.folders.length > 1) {
+    const folder = await chooseFolder(deps.host, t("Delegate"));
+    if (!folder) return;
+    subject = { ...given, folder };
+  }
   const recipes = await recipesFor(deps, subject);
-  const given = options.recipe === undefined ? undefined : recipes.find(({ name }) => name === options.recipe);
-  if (options.recipe !== undefined && !given) {
+  const asked = options.recipe === undefined ? undefined : recipes.find(({ name }) => name === options.recipe);
+  if (options.recipe !== undefined && !asked) {
     await deps.host.windows.message("warning", t("The recipe “{0}” does not apply here.", options.recipe));
     return;
   }
@@ -99,6 +140,16 @@ export async function delegate(deps: DelegateDeps, subject: Subject, options: De
         ...place,
         prompt: must ? t("Describe the task.") : t("Add instructions (optional). Press Enter to skip."),
         value: state.task ?? "",
+        // The page has no place for a selection or a problem.
+        ...(state.recipe && !subject.range && !subject.diagnostics
+          ? {
+              button: {
+                icon: "edit",
+                tooltip: t("Write Several Lines"),
+                press: (task: string) => deps.compose({ recipe: state.recipe?.name ?? "", task, files: subject.files }),
+              },
+            }
+          : {}),
         validate: (value) => (must && value.trim() === "" ? t("Describe the task.") : undefined),
       });
       if (outcome.kind !== "accepted") return { kind: outcome.kind };
@@ -122,44 +173,70 @@ export async function delegate(deps: DelegateDeps, subject: Subject, options: De
     },
     preview: (state: DelegateDraft, place: StepPosition) => previewStep(deps, subject, state, place),
   };
-  const first: DelegateDraft = given ? { recipe: given } : {};
+  const first: DelegateDraft = asked ? { recipe: asked } : {};
   const done = await runSteps<DelegateDraft, Question>(
     steps,
-    given ? after(first, "recipe") : "recipe",
+    asked ? after(first, "recipe") : "recipe",
     first,
     (state) => {
       const recipe = state.recipe;
-      const questions = (given ? 0 : 1) + (recipe ? Number(asksWords(recipe)) : Number(options.askInstructions));
+      const questions = (asked ? 0 : 1) + (recipe ? Number(asksWords(recipe)) : Number(options.askInstructions));
       return questions + Number(recipe?.returns === "file") + 1;
     },
   );
   if (done?.recipe) await startDelegation(deps, startParams(deps, subject, done.recipe, done));
 }
 
-/** Start a delegation. If no delegator was named and there is no default, ask for one. */
+/**
+ * Start a delegation, or ask a model server if that is all that the recipe needs; returns the ID. If no delegator was named and there is no
+ * default, ask for one.
+ */
 export async function startDelegation(deps: DelegateDeps, params: StartParams): Promise<string | undefined> {
-  const { requester, host } = deps;
+  const { requester } = deps;
   try {
+    const asked = textRequestOf(deps.store, params);
+    // Only the sidecar knows the delegator it chooses, and so whether this needs a delegation.
+    if (asked && (await previewText(requester, asked))) return await deps.ask(asked);
     const { id } = await requester.request("understudy/delegations/start", { ...params, idempotencyKey: randomUUID() });
     await deps.started(id);
     return id;
   } catch (error) {
     const info = toErrorInfo(error);
     if (info.kind === "unknown_delegator" && !params.delegator) {
-      const delegator = await askDelegator(deps, info.names ?? []);
+      const delegator = await askDelegator(deps, info.names ?? [], params.recipe, info.message);
       return delegator === undefined ? undefined : startDelegation(deps, { ...params, delegator });
     }
-    if (info.kind !== "untrusted_workspace") throw error;
-    const manage = t("Manage Workspace Trust");
-    const answer = await host.windows.message("warning", info.message, { buttons: [manage] });
-    if (answer === manage) await host.commands.run("workbench.trust.manage");
-    return undefined;
+    throw error;
   }
 }
 
 /** Start a recipe that needs no instructions without asking anything. */
 export async function startRecipe(deps: DelegateDeps, subject: Subject, recipe: string): Promise<void> {
   await startDelegation(deps, { recipe, ...subjectParams(deps, subject) });
+}
+
+/** Show the complete prompt of a start; returns what would be sent, to which delegator. */
+export async function showPrompt(deps: DelegateDeps, params: StartParams, recipe: Recipe): Promise<string> {
+  const { preview, asks } = await previewOf(deps, params);
+  const { prompt, tokens, explain, files } = preview;
+  await deps.showPrompt(prompt, recipe);
+  const sent = files.filter(({ withheld }) => withheld === undefined).length;
+  const attached = sent === 1 ? t("1 file attached") : t("{0} files attached", sent);
+  const amount = t("prompt of about {0} tokens", compactNumber(tokens));
+  const who = asks ? t("Ask {0}", explain.delegator) : t("Delegate to {0}", explain.delegator);
+  return [who, amount, attached].join(" · ");
+}
+
+/** What would be sent, and whether a model server is asked without a delegation. */
+async function previewOf(
+  { requester, store }: Pick<DelegateDeps, "requester" | "store">,
+  params: StartParams,
+  signal?: AbortSignal,
+): Promise<{ readonly preview: PreviewResult; readonly asks: boolean }> {
+  const asked = textRequestOf(store, params);
+  const text = asked && (await previewText(requester, asked, signal));
+  if (text) return { preview: text, asks: true };
+  return { preview: await requester.request("understudy/delegations/preview", params, signal), asks: false };
 }
 
 /** What a command applies to: the files of a menu, otherwise the active editor. */
@@ -225,10 +302,17 @@ async function previewStep(
   state: DelegateDraft,
   place: StepPosition,
 ): Promise<StepResult<DelegateDraft, Question>> {
-  const { requester, host } = deps;
+  const { host } = deps;
   if (!state.recipe) return { kind: "back" };
   const params = startParams(deps, subject, state.recipe, state);
   let preview: PreviewResult | undefined;
+  let facts: DelegatorFacts | undefined;
+  const { override } = state;
+  const changing = (): PickItem[] => {
+    if (!facts || (optionsOf(facts, {}).length === 0 && !override)) return [];
+    const description = override ? { description: override.summary } : {};
+    return [{ id: OPTIONS, label: t("Change Options for This Delegation…"), icon: "settings", ...description }];
+  };
   const another: PickItem = { id: "another", label: t("Choose Another Delegator…"), icon: "person" };
   const outcome = await host.windows.pick({
     title: titleOf(state, subject),
@@ -237,25 +321,33 @@ async function previewStep(
     items: [{ id: "wait", label: t("Preparing the preview…"), icon: "loading~spin" }],
     busy: true,
     live: (show, signal) => {
-      requester
-        .request("understudy/delegations/preview", params, signal)
-        .then((answer) => {
+      previewOf(deps, params, signal)
+        .then(async ({ preview: answer, asks }) => {
           preview = answer;
-          show({ items: previewItems(answer, another, state.delegator !== undefined), busy: false });
+          const named = state.delegator !== undefined;
+          const items = (): PickItem[] => previewItems(answer, asks, [...changing(), another], named, override?.reason);
+          show({ items: items() });
+          // Reading the tools may take a moment: the user can delegate meanwhile.
+          facts = await readFacts(deps, answer.explain.delegator, params.workspace ?? undefined).catch(() => undefined);
+          show({ items: items(), busy: false });
         })
         .catch((error: unknown) => {
           const { kind, message, hint, names } = toErrorInfo(error);
           if (kind === "unknown_delegator" && state.delegator === undefined) {
             // No default delegator, or none that can do it: ask for one instead of showing an error.
             show({
-              items: delegatorItems(deps, names ?? []),
+              items: delegatorItems(deps, names ?? [], message),
               busy: false,
               placeholder: delegatorPlaceholder(names ?? []),
             });
             return;
           }
           const wrong: PickItem = { id: "wrong", label: message, icon: "error", ...(hint ? { detail: hint } : {}) };
-          show({ items: [wrong, another], busy: false, placeholder: t("It cannot be started with these settings.") });
+          show({
+            items: [wrong, another],
+            busy: false,
+            placeholder: t("The delegation cannot start with these settings."),
+          });
         });
     },
   });
@@ -264,7 +356,11 @@ async function previewStep(
   if (chosen === "go") return { kind: "next", state };
   if (chosen === "show" && preview) await deps.showPrompt(preview.prompt, state.recipe);
   const who = chosen.startsWith(DELEGATOR_PREFIX) ? chosen.slice(DELEGATOR_PREFIX.length) : undefined;
-  if (chosen === "another" || chosen === ADD || who !== undefined) {
+  if (chosen === CHOOSE_DEFAULT) {
+    await chooseDefault(deps, state.recipe.name);
+  } else if (chosen === OPTIONS && facts && preview) {
+    return { kind: "again", state: await withOptions(deps, facts, preview, params, state) };
+  } else if (chosen === "another" || chosen === ADD || who !== undefined) {
     const name =
       chosen === "another"
         ? await pickAnotherDelegator(deps, preview, state.delegator)
@@ -272,16 +368,46 @@ async function previewStep(
           ? await addDelegatorFirst(deps)
           : who;
     if (name !== undefined && chosen !== "another") await host.memory.set(LAST_DELEGATOR_KEY, name);
-    return { kind: "again", state: name === undefined ? state : { ...state, delegator: name } };
+    if (name === undefined) return { kind: "again", state };
+    // Options belong to a delegator: another one has others.
+    const { override: changed, ...rest } = state;
+    const kept = changed?.delegator === name ? { override: changed } : {};
+    return { kind: "again", state: { ...rest, ...kept, delegator: name } };
   }
   return { kind: "again", state };
+}
+
+/** Let the user change options of the delegator that the preview has chosen. */
+async function withOptions(
+  deps: DelegateDeps,
+  facts: DelegatorFacts,
+  preview: PreviewResult,
+  params: StartParams,
+  state: DelegateDraft,
+): Promise<DelegateDraft> {
+  const delegator = facts.delegator.name;
+  const start = { ...params, delegator, launch: null };
+  const values = await changeOptions(deps, facts, start, state.override?.values ?? {});
+  const { override, ...rest } = state;
+  const options = optionsOf(facts, values);
+  const [launch, agent] = [overrideOf(options, values), agentOf(options, values)];
+  if (!launch && agent === undefined) return rest;
+  const reason = override?.reason ?? preview.explain.reason;
+  const changed = { ...(launch ? { launch } : {}), ...(agent === undefined ? {} : { agent }) };
+  return { ...rest, override: { delegator, reason, values, ...changed, summary: overrideSummary(options, values) } };
 }
 
 function titleOf({ recipe }: DelegateDraft, subject: Subject): string {
   return recipe ? t("{0}: {1}", recipe.title, subjectName(subject)) : t("Delegate");
 }
 
-function previewItems(preview: PreviewResult, another: PickItem, named: boolean): PickItem[] {
+function previewItems(
+  preview: PreviewResult,
+  asks: boolean,
+  actions: readonly PickItem[],
+  named: boolean,
+  reason = preview.explain.reason,
+): PickItem[] {
   const { explain, files } = preview;
   const sent = files.filter(({ withheld }) => withheld === undefined);
   const amounts = [t("prompt of about {0} tokens", compactNumber(preview.tokens))];
@@ -298,13 +424,13 @@ function previewItems(preview: PreviewResult, another: PickItem, named: boolean)
   return [
     {
       id: "go",
-      label: t("Delegate to {0}", explain.delegator),
+      label: asks ? t("Ask {0}", explain.delegator) : t("Delegate to {0}", explain.delegator),
       description: amounts.join(" · "),
-      detail: named ? t("You chose this delegator.") : oneLine(toSentence(explain.reason), 200),
+      detail: named ? t("You chose this delegator.") : oneLine(toSentence(reason), 200),
       icon: "rocket",
     },
     { id: "show", label: t("Show Full Prompt"), icon: "eye" },
-    another,
+    ...actions,
     ...(files.length > 0
       ? [
           {
@@ -329,75 +455,9 @@ function previewItems(preview: PreviewResult, another: PickItem, named: boolean)
   ];
 }
 
-async function pickAnotherDelegator(
-  deps: DelegateDeps,
-  preview: PreviewResult | undefined,
-  now: string | undefined,
-): Promise<string | undefined> {
-  const current = now ?? preview?.explain.delegator;
-  const names = deps.store.delegators.map(({ delegator }) => delegator.name);
-  return pickDelegator(deps, names, { back: true, ...(current === undefined ? {} : { current }) });
-}
-
-/** Ask which of the capable delegators to use, and remember the answer. */
-async function askDelegator(deps: DelegateDeps, names: readonly string[]): Promise<string | undefined> {
-  const name = await pickDelegator(deps, names, { back: false });
-  if (name !== undefined) await deps.host.memory.set(LAST_DELEGATOR_KEY, name);
-  return name;
-}
-
-async function pickDelegator(
-  deps: DelegateDeps,
-  names: readonly string[],
-  { back, current }: { readonly back: boolean; readonly current?: string },
-): Promise<string | undefined> {
-  const active = current ?? deps.host.memory.get(LAST_DELEGATOR_KEY, "");
-  const outcome = await deps.host.windows.pick({
-    title: t("Delegate"),
-    placeholder: delegatorPlaceholder(names),
-    back,
-    items: delegatorItems(deps, names),
-    ...(active === "" ? {} : { active: DELEGATOR_PREFIX + active }),
-  });
-  const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
-  return chosen === ADD ? addDelegatorFirst(deps) : chosen?.slice(DELEGATOR_PREFIX.length);
-}
-
-function delegatorPlaceholder(names: readonly string[]): string {
-  return names.length > 0 ? t("Choose a delegator") : t("No delegator can do this yet.");
-}
-
-/** The capable delegators, and an item that adds another one. */
-function delegatorItems({ store, host }: DelegateDeps, names: readonly string[]): PickItem[] {
-  const last = host.memory.get(LAST_DELEGATOR_KEY, "");
-  const entries = store.delegators.filter(({ delegator }) => names.includes(delegator.name));
-  const items = entries.map((entry): PickItem => {
-    const { delegator, state } = entry;
-    const [problem] = state.problems;
-    return {
-      id: DELEGATOR_PREFIX + delegator.name,
-      label: delegator.displayName ?? delegator.name,
-      description: toolAndModel(entry),
-      icon: state.ready ? (delegator.tool ? "terminal" : "server") : "error",
-      ...(state.ready || !problem ? {} : { detail: problem.message }),
-    };
-  });
-  const detail = t("An agent on this machine, or a model on a server.");
-  return [
-    ...items.filter(({ id }) => id === DELEGATOR_PREFIX + last),
-    ...items.filter(({ id }) => id !== DELEGATOR_PREFIX + last),
-    { id: ADD, label: t("Add Delegator…"), icon: "add", ...(items.length > 0 ? {} : { detail }) },
-  ];
-}
-
-/** Add a delegator without leaving the current question. */
-async function addDelegatorFirst({ host }: DelegateDeps): Promise<string | undefined> {
-  const name = await host.commands.run("understudy.delegators.add");
-  return typeof name === "string" ? name : undefined;
-}
-
 function startParams(deps: DelegateDeps, subject: Subject, recipe: Recipe, state: DelegateDraft): StartParams {
   const folder = subjectFolder(deps, subject);
+  const delegator = state.delegator ?? state.override?.delegator;
   return {
     recipe: recipe.name,
     ...subjectParams(deps, subject),
@@ -405,12 +465,15 @@ function startParams(deps: DelegateDeps, subject: Subject, recipe: Recipe, state
     ...(state.target && folder
       ? { target: `${folder.uri.replace(/\/$/, "")}/${state.target.split("/").map(encodeURIComponent).join("/")}` }
       : {}),
-    ...(state.delegator === undefined ? {} : { delegator: state.delegator }),
+    ...(delegator === undefined ? {} : { delegator }),
+    ...(state.override?.launch ? { launch: state.override.launch } : {}),
+    ...(state.override?.agent === undefined ? {} : { agent: state.override.agent }),
   };
 }
 
-function subjectParams({ host }: DelegateDeps, { files, range, diagnostics }: Subject): Partial<StartParams> {
-  const [folder] = host.workspace.folders;
+function subjectParams(deps: DelegateDeps, subject: Subject): Partial<StartParams> {
+  const { files, range, diagnostics } = subject;
+  const folder = subjectFolder(deps, subject);
   return {
     ...(files.length > 0 ? { files: [...files] } : {}),
     ...(files.length === 0 && folder ? { workspace: folder.uri } : {}),
@@ -419,9 +482,9 @@ function subjectParams({ host }: DelegateDeps, { files, range, diagnostics }: Su
   };
 }
 
-/** The workspace folder of the file, otherwise the first folder. */
-function subjectFolder({ host }: DelegateDeps, subject: Subject): { uri: string; name: string } | undefined {
-  return folderOf(subject.files[0], host.workspace.folders);
+/** The chosen folder or that of the file, otherwise the first one. */
+function subjectFolder({ host }: DelegateDeps, subject: Subject): Folder | undefined {
+  return subject.folder ?? folderOf(subject.files[0], host.workspace.folders);
 }
 
 function needsInstructions(recipe: Recipe, subject: Subject): boolean {

@@ -1,11 +1,13 @@
 /** Commands that delegate, in the palette and in menus, and the code actions of the sidecar. */
 
-import type { App } from "../appContext.ts";
+import type { App, Interceptor } from "../appContext.ts";
 import { DisposableStore, Emitter } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { toErrorInfo } from "../sidecar/connection.ts";
-import { delegate, startDelegation, startRecipe, subjectOf, type DelegateDeps } from "./delegate.ts";
-import type { StartParams } from "../protocol.ts";
+import { ComposePanel } from "../compose/composePanel.ts";
+import { SidecarError, toErrorInfo } from "../sidecar/connection.ts";
+import { delegate, showPrompt, startDelegation, startRecipe, subjectOf, type DelegateDeps } from "./delegate.ts";
+import { TextRequests } from "./textRequests.ts";
+import type { StartParams, TextParams } from "../protocol.ts";
 
 /** Scheme of prompts: `understudy-prompt:/<recipe>/<title>.md`. */
 const PROMPT_SCHEME = "understudy-prompt";
@@ -26,7 +28,22 @@ export function registerDelegateCommands(
       onDidChange: promptChanged.subscribe,
     }),
   );
+  const texts = disposables.add(new TextRequests({ host, requester: sidecar, subscriber: sidecar }));
+  const composer = disposables.add(
+    new ComposePanel({
+      host,
+      requester: sidecar,
+      store,
+      start: (params) => startDelegation(deps, params),
+      showPrompt: async (params) => {
+        const recipe = store.recipes.find(({ name }) => name === params.recipe);
+        return recipe ? showPrompt(deps, params, recipe) : t("No recipe applies here.");
+      },
+    }),
+  );
   const deps: DelegateDeps = {
+    ask: (params) => texts.run(params, titleOf(params)),
+    compose: (first) => composer.show(first),
     requester: sidecar,
     host,
     store,
@@ -38,6 +55,10 @@ export function registerDelegateCommands(
       await host.documents.show(uri, { preview: true });
     },
   };
+  const titleOf = ({ recipe, task }: TextParams): string => {
+    const title = store.recipes.find(({ name }) => name === recipe)?.title ?? recipe;
+    return task ? t("{0}: {1}", title, task) : title;
+  };
   const needsFile = async (): Promise<void> => {
     await host.windows.message("info", t("Open a file on disk first."));
   };
@@ -47,6 +68,11 @@ export function registerDelegateCommands(
       const subject = subjectOf(deps, uri, uris, "selection");
       if (!subject && host.workspace.folders.length === 0) return needsFile();
       return delegate(deps, subject ?? { files: [] }, { askInstructions: true });
+    }),
+  );
+  disposables.add(
+    host.commands.register("understudy.delegate.compose", (uri, uris) => {
+      composer.show({ files: subjectOf(deps, uri, uris, "file")?.files ?? [] });
     }),
   );
   disposables.add(
@@ -76,17 +102,43 @@ export function registerDelegateCommands(
     }),
   );
 
+  disposables.add(
+    host.commands.register("understudy.ask", async (uri, uris) => {
+      const subject = subjectOf(deps, uri, uris, Array.isArray(uris) && uris.length > 1 ? "file" : "selection");
+      return subject ? delegate(deps, subject, { recipe: "ask", askInstructions: false }) : needsFile();
+    }),
+  );
+  disposables.add(
+    host.commands.register("understudy.summarize", async (uri, uris) => {
+      const subject = subjectOf(deps, uri, uris, "file");
+      return subject ? startRecipe(deps, subject, "summarize") : needsFile();
+    }),
+  );
+
   // Start delegations of the sidecar's code actions here, so that their results are reported.
-  interceptors.set("understudy/delegations/start", async ([params]) => {
-    if (typeof params !== "object" || params === null) return undefined;
-    try {
-      return (await startDelegation(deps, params as StartParams)) ?? "";
-    } catch (error) {
-      const { message, hint } = toErrorInfo(error);
-      await host.windows.message("error", hint ? `${message} ${hint}` : message);
-      return "";
-    }
-  });
-  disposables.add({ dispose: () => void interceptors.delete("understudy/delegations/start") });
+  const forAction = (start: (params: object) => Promise<string | undefined>): Interceptor => {
+    const run: Interceptor = async ([params]) => {
+      if (typeof params !== "object" || params === null) return undefined;
+      try {
+        return (await start(params)) ?? "";
+      } catch (error) {
+        const { message, hint } = toErrorInfo(error);
+        const repair = error instanceof SidecarError ? error.repair : undefined;
+        const buttons = repair ? [repair.title] : [];
+        const answer = await host.windows.message("error", hint ? `${message} ${hint}` : message, { buttons });
+        if (!repair || answer !== repair.title) return "";
+        return (await host.commands.run(repair.command)) === true ? run([params]) : "";
+      }
+    };
+    return run;
+  };
+  const actions = {
+    "understudy/delegations/start": forAction((params) => startDelegation(deps, params as StartParams)),
+    "understudy/text/run": forAction((params) => deps.ask(params as TextParams)),
+  };
+  for (const [name, run] of Object.entries(actions)) {
+    interceptors.set(name, run);
+    disposables.add({ dispose: () => void interceptors.delete(name) });
+  }
   return disposables;
 }

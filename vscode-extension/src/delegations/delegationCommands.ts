@@ -7,15 +7,26 @@ import { fileUri } from "../base/paths.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
-import { canReply, toolAndModel, isAlways, isFailure, isLive, orderedOptions, stateIcon } from "../state/wording.ts";
+import {
+  canReply,
+  isAlways,
+  isFailure,
+  isLive,
+  isToReview,
+  orderedOptions,
+  rememberedAnswer,
+  stateIcon,
+} from "../state/wording.ts";
 import { canBeStrengthened } from "../state/mutationWording.ts";
 import { oneLine, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
+import { batchesOf, batchOf } from "./batchRows.ts";
 import { statusLine, type DelegationTree, type Group } from "./delegationTree.ts";
 import { displayPath } from "../state/formatting.ts";
 import { questionText } from "../state/questions.ts";
 import type { DelegationNotifications } from "./notifications.ts";
+import { pickRetryDelegator } from "./retryDelegator.ts";
 
 export interface DelegationCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "environment">;
@@ -94,9 +105,18 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     t("Choose a delegation"),
     () => true,
     async (delegation) => {
-      const log = await programLog(deps, delegation.id);
+      const log = delegation.error?.logPaths?.[0] ?? (await programLog(deps, delegation.id));
       if (log === undefined) deps.transcripts.show(delegation);
       else await host.documents.show(fileUri(log), { preview: true });
+    },
+  );
+  on(
+    "attach",
+    t("Choose a delegation with a terminal"),
+    ({ terminal }) => terminal !== undefined,
+    async ({ id, title }) => {
+      const { argv } = await requester.request("understudy/delegations/attach", { id });
+      host.windows.runProgram(oneLine(title, 40), argv);
     },
   );
   on("cancel", t("Choose the delegation to cancel"), isLive, async ({ id }) => {
@@ -107,9 +127,9 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     "answer",
     t("Choose a question"),
     ({ waitingFor }) => waitingFor !== undefined,
-    async (delegation, requestId, option) => {
+    async (delegation, requestId, option, remember) => {
       const same = requestId === undefined || requestId === delegation.waitingFor?.requestId;
-      if (typeof option === "string" && same) await notifications.answer(delegation, option);
+      if (typeof option === "string" && same) await notifications.answer(delegation, option, remember === true);
       else await pickAnswer(deps, delegation);
     },
   );
@@ -123,7 +143,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
     await notifications.started(id);
   });
-  on("strengthen", t("Choose the result whose tests should notice more"), canBeStrengthened, async ({ id: parent }) => {
+  on("strengthen", t("Choose the result whose tests to strengthen"), canBeStrengthened, async ({ id: parent }) => {
     const { id } = await requester.request("understudy/delegations/strengthen", { id: parent });
     await notifications.started(id);
   });
@@ -142,9 +162,9 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     }),
   );
   on("retryWith", t("Choose the delegation to retry"), isFinished, async (delegation) => {
-    const delegator = await pickRetryDelegator(deps, delegation);
-    if (delegator === undefined) return;
-    const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, delegator });
+    const chosen = await pickRetryDelegator(deps, delegation);
+    if (chosen === undefined) return;
+    const { id } = await requester.request("understudy/delegations/retry", { id: delegation.id, ...chosen });
     await notifications.started(id);
   });
   onMany("discard", t("Choose the results to discard"), canDiscard, async (found) => {
@@ -192,6 +212,25 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
       await host.windows.openFolder(worktree);
     },
   );
+  /** The members of the batch whose row this is. */
+  const batch = (row: unknown): readonly Delegation[] => {
+    const group = batchOf(row);
+    return group === undefined ? [] : (batchesOf(store.delegations).get(group) ?? []);
+  };
+  disposables.add(
+    host.commands.register("understudy.delegations.cancelBatch", async (row) => {
+      const group = batchOf(row);
+      if (group === undefined) return;
+      await requester.request("understudy/groups/cancel", { id: group });
+      for (const { id } of batch(row)) await store.read(id);
+    }),
+  );
+  disposables.add(
+    host.commands.register("understudy.delegations.reviewNext", async (row) => {
+      const next = batch(row).find(isToReview);
+      if (next) await host.commands.run("understudy.review.open", next.id);
+    }),
+  );
   disposables.add(
     host.commands.register("understudy.delegations.more", async (group) => {
       if (rows.more((group ?? "done") as Group)) await store.readMore();
@@ -207,6 +246,9 @@ async function programLog({ requester }: DelegationCommandDeps, id: string): Pro
   const logs = files.filter(({ attempt }) => attempt === last).map((file) => file.path);
   return logs.find((file) => path.basename(file).startsWith("stderr")) ?? logs[0];
 }
+
+/** The choice that also saves a rule. */
+const REMEMBER = "remember";
 
 /** Show a permission request of an agent with all its details. */
 async function pickAnswer(
@@ -236,6 +278,17 @@ async function pickAnswer(
   const offered = ordered.filter((option) => whole || !option.kind.startsWith("allow"));
   const once = offered.filter((option) => !isAlways(option));
   const always = offered.filter(isAlways);
+  const remembered = whole ? rememberedAnswer(request) : undefined;
+  const remember: readonly PickItem[] = remembered
+    ? [
+        {
+          id: REMEMBER,
+          label: remembered.title,
+          icon: "check-all",
+          description: t("saved as a rule of {0}", delegation.delegator),
+        },
+      ]
+    : [];
   const show: PickItem = {
     id: "show",
     label: t("Show Transcript"),
@@ -252,7 +305,9 @@ async function pickAnswer(
     placeholder: oneLine(request.title, 300),
     items: [
       ...once.map(item),
-      ...(always.length > 0 ? [line("line:always", t("from now on")), ...always.map(item)] : []),
+      ...(always.length + remember.length > 0
+        ? [line("line:always", t("from now on")), ...always.map(item), ...remember]
+        : []),
       line("line:detail", t("question")),
       ...detail.slice(0, MAX_DETAIL_ROWS).map((text, index) => ({ id: `detail:${index}`, label: text })),
       show,
@@ -261,6 +316,7 @@ async function pickAnswer(
   const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
   if (chosen === "show" || chosen?.startsWith("detail:"))
     await host.commands.run("understudy.delegations.open", delegation.id);
+  else if (chosen === REMEMBER && remembered) await notifications.answer(delegation, remembered.option.id, true);
   else if (chosen !== undefined) await notifications.answer(delegation, chosen);
 }
 
@@ -280,38 +336,6 @@ async function confirmOpen({ host, requester }: DelegationCommandDeps, id: strin
   const detail = flagged?.map((file) => `${oneLine(displayPath(file.path), 200)} ${file.flagReason ?? ""}`).join("\n");
   const options = { modal: true, buttons: [open], ...(detail === undefined ? {} : { detail }) };
   return (await host.windows.message("warning", text, options)) === open;
-}
-
-/** Ask which delegator retries; the same one is the first choice. Undefined: cancelled. */
-async function pickRetryDelegator(
-  { host, store }: DelegationCommandDeps,
-  delegation: Delegation,
-): Promise<string | undefined> {
-  const entries = store.delegators.filter(({ state }) => state.ready);
-  const same = store.delegator(delegation.delegator);
-  const items: PickItem[] = [
-    {
-      id: delegation.delegator,
-      label: delegation.delegator,
-      description: t("same delegator"),
-      icon: "refresh",
-      ...(same?.state.ready === false ? { detail: same.state.problems[0]?.message ?? t("not ready") } : {}),
-    },
-    ...entries
-      .filter(({ delegator }) => delegator.name !== delegation.delegator)
-      .map((entry) => ({
-        id: entry.delegator.name,
-        label: entry.delegator.displayName ?? entry.delegator.name,
-        description: toolAndModel(entry),
-        icon: entry.delegator.tool ? "terminal" : "server",
-      })),
-  ];
-  const outcome = await host.windows.pick({
-    title: t("Retry “{0}” with…", delegation.title),
-    placeholder: t("Retries from the original files. Choose a delegator."),
-    items,
-  });
-  return outcome.kind === "picked" ? outcome.ids[0] : undefined;
 }
 
 /** The delegation of the active document, if the command applies to it. */

@@ -1,6 +1,7 @@
 /**
- * The Delegations view: needing attention, running, to review, done, and delegations of other folders. Rows are created when
- * they are drawn, long groups page by page. Times are updated only while the view is visible.
+ * The Delegations view: needing attention, running, to review, done, and delegations of other folders. Delegations that
+ * were started together are one row there, with its members below it. Rows are created when they are drawn, long groups
+ * page by page. Times are updated only while the view is visible.
  */
 
 import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
@@ -22,11 +23,20 @@ import {
   verdictName,
   verdictSummary,
 } from "../state/wording.ts";
-import { oneLine } from "../state/formatting.ts";
-import { relativeTime, costText, duration, elapsed, spokenDuration, tokensText } from "../state/formatting.ts";
+import { errorText, oneLine } from "../state/formatting.ts";
+import {
+  relativeTime,
+  costOrigin,
+  costText,
+  duration,
+  elapsed,
+  spokenDuration,
+  tokensText,
+} from "../state/formatting.ts";
 import type { Delegation } from "../protocol.ts";
 import { delegationIdOf, delegationRowId } from "../state/delegationUris.ts";
 import { questionText } from "../state/questions.ts";
+import { batchesOf, batchOf, batchRow, batchRowId } from "./batchRows.ts";
 
 export const DELEGATIONS_VIEW = "understudy.delegations";
 
@@ -58,6 +68,10 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   /** The last drawn rows by ID, so that unchanged rows are not redrawn. */
   readonly #drawn = new Map<string, string>();
   #groups: Map<Group, readonly Delegation[]> | undefined;
+  /** The IDs of rows directly below a group, in order. */
+  #entries = new Map<Group, readonly string[]>();
+  #batches = new Map<string, readonly Delegation[]>();
+  /** The group of each delegation, and of each batch by the ID of its row. */
   #groupById = new Map<string, Group>();
   #clock: NodeJS.Timeout | undefined;
   #slowClock: NodeJS.Timeout | undefined;
@@ -79,12 +93,17 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   }
 
   children(id?: string): readonly string[] {
-    if (id === undefined) return GROUPS.filter((group) => this.count(group) > 0).map((group) => GROUP + group);
+    this.#grouped();
+    if (id === undefined) {
+      return GROUPS.filter((group) => (this.#entries.get(group)?.length ?? 0) > 0).map((group) => GROUP + group);
+    }
+    const batch = batchOf(id);
+    if (batch !== undefined) return (this.#batches.get(batch) ?? []).map((member) => delegationRowId(member.id));
     const group = groupOf(id);
     if (group === undefined) return [];
-    const all = this.#grouped().get(group) ?? [];
+    const all = this.#entries.get(group) ?? [];
     const most = this.#limits[group];
-    const ids = all.slice(0, most).map((delegation) => delegationRowId(delegation.id));
+    const ids = all.slice(0, most);
     const showMore = all.length > most || (group === "done" && this.#store.hasMore);
     return showMore ? [...ids, MORE + group] : ids;
   }
@@ -93,7 +112,9 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     if (id.startsWith(MORE)) return GROUP + id.slice(MORE.length);
     const delegation = delegationIdOf(id);
     this.#grouped();
-    const group = delegation === undefined ? undefined : this.#groupById.get(delegation);
+    const batch = delegation === undefined ? undefined : this.#store.delegation(delegation)?.groupId;
+    if (batch !== undefined && this.#batches.has(batch)) return batchRowId(batch);
+    const group = this.#groupById.get(delegation ?? id);
     return group === undefined ? undefined : GROUP + group;
   }
 
@@ -107,7 +128,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   more(group: Group): boolean {
     this.#limits[group] += GROUP_PAGE_SIZE;
     this.#changed.fire([GROUP + group]);
-    return this.count(group) < this.#limits[group] && this.#store.hasMore;
+    return (this.#entries.get(group)?.length ?? 0) < this.#limits[group] && this.#store.hasMore;
   }
 
   /** Update times only while the view is visible. */
@@ -130,14 +151,20 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   #row(id: string): TreeRow | undefined {
     if (id.startsWith(MORE)) return this.#moreRow(id, id.slice(MORE.length) as Group);
     const group = groupOf(id);
-    if (group !== undefined) return groupRow(id, group, this.count(group));
+    if (group !== undefined) return groupRow(id, group, this.#size(group));
+    const batch = batchOf(id);
+    if (batch !== undefined) {
+      this.#grouped();
+      const members = this.#batches.get(batch);
+      return members && batchRow(batch, members);
+    }
     const name = delegationIdOf(id);
     const delegation = name === undefined ? undefined : this.#store.delegation(name);
     return delegation && delegationRow(id, delegation, this.#now(), this.#inWindow(delegation));
   }
 
   #moreRow(id: string, group: Group): TreeRow {
-    const left = this.count(group) - this.#limits[group];
+    const left = (this.#entries.get(group)?.length ?? 0) - this.#limits[group];
     const label = left > 0 ? t("Show {0} more", Math.min(left, GROUP_PAGE_SIZE)) : t("Load older delegations");
     return {
       id,
@@ -153,13 +180,35 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   #grouped(): Map<Group, readonly Delegation[]> {
     if (this.#groups) return this.#groups;
     const groups = new Map<Group, Delegation[]>(GROUPS.map((group) => [group, []]));
+    const entries = new Map<Group, string[]>(GROUPS.map((group) => [group, []]));
     this.#groupById = new Map();
+    this.#batches = batchesOf(this.#store.delegations);
     for (const delegation of this.#store.delegations) {
       const group = this.#groupFor(delegation);
       groups.get(group)?.push(delegation);
       this.#groupById.set(delegation.id, group);
+      const members = delegation.groupId === undefined ? undefined : this.#batches.get(delegation.groupId);
+      if (delegation.groupId === undefined || members === undefined) {
+        entries.get(group)?.push(delegationRowId(delegation.id));
+        continue;
+      }
+      const row = batchRowId(delegation.groupId);
+      if (this.#groupById.has(row)) continue;
+      // Where a batch is depends on the member that needs the user most.
+      const own = new Set(members.map((member) => this.#groupFor(member)));
+      const place = GROUPS.find((one) => own.has(one)) ?? group;
+      this.#groupById.set(row, place);
+      entries.get(place)?.push(row);
     }
+    this.#entries = entries;
     return (this.#groups = groups);
+  }
+
+  /** The number of delegations in the rows of a group. */
+  #size(group: Group): number {
+    this.#grouped();
+    const sizes = (this.#entries.get(group) ?? []).map((id) => this.#batches.get(batchOf(id) ?? "")?.length ?? 1);
+    return sizes.reduce((all, size) => all + size, 0);
   }
 
   #groupFor(delegation: Delegation): Group {
@@ -188,7 +237,11 @@ export class DelegationTree implements TreeDataProvider, Disposable {
       this.#drawn.clear();
       this.#changed.fire(undefined);
     } else if (this.#visible) {
-      this.#redraw([...change.delegations].map(delegationRowId));
+      const batches = [...change.delegations].map((id) => this.#store.delegation(id)?.groupId);
+      this.#redraw([
+        ...[...change.delegations].map(delegationRowId),
+        ...new Set(batches.flatMap((batch) => (batch === undefined ? [] : [batchRowId(batch)]))),
+      ]);
     }
     this.#updateClock();
   }
@@ -267,6 +320,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   else if (live) context.push("running");
   else if (delegation.rescueRef !== undefined) context.push("discarded");
   else context.push(toReview ? "review" : "done");
+  if (live && delegation.terminal) context.push("terminal");
   if (!live && delegation.worktree !== undefined && delegation.rescueRef === undefined) context.push("tree");
   // A finished review can be reopened, and its accepts can be undone.
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
@@ -299,20 +353,27 @@ function tooltip(delegation: Delegation, now: number): string {
     if (value) lines.push(`- ${name}: ${escapeMarkdown(value)}`);
   };
   if (delegation.verdict && !isLive(delegation)) {
-    lines.push(escapeMarkdown(`${verdictSummary(delegation.verdict, delegation.reservations)}.`), "");
+    const { verdict, reservations, error } = delegation;
+    const said = error ? `${verdictName(verdict)}: ${errorText(error)}` : `${verdictSummary(verdict, reservations)}.`;
+    lines.push(escapeMarkdown(said), "");
   } else {
     fact(t("Status"), activityText(delegation));
   }
   if (delegation.waitingFor) {
     fact(t("Question"), `${delegation.waitingFor.title}: ${oneLine(questionText(delegation.waitingFor), 200)}`);
   }
-  if (delegation.error) lines.push(escapeMarkdown(`${delegation.error.message} ${delegation.error.hint ?? ""}`), "");
   const tries = delegation.attempts.map(({ delegator }) => delegator);
   fact(t("Delegator"), tries.length > 1 ? tries.join(" → ") : delegation.delegator);
+  for (const { delegator, failure } of delegation.attempts) {
+    if (tries.length > 1 && failure) fact(t("{0} failed", delegator), oneLine(errorText(failure), 200));
+  }
   fact(t("Recipe"), delegation.recipe);
   fact(t("Duration"), duration(elapsed(delegation, now)));
   fact(t("Tokens"), usageText(delegation));
-  fact(t("Cost"), costText(delegation));
+  const spent = costText(delegation) ?? (delegation.costUsd === undefined ? undefined : "$0");
+  const origin = costOrigin(delegation);
+  const unknown = delegation.usage.inputTokens > 0 ? t("unknown") : undefined;
+  fact(t("Cost"), spent !== undefined && origin !== undefined ? `${spent} (${origin})` : (spent ?? unknown));
   const outdated = delegation.reservations.includes("checks_outdated");
   for (const check of delegation.checks) {
     fact(check.name, outdated ? t("{0}, before your edits", checkText(check)) : checkText(check));

@@ -69,8 +69,11 @@ export class DelegationNotifications implements Disposable {
     this.#updateStatusItem();
   }
 
-  /** Answer a permission request. Returns false if it was already answered. */
-  async answer(delegation: Delegation, option: string): Promise<boolean> {
+  /**
+   * Answer a permission request; `remember` also adds the proposed rule to the delegator. Returns false if it was
+   * already answered.
+   */
+  async answer(delegation: Delegation, option: string, remember = false): Promise<boolean> {
     const { requester, host } = this.#deps;
     const request = delegation.waitingFor;
     if (!request) {
@@ -82,6 +85,7 @@ export class DelegationNotifications implements Disposable {
         id: delegation.id,
         requestId: request.requestId,
         option,
+        ...(remember ? { remember } : {}),
       });
       return true;
     } catch (error) {
@@ -212,7 +216,7 @@ export class DelegationNotifications implements Disposable {
     const words = first.waitingFor
       ? t("{0} asks: {1}", first.delegator, oneLine(first.waitingFor.title, 40))
       : `${oneLine(first.title, 40)}: ${oneLine(activityText(first), 40)}`;
-    const more = live.length > 1 ? ` (+${live.length - 1})` : "";
+    const more = live.length > 1 ? ` ${t("(and {0} more)", live.length - 1)}` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {
       text: `${icon} ${escapeMarkup(words)}${more}`,

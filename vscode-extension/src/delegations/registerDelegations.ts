@@ -3,6 +3,7 @@
 import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
+import { isLive } from "../state/wording.ts";
 import { belongsTo } from "../state/workspaceFolders.ts";
 import { TranscriptDocuments } from "../transcript/transcriptDocuments.ts";
 import { TranscriptPanels } from "../transcript/transcriptPanels.ts";
@@ -44,9 +45,12 @@ export function registerDelegations(app: App): Disposable {
   );
   disposables.add(registerDelegateCommands(app, (id) => notifications.started(id)));
   let badge = "";
+  let hasTerminals = false;
   disposables.add(
     store.onDidChange((change) => {
       if (change.delegationList) host.commands.setContext("understudy.hasDelegations", store.delegations.length > 0);
+      const terminals = store.delegations.some((one) => isLive(one) && one.terminal !== undefined);
+      if (terminals !== hasTerminals) host.commands.setContext("understudy.hasTerminals", (hasTerminals = terminals));
       const [attention, review] = [rows.count("attention"), rows.count("review")];
       const words = [
         ...(attention > 0 ? [t("{0} need attention", attention)] : []),

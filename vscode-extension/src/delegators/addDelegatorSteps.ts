@@ -1,4 +1,4 @@
-import type { Step } from "../base/wizard.ts";
+import type { Step, StepResult } from "../base/wizard.ts";
 import { t } from "../base/l10n.ts";
 import type { Host, Folder, PickItem } from "../host/host.ts";
 import type {
@@ -12,20 +12,32 @@ import type {
   ConnectionTest,
 } from "../protocol.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { installAgent } from "./installAgent.ts";
 import { VALID_NAME } from "./names.ts";
+import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
 import { addModelServer, createFromPreset, setKey } from "./modelServers.ts";
-import { checkValue, choicesOf, getValue, optionsFor, setValue, supportedBy, type Option } from "./delegatorOptions.ts";
+import {
+  checkValue,
+  choicesOf,
+  getValue,
+  optionsFor,
+  plainDescription,
+  setValue,
+  supportedBy,
+  withSupportedOptions,
+  type Option,
+} from "../state/delegatorOptions.ts";
 
 export interface AddDelegatorDeps {
   readonly requester: Requester;
-  readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress">;
+  readonly windows: Pick<Host["windows"], "pick" | "input" | "message" | "progress" | "runInTerminal">;
   /** Names that are already used. */
   readonly names: () => ReadonlySet<string>;
   /** Folders to save in: empty in an untrusted window. */
   readonly folders: () => readonly Folder[];
   /** Paths below it are shown with `~`. */
   readonly homePath: string;
-  readonly openExternal: (uri: string) => Promise<void>;
+  readonly environment: Pick<Host["environment"], "openExternal" | "copyToClipboard">;
   /** Gets the steps of failed tests. */
   readonly output: Pick<Host["output"], "warn" | "show">;
 }
@@ -131,13 +143,6 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
     });
     if (outcome.kind !== "picked") return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
     const chosen = outcome.ids[0] ?? "";
-    if (chosen.startsWith("install:")) {
-      await install(
-        deps,
-        tools.find(({ name }) => chosen === `install:${name}`),
-      );
-      return { kind: "again", state: draft };
-    }
     const found = running.find(({ kind }) => chosen === `running:${kind}`);
     if (found || chosen === "new-server") {
       const made = found ? await createFromPreset(deps, found) : await addModelServer(deps);
@@ -146,25 +151,27 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
       return { kind: "next", to: "model", state: withSource(draft, { modelServer: made.modelServer.name }) };
     }
     const name = chosen.slice(chosen.indexOf(":") + 1);
-    const generic = tools.find(isCustom);
-    if (chosen.startsWith("agent:") && generic) {
-      // An agent that Understudy cannot drive by itself: start with its program.
-      const state = withSource(draft, { tool: generic.name });
-      const program = tools.find((tool) => tool.name === name)?.path ?? name;
-      return { kind: "next", to: "command", state: { ...state, delegator: withProgram(state.delegator, program) } };
-    }
-    if (chosen.startsWith("tool:")) {
-      const tool = tools.find((one) => one.name === name);
-      return {
-        kind: "next",
-        to: tool && isCustom(tool) ? "command" : "model",
-        state: withSource(draft, { tool: name }),
-      };
+    if (!chosen.startsWith("server:")) {
+      const listed = tools.find((tool) => tool.name === name);
+      const tool = chosen.startsWith("install:") && listed ? await installAgent(deps, listed) : listed;
+      return tool ? fromTool(draft, tool, tools.find(isCustom)) : { kind: "again", state: draft };
     }
     const wrong = connectionTests.get(name)?.steps.find((step) => !step.ok);
     if (wrong?.name === "key") await setKey(deps, name, deps.listedFrom.get(name));
     return { kind: "next", to: "model", state: withSource(draft, { modelServer: name }) };
   };
+}
+
+function fromTool(draft: Draft, tool: ToolEntry, generic: ToolEntry | undefined): StepResult<Draft, Question> {
+  if (tool.runnable || !generic) {
+    const to = isCustom(tool) ? "command" : "model";
+    return { kind: "next", to, state: withSource(draft, { tool: tool.name }) };
+  }
+  // An agent that Understudy cannot drive by itself: start with the command that is known, or with its program.
+  const state = withSource(draft, { tool: generic.name });
+  const command = tool.command ?? [tool.path ?? tool.name, "{prompt}"];
+  const delegator = state.delegator.launch?.command ? state.delegator : { ...state.delegator, launch: { command } };
+  return { kind: "next", to: "command", state: { ...state, delegator } };
 }
 
 /** For another source keep only what applies to it: the sidecar would refuse the rest. */
@@ -193,11 +200,14 @@ function sourceItems({ tools, servers, running, connectionTests, homePath }: Sou
   // Tools without a program of their own last, then those that can only be run as a command.
   const rank = (tool: ToolEntry): number => (tool.runnable ? Number(tool.path === undefined) : 2);
   const usable = agents.filter(({ found }) => found).sort((one, other) => rank(one) - rank(other));
-  const missing = agents.filter((tool) => !tool.found && tool.runnable);
+  const missing = agents
+    .filter((tool) => !tool.found && (tool.runnable || tool.install))
+    .sort((one, other) => Number(other.runnable) - Number(one.runnable));
   const items: PickItem[] = [];
   if (usable.length > 0) items.push(heading(t("Agents on this machine")));
   for (const tool of usable) {
-    const detail = tool.runnable ? toolDetail(tool, homePath) : t("Runs as a custom command, which you enter.");
+    const asCommand = tool.command ? t("Runs as a custom command.") : t("Runs as a custom command, which you enter.");
+    const detail = tool.runnable ? toolDetail(tool, homePath) : asCommand;
     items.push({
       id: tool.runnable ? `tool:${tool.name}` : `agent:${tool.name}`,
       label: tool.displayName,
@@ -210,10 +220,12 @@ function sourceItems({ tools, servers, running, connectionTests, homePath }: Sou
   for (const tool of missing) {
     const problem = tool.problems[0];
     items.push({
-      id: tool.installUrl === undefined ? `tool:${tool.name}` : `install:${tool.name}`,
-      label: tool.installUrl === undefined ? tool.displayName : t("Install {0}…", tool.displayName),
+      id: tool.install === undefined ? `tool:${tool.name}` : `install:${tool.name}`,
+      label: tool.install === undefined ? tool.displayName : t("Install {0}…", tool.displayName),
       icon: "cloud-download",
-      detail: problem ? [problem.message, problem.hint ?? ""].join(" ").trim() : t("Not found on PATH."),
+      detail: problem
+        ? [problem.message, problem.hint ?? ""].join(" ").trim()
+        : (tool.install?.about ?? t("Not found on PATH.")),
     });
   }
   items.push(heading(t("Model servers")));
@@ -253,21 +265,6 @@ const isCommand = ({ required, slots }: SupportedOption): boolean => required ==
 function notConfigured(presets: readonly ServerPreset[], servers: readonly ModelServerEntry[]): ServerPreset[] {
   const known = new Set(servers.map(({ modelServer }) => modelServer.baseUrl.replace(/\/+$/u, "")));
   return presets.filter(({ running, baseUrl }) => running && !known.has(baseUrl.replace(/\/+$/u, "")));
-}
-
-async function install({ windows, openExternal }: AddDelegatorDeps, tool: ToolEntry | undefined): Promise<void> {
-  if (tool?.installUrl === undefined) return;
-  const open = t("Open Instructions");
-  const answer = await windows.message("info", t("Install {0}, then choose it here.", tool.displayName), {
-    buttons: [open],
-    modal: true,
-    detail: tool.installUrl,
-  });
-  if (answer === open) await openExternal(tool.installUrl);
-}
-
-function withProgram(delegator: Delegator, program: string): Delegator {
-  return delegator.launch?.command ? delegator : { ...delegator, launch: { command: [program, "{prompt}"] } };
 }
 
 /** Ask for the command of a tool that is nothing else. */
@@ -368,7 +365,8 @@ function askOptions(deps: WizardContext, title: string): Step<Draft, Question> {
     const server = [...deps.createdServers, ...deps.listedServers].find(
       ({ modelServer }) => modelServer.name === delegator.modelServer,
     )?.modelServer;
-    const options = optionsFor(delegator, supportedBy(delegator, server, known));
+    // The model has a question of its own.
+    const options = optionsFor(delegator, supportedBy(delegator, server, known)).filter(({ name }) => name !== "model");
     const missing = options.filter((option) => option.required && getValue(option, delegator) === "");
     const outcome = await deps.windows.pick({
       ...place,
@@ -395,7 +393,11 @@ function askOptions(deps: WizardContext, title: string): Step<Draft, Question> {
     if (!asked) return { kind: "again", state: draft };
     const answered = await askOption(deps, title, asked)(draft, { ...place, back: true });
     if (answered.kind === "cancelled") return answered;
-    return { kind: "again", state: answered.kind === "back" ? draft : answered.state };
+    if (answered.kind === "back" || answered.kind === "next") return { kind: "again", state: draft };
+    if (asked.group !== "delegator") return answered;
+    const changed = answered.state.delegator;
+    const kept = withSupportedOptions(changed, supportedBy(changed, server, known));
+    return { kind: "again", state: { ...answered.state, delegator: kept } };
   };
 }
 
@@ -404,11 +406,6 @@ function valueText(option: Option, delegator: Delegator): string {
   const value = getValue(option, delegator);
   if (value === "") return option.required ? t("required") : t("not set");
   return choicesOf(option)?.find((choice) => choice.value === value)?.title ?? value;
-}
-
-/** Quick picks show Markdown as it is. */
-function plainDescription({ description }: Option): string {
-  return description.replaceAll("`", "");
 }
 
 function askOption(deps: AddDelegatorDeps, title: string, option: Option): Step<Draft, Question> {
@@ -475,21 +472,8 @@ function askName(deps: AddDelegatorDeps, title: string): Step<Draft, Question> {
 function askScope(deps: AddDelegatorDeps, title: string): Step<Draft, Question> {
   return async (draft, place) => {
     const folders = deps.folders();
-    const outcome = await deps.windows.pick({
-      ...place,
-      title,
-      placeholder: t("Save for"),
-      active: draft.scope === "workspace" ? (draft.folder ?? "") : "user",
-      items: [
-        { id: "user", label: t("You"), icon: "account", detail: t("In your user configuration, for all workspaces.") },
-        ...folders.map(({ uri, name }) => ({
-          id: uri,
-          label: folders.length === 1 ? t("This workspace") : name,
-          icon: "root-folder",
-          detail: t("In its .understudy folder. You can share it with everyone who works on this project."),
-        })),
-      ],
-    });
+    const active = draft.scope === "workspace" ? (draft.folder ?? "") : USER_SCOPE;
+    const outcome = await deps.windows.pick(scopeQuestion({ ...place, title }, folders, active));
     if (outcome.kind === "back") return { kind: "back" };
     if (outcome.kind !== "picked") return { kind: "cancelled" };
     const folder = folders.find(({ uri }) => uri === outcome.ids[0]);
@@ -500,7 +484,9 @@ function askScope(deps: AddDelegatorDeps, title: string): Step<Draft, Question> 
 
 /** An unused name, derived from the source and model. */
 export function suggestName(delegator: Delegator, taken: ReadonlySet<string>): string {
-  const words = [delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""];
+  // A custom command is known by its program.
+  const program = delegator.launch?.command?.[0]?.replace(/^.*\//u, "");
+  const words = [program ?? delegator.tool ?? delegator.modelServer ?? "", delegator.model ?? ""];
   const base =
     words
       .join("-")

@@ -3,6 +3,7 @@
 import { DisposableStore } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { chooseDefaults } from "./defaultDelegator.ts";
 import { addDelegator, testDelegator } from "./addDelegator.ts";
 import { suggestName } from "./addDelegatorSteps.ts";
 import { type AddDelegatorDeps } from "./addDelegatorSteps.ts";
@@ -31,7 +32,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
     folders: () => (host.workspace.trusted ? host.workspace.folders : []),
     homePath: host.environment.homePath,
     output: host.output,
-    openExternal: (uri) => host.environment.openExternal(uri),
+    environment: host.environment,
   };
   /** The folder that the entry belongs to. */
   const seen = (entry: DelegatorEntry): { workspace?: string } => {
@@ -98,6 +99,18 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
         }
       }),
     ),
+  );
+  disposables.add(
+    host.commands.register("understudy.delegators.setDefault", async (row, recipe) => {
+      const name = delegatorName(row) ?? (await pickDelegator(deps, () => true));
+      const entry = name === undefined ? undefined : store.delegator(name);
+      if (!entry) return undefined;
+      const { windows } = host;
+      const also = typeof recipe === "string" ? recipe : undefined;
+      const chosen = await chooseDefaults({ requester, windows, store, folders: addDeps.folders }, entry, also);
+      if (chosen !== undefined) await store.refresh(["delegators"]);
+      return chosen ? name : undefined; // Delegate uses the result
+    }),
   );
   disposables.add(host.commands.register("understudy.delegators.duplicate", withEntry(duplicate)));
   disposables.add(

@@ -44,9 +44,9 @@ export class DelegatorTree implements TreeDataProvider, Disposable {
       const entries = this.#store.delegators.map(({ delegator }) => delegatorRow(delegator.name));
       // The built-in delegator is always there: show how to add the first one of the user.
       const first = entries.length > 0 && this.#store.delegators.every(({ scope }) => scope === "builtin");
-      return [...(this.#store.problems.length > 0 ? [PROBLEMS] : []), ...(first ? [ADD] : []), ...entries];
+      return [...(this.#general.length > 0 ? [PROBLEMS] : []), ...(first ? [ADD] : []), ...entries];
     }
-    if (id === PROBLEMS) return this.#store.problems.map((_, index) => `${PROBLEM}${index}`);
+    if (id === PROBLEMS) return this.#general.map((_, index) => `${PROBLEM}${index}`);
     const name = delegatorName(id);
     const entry = name === undefined ? undefined : this.#store.delegator(name);
     return entry ? entry.state.problems.map((_, index) => `${PROBLEM}${index}:${name}`) : [];
@@ -59,11 +59,11 @@ export class DelegatorTree implements TreeDataProvider, Disposable {
   }
 
   row(id: string): TreeRow | undefined {
-    if (id === PROBLEMS) return problemsRow(this.#store.problems);
+    if (id === PROBLEMS) return problemsRow(this.#general);
     if (id === ADD) return addRow();
     if (id.startsWith(PROBLEM)) {
       const [index, name] = splitProblem(id);
-      const problems = name === undefined ? this.#store.problems : this.#store.delegator(name)?.state.problems;
+      const problems = name === undefined ? this.#general : this.#store.delegator(name)?.state.problems;
       const problem = problems?.[index];
       return problem && problemRow(id, problem);
     }
@@ -75,6 +75,14 @@ export class DelegatorTree implements TreeDataProvider, Disposable {
   dispose(): void {
     this.#subscription.dispose();
     this.#changed.dispose();
+  }
+
+  /** The problems that no delegator shows below its row. */
+  get #general(): readonly Problem[] {
+    const own = new Set(
+      this.#store.delegators.flatMap(({ state }) => state.problems.map((one) => JSON.stringify(one))),
+    );
+    return this.#store.problems.filter((one) => !own.has(JSON.stringify(one)));
   }
 
   #withCounts(entry: DelegatorEntry): DelegatorEntry {
@@ -185,6 +193,7 @@ function entryRow(id: string, entry: DelegatorEntry): TreeRow {
   const source = sourceName(entry);
   const facts = [
     ...stateText(entry),
+    defaultText(entry),
     source.toLowerCase() === label.toLowerCase() ? "" : source,
     delegator.model ?? "",
     remark,
@@ -215,6 +224,12 @@ function stateText({ state }: DelegatorEntry): string[] {
   if (state.running > 0) words.push(t("{0} running", state.running));
   if (state.queued > 0) words.push(t("{0} queued", state.queued));
   return words;
+}
+
+/** What the delegator does unless another one is named; empty if nothing. */
+function defaultText({ isDefault, defaultFor = [] }: DelegatorEntry): string {
+  const own = defaultFor.length > 0 ? t("default for {0}", defaultFor.join(", ")) : "";
+  return isDefault ? [t("default"), own].filter((word) => word !== "").join(", ") : own;
 }
 
 function sourceName({ delegator, toolDisplayName }: DelegatorEntry): string {
@@ -248,6 +263,7 @@ function tooltip(entry: DelegatorEntry): string {
   fact(t("Model"), delegator.model);
   fact(t("Source"), scopeName(scope));
   fact(t("File"), location && fileName(location.uri));
+  fact(t("Default"), defaultText(entry));
   fact(t("Status"), stateText(entry).join(", "));
   for (const problem of state.problems) {
     lines.push(

@@ -56,7 +56,10 @@ function freeName(base: string, taken: ReadonlySet<string>): string {
 /** Save and test. `change`: the user wants other answers; the server was removed again. */
 async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<ModelServerEntry | "change" | undefined> {
   if (!draft.preset) return undefined;
-  const { kind, title, protocol, needsKey } = draft.preset;
+  const { kind, title, protocols, needsKey, keyVariable, keyInEnvironment } = draft.preset;
+  // Never for an address that the user has changed: the key would go to another host.
+  const usual = draft.url === draft.preset.baseUrl;
+  const fromEnv = keyInEnvironment && usual ? keyVariable : undefined;
   const other = draft.preset.baseUrl === "";
   let entry: ModelServerEntry;
   try {
@@ -66,7 +69,8 @@ async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<Model
         kind,
         baseUrl: draft.url,
         ...(other ? {} : { displayName: title }),
-        ...(protocol === DEFAULT_PROTOCOL ? {} : { protocol }),
+        ...(protocols.join() === DEFAULT_PROTOCOL ? {} : { protocols }),
+        ...(fromEnv ? { apiKey: { fromEnv } } : {}),
       },
     });
   } catch (error) {
@@ -74,7 +78,7 @@ async function createAndTest(deps: ModelServerDeps, draft: Draft): Promise<Model
     await deps.windows.message("error", hint ? `${message} ${hint}` : message);
     return undefined;
   }
-  if (needsKey || other) await setKey(deps, draft.name, {}, "optional");
+  if (!fromEnv && (needsKey || other)) await setKey(deps, draft.name, {}, "optional");
   const connectionTest = await testServer(deps, draft.name);
   const wrong = connectionTest.steps.find((step) => !step.ok);
   if (!wrong) return entry;
@@ -188,7 +192,7 @@ async function confirmRemoval(deps: ModelServerDeps, entry: ModelServerEntry, wh
   const users = delegators.filter(({ delegator }) => delegator.modelServer === name).map((one) => one.delegator.name);
   const remove = t("Remove");
   const detail = [
-    t("Its file and the key that was stored for it are deleted."),
+    t("Its file and its stored key are deleted."),
     ...(users.length > 0 ? [t("These delegators stop working: {0}.", users.join(", "))] : []),
   ].join(" ");
   const question = { buttons: [remove], modal: true, detail };
@@ -293,10 +297,16 @@ function createSteps(deps: ModelServerDeps): Record<Question, Step<Draft, Questi
   };
 }
 
-function presetItem({ kind, title, baseUrl, running, models = [] }: ServerPreset): PickItem {
-  const detail =
-    models.length > 0 ? t("Running on this machine: {0}", models.join(", ")) : t("Running on this machine");
-  return { id: kind, label: title, description: baseUrl, ...(running ? { detail } : {}) };
+function presetItem({ kind, title, baseUrl, running, models, keyVariable, keyInEnvironment }: ServerPreset): PickItem {
+  const names = (models ?? []).join(", ");
+  const detail = running
+    ? names === ""
+      ? t("Running on this machine")
+      : t("Running on this machine: {0}", names)
+    : keyInEnvironment && keyVariable
+      ? t("Uses the key in {0}", keyVariable)
+      : undefined;
+  return { id: kind, label: title, description: baseUrl, ...(detail === undefined ? {} : { detail }) };
 }
 
 export function validateUrl(value: string): string | undefined {

@@ -7,6 +7,7 @@ import type { Recipe } from "../../src/protocol.ts";
 import { delegationRowId } from "../../src/state/delegationUris.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { golden, GoldenSidecar, inProcess, refusal, result } from "../support/golden.ts";
+import { settled } from "../support/flushPromises.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const RECIPES = result("understudy/recipes/list", "recipes-list.valid");
@@ -80,6 +81,20 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("opens the page for a task of several lines with what was chosen", async () => {
+    const { host, peer, disposables } = await app();
+    host.answers.push({ pick: "tests" }, { press: "Mind the edges." });
+    await host.commands.run("understudy.delegate", FILE);
+    const [panel] = host.panels;
+    expect(panel?.type).toBe("understudy.compose");
+    panel?.send({ id: 1, method: "page/start", params: {} });
+    await settled();
+    const draft = { recipe: "tests", task: "Mind the edges.", files: [{ uri: FILE }] };
+    expect(panel?.posted).toMatchObject([{ id: 1, result: { draft } }]);
+    expect(started(peer)).toEqual([]);
+    disposables.dispose();
+  });
+
   it("previews what is sent, to which delegator and why; sends nothing before", async () => {
     const { host, peer, disposables } = await app();
     host.answers.push({ pick: "tests" }, { enter: "Mind the edges." }, { pick: "show" }, { pick: "go" });
@@ -123,6 +138,21 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
+  it("asks for the folder when the window has several and no file is named", async () => {
+    const { host, peer, disposables } = await app();
+    const other = { uri: "file:///home/ada/other", path: "/home/ada/other", name: "other" };
+    host.folders.push(other);
+    host.active = undefined;
+    host.answers.push({ pick: other.uri }, { pick: "tests" }, { enter: "Everything." }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(host.shown[0]).toMatchObject({ title: "Delegate", placeholder: "Choose a folder" });
+    expect(started(peer)).toMatchObject([{ workspace: other.uri }]);
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.delegate");
+    expect(started(peer)).toHaveLength(1);
+    disposables.dispose();
+  });
+
   it("lets the user choose another delegator, and go back", async () => {
     const { host, peer, disposables } = await app();
     host.answers.push({ pick: "polish" }, { enter: "" }, { back: true }, { back: true });
@@ -149,8 +179,8 @@ describe("delegate", () => {
     await host.commands.run("understudy.delegate.tests");
     expect(host.messages.filter(({ level }) => level !== "info")).toEqual([]);
     expect(host.shown.map(({ title, items }) => [title, ...items.map(({ id }) => id)])).toEqual([
-      ["Delegate", "who:ghostwriter", "who:local-coder", "add"],
-      ["Delegate", "who:local-coder", "who:ghostwriter", "add"],
+      ["Delegate", "who:ghostwriter", "who:local-coder", "add", "default"],
+      ["Delegate", "who:local-coder", "who:ghostwriter", "add", "default"],
     ]);
     const wanted = { recipe: "tests", files: [FILE] };
     const chosen = { ...wanted, delegator: "local-coder" };
@@ -268,14 +298,36 @@ describe("delegate", () => {
     disposables.dispose();
   });
 
-  it("offers workspace trust in an untrusted workspace", async () => {
-    const { host, peer, disposables } = await app();
+  it("offers the trust that is missing in an untrusted workspace", async () => {
+    const { host, peer, disposables, made } = await app();
+    const { interceptors } = made;
     peer.answer("understudy/delegations/start", () => {
       throw refusal("delegations-start.untrusted");
     });
+    const refused = (): Promise<unknown> => host.commands.run("understudy.delegate.tests", FILE);
+    await expect(refused()).rejects.toMatchObject({ hint: undefined, repair: { command: "understudy.trust" } });
+    host.trusted = false;
+    await expect(refused()).rejects.toMatchObject({ repair: { command: "workbench.trust.manage" } });
     host.buttons.push("Manage Workspace Trust");
-    await host.commands.run("understudy.delegate.tests", FILE);
+    const params = { recipe: "tests", files: [FILE] };
+    expect(await interceptors.get("understudy/delegations/start")?.([params])).toBe("");
     expect(host.ran.map(({ id }) => id)).toContain("workbench.trust.manage");
+    disposables.dispose();
+  });
+
+  it("starts what was refused as soon as the workspace is trusted", async () => {
+    const { host, peer, disposables, made } = await app();
+    let asked = 0;
+    const started = result("understudy/delegations/start", "delegations-start.valid");
+    peer.answer("understudy/delegations/start", () => {
+      asked += 1;
+      if (asked === 1) throw refusal("delegations-start.untrusted");
+      return started;
+    });
+    host.buttons.push("Review Trust…");
+    const params = { recipe: "tests", files: [FILE] };
+    expect(await made.interceptors.get("understudy/delegations/start")?.([params])).toBe(started.id);
+    expect(asked).toBe(2);
     disposables.dispose();
   });
 
@@ -285,6 +337,146 @@ describe("delegate", () => {
     await host.commands.run("understudy.delegate.tests");
     expect(host.messages.at(-1)?.text).toContain("Open a file on disk first");
     expect(started(peer)).toEqual([]);
+    disposables.dispose();
+  });
+});
+
+describe("options for one delegation", () => {
+  const TOOLS = result("understudy/tools/list", "tools-list.valid");
+  const CLAUDE = { name: "careful", tool: "claude", model: "sonnet", launch: { permissionMode: "plan" } };
+
+  /** The default is `name`; the sidecar refuses the model "wrong", and every start that is not a preview works. */
+  async function choosing(name: string) {
+    const made = await app();
+    const [first] = DELEGATORS.delegators;
+    made.peer
+      .answer("understudy/tools/list", TOOLS)
+      .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
+      .answer("understudy/delegators/list", {
+        ...DELEGATORS,
+        delegators: [...DELEGATORS.delegators, { ...first!, delegator: CLAUDE }],
+      })
+      .answer("understudy/delegations/preview", ({ launch, delegator }) => {
+        if (launch?.model === "wrong") {
+          throw new SidecarError({
+            kind: "invalid_params",
+            message: "`model` is wrong.",
+            hint: "Choose another.",
+            parameter: "launch.model",
+          });
+        }
+        return { ...PREVIEW, explain: { ...PREVIEW.explain, delegator: delegator ?? name } };
+      });
+    await made.made.store.refresh(["delegators"]);
+    return made;
+  }
+  const rows = (host: FakeHost, at = -1): string[] =>
+    host.shown.at(at)!.items.map(({ icon = "", label, description = "" }) => `${icon} ${label} | ${description}`);
+
+  it("lists what the tool has, and starts with what was changed", async () => {
+    const { host, peer, disposables } = await choosing("careful");
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "options" });
+    host.answers.push({ pick: "launch.permissionMode" }, { pick: "value:acceptEdits" });
+    host.answers.push(
+      { pick: "delegator.model" },
+      { enter: "wrong" },
+      { enter: "opus" },
+      { pick: "done" },
+      { pick: "go" },
+    );
+    await host.commands.run("understudy.delegate");
+    expect(host.messages).toEqual([{ level: "validation", text: "`model` is wrong. Choose another." }]);
+    expect(rows(host, 3)).toEqual([
+      "check Done | ",
+      "  | ",
+      "circle-outline Model | sonnet",
+      "circle-outline Permissions | Plan only",
+    ]);
+    expect(rows(host, -2)).toEqual([
+      "check Done | ",
+      "discard Undo All Changes | ",
+      "  | ",
+      "edit Model | opus instead of sonnet",
+      "edit Permissions | Edit files instead of Plan only",
+    ]);
+    expect(rows(host)[0]).toBe("rocket Delegate to careful | prompt of about 412 tokens");
+    expect(host.shown.at(-1)?.items[0]?.detail).toBe("Nothing else is configured, and it offers this recipe.");
+    expect(rows(host)).toContain("settings Change Options for This Delegation… | Model: opus, Permissions: Edit files");
+    const launch = { model: "opus", permissionMode: "acceptEdits" };
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "careful", launch }]);
+    disposables.dispose();
+  });
+
+  it("lets the user choose an agent, with its tier, and starts with it", async () => {
+    const { host, peer, disposables } = await choosing("careful");
+    peer.answer("understudy/agents/list", result("understudy/agents/list", "agents-list.valid"));
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "options" });
+    host.answers.push({ pick: "start.agent" }, { pick: "value:reviewer" }, { pick: "done" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    const choices = host.shown.find(({ items }) => items.some(({ id }) => id === "value:reviewer"))?.items;
+    expect(choices?.find(({ id }) => id === "value:reviewer")?.label).toBe("reviewer (workspace)");
+    expect(choices?.find(({ id }) => id === "value:reviewer")?.detail).toBe("Reviews changes for mistakes.");
+    expect(rows(host)).toContain("settings Change Options for This Delegation… | Agent: reviewer (workspace)");
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "careful", agent: "reviewer" }]);
+    disposables.dispose();
+  });
+
+  it("offers the models of the model server, shows why one is refused, and takes a number as one", async () => {
+    const { host, peer, disposables } = await choosing("local-coder");
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "options" }, { pick: "delegator.model" });
+    host.answers.push({ pick: "typed", typed: "wrong" }, { pick: "value:large-1" });
+    host.answers.push({ pick: "modelProperties.temperature" }, { enter: "hot" }, { enter: "0.7" }, { pick: "done" });
+    host.answers.push({ pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(rows(host, 4)).toEqual([
+      "circle-outline As Configured | qwen2.5-coder:7b",
+      " qwen2.5-coder:7b | ",
+      " large-1 | ",
+    ]);
+    expect(rows(host, 5)[0]).toBe("error `model` is wrong. | ");
+    expect(host.messages).toEqual([{ level: "validation", text: "Enter a number." }]);
+    expect(started(peer)).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
+    disposables.dispose();
+  });
+
+  it("forgets the options with the delegator, and offers none for a tool that has none", async () => {
+    const { host, peer, disposables } = await choosing("careful");
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "options" });
+    host.answers.push({ pick: "delegator.model" }, { enter: "opus" }, { pick: "reset" }, { back: true });
+    host.answers.push({ pick: "options" }, { pick: "delegator.model" }, { enter: "opus" }, { cancel: true });
+    host.answers.push({ pick: "another" }, { pick: "who:ghostwriter" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    expect(rows(host).some((row) => row.startsWith("settings"))).toBe(false);
+    expect(
+      peer.params("understudy/delegations/preview").filter((one) => (one as { launch?: object }).launch),
+    ).not.toEqual([]);
+    expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "ghostwriter" }]);
+    disposables.dispose();
+  });
+});
+
+describe("retry with options", () => {
+  it("changes them for one delegator only", async () => {
+    const { host, peer, disposables } = await app();
+    const row = delegationRowId(DONE.id);
+    peer
+      .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
+      .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
+      .answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    const whose = [{ pick: " options" }, { pick: "local-coder" }] as const;
+    const change = [{ pick: "delegator.model" }, { pick: "value:large-1" }, { pick: "done" }] as const;
+    host.answers.push(...whose, ...change, { pick: "local-coder" });
+    await host.commands.run("understudy.delegations.retryWith", row);
+    const item = host.shown.at(-1)?.items.find(({ id }) => id === "local-coder");
+    expect(item).toMatchObject({ detail: "Model: large-1" });
+    host.answers.push(...whose, ...change, { pick: DONE.delegator });
+    await host.commands.run("understudy.delegations.retryWith", row);
+    host.answers.push(...whose, { back: true }, { pick: " options" }, { back: true }, { cancel: true });
+    await host.commands.run("understudy.delegations.retryWith", row);
+    expect(peer.params("understudy/delegations/retry")).toEqual([
+      { id: DONE.id, delegator: "local-coder", launch: { model: "large-1" } },
+      { id: DONE.id, delegator: DONE.delegator },
+    ]);
     disposables.dispose();
   });
 });
@@ -350,7 +542,16 @@ describe("commands on a delegation", () => {
       { id: "a", title: "Allow once", kind: "allow_once" as const },
       { id: "r", title: "Reject", kind: "reject_once" as const },
     ];
-    const waitingFor = { requestId: "7", attempt: 1, title: "Run a command", detail, options, deadlineAction: "r" };
+    const rule = { decision: "allow" as const, kind: "execute" as const, command: "npm test" };
+    const waitingFor = {
+      requestId: "7",
+      attempt: 1,
+      title: "Run a command",
+      detail,
+      options,
+      deadlineAction: "r",
+      rule,
+    };
     peer.answer("understudy/delegations/get", { ...DONE, state: "waiting", waitingFor, lastSeq: 30 });
     peer.answer("understudy/delegations/answer", {});
     const { id: other } = { id: "20261121-030000-ccccc" };
@@ -358,14 +559,20 @@ describe("commands on a delegation", () => {
     peer.answer("understudy/delegations/get", { ...DONE, id: other, state: "waiting", waitingFor });
     await host.commands.run("understudy.delegations.answer", other);
     const ids = host.shown[0]?.items.map(({ id }) => id) ?? [];
-    expect(ids.slice(0, 5)).toEqual(["a", "r", "line:always", "aa", "line:detail"]);
+    expect(ids.slice(0, 6)).toEqual(["a", "r", "line:always", "aa", "remember", "line:detail"]);
     expect(
       host.shown[0]?.items
         .filter(({ id }) => id.startsWith("detail:"))
         .map(({ label }) => label)
         .join(" "),
     ).toBe(detail.replace("\n", " ").trim());
-    expect(peer.params("understudy/delegations/answer")).toEqual([{ id: other, requestId: "7", option: "a" }]);
+    host.answers.push({ pick: "remember" });
+    await host.commands.run("understudy.delegations.answer", other);
+    expect(host.shown[1]?.items.find(({ id }) => id === "remember")?.label).toBe("Always Allow “npm test …”");
+    expect(peer.params("understudy/delegations/answer")).toEqual([
+      { id: other, requestId: "7", option: "a" },
+      { id: other, requestId: "7", option: "a", remember: true },
+    ]);
     disposables.dispose();
   });
 

@@ -96,6 +96,103 @@ function draw(rows: DelegationTree, id?: string): string[] {
 }
 
 describe("the Delegations view", () => {
+  it("shows delegations that were started together as one row, with its members in their order", () => {
+    const group = { groupId: "20261121-004510-0q3q6" };
+    const { store, rows } = view([
+      live("20261121-004512-c", { ...group, title: "Third", state: "queued" }),
+      live("20261121-004512-b", { ...group, title: "Second", costUsd: "0.30" }),
+      one("20261121-004512-a", { ...group, title: "First", costUsd: "0.20" }),
+      one("x", { groupId: "20261121-004510-alone", title: "Alone" }),
+    ]);
+    const drawn = draw(rows);
+    expect(drawn.map((line) => line.split(" | ")[0])).toEqual([
+      "Running",
+      "  Batch of 3",
+      "    First",
+      "    Second",
+      "    Third",
+      "To Review",
+      "  Alone",
+    ]);
+    expect(drawn[1]).toBe(
+      "  Batch of 3 | 1 of 3 done · 1 running · 1 waiting · 1 to review · $0.50 · First | run-all | batch running review",
+    );
+    expect(drawn[0]).toContain("Running | 3");
+    store.put(
+      live("20261121-004512-c", {
+        ...group,
+        title: "Third",
+        state: "queued",
+        after: ["20261121-004512-b"],
+        lastSeq: 90,
+      }),
+    );
+    expect(draw(rows)[1]).toContain(" · 1 running · 1 after others · ");
+    store.put(
+      live("20261121-004512-c", {
+        ...group,
+        title: "Third",
+        state: "queued",
+        after: ["20261121-004512-a"],
+        lastSeq: 91,
+      }),
+    );
+    expect(draw(rows)[1]).toContain(" · 1 running · 1 waiting · ");
+    expect(rows.count("review")).toBe(2);
+    expect(rows.parent("delegation:20261121-004512-a")).toBe("batch:20261121-004510-0q3q6");
+    expect(rows.parent("batch:20261121-004510-0q3q6")).toBe("group:running");
+
+    store.put(
+      one("20261121-004512-b", { ...group, title: "Second" }),
+      one("20261121-004512-c", { ...group, title: "Third" }),
+    );
+    expect(draw(rows).map((line) => line.split(" | ")[0])).toEqual([
+      "To Review",
+      "  Batch of 3",
+      "    First",
+      "    Second",
+      "    Third",
+      "  Alone",
+    ]);
+    expect(rows.row("batch:20261121-004510-0q3q6")?.context).toBe("batch review");
+  });
+
+  it("cancels a batch, and reviews the first of its results that is not decided", async () => {
+    const group = { groupId: "20261121-004510-0q3q6" };
+    const [host, sidecar] = [new FakeHost(), new GoldenSidecar()];
+    const store = new HandStore([live("20261121-004512-b", group), one("20261121-004512-a", group)]);
+    registerDelegationCommands({
+      host,
+      requester: sidecar.answer("understudy/groups/cancel", { delegations: [] }),
+      store: store as never,
+      rows: { more: () => false },
+      notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
+      transcripts: { show: () => undefined },
+      inWindow: () => true,
+    });
+    const reviewed: unknown[] = [];
+    host.commands.register("understudy.review.open", (id) => void reviewed.push(id));
+    const row = "batch:20261121-004510-0q3q6";
+    await host.handlers.get("understudy.delegations.reviewNext")?.(row);
+    expect(reviewed).toEqual(["20261121-004512-a"]);
+    await host.handlers.get("understudy.delegations.cancelBatch")?.(row);
+    expect(store.reads).toEqual(["20261121-004512-a", "20261121-004512-b"]);
+    await host.handlers.get("understudy.delegations.cancelBatch")?.(undefined);
+    expect(store.reads).toHaveLength(2);
+  });
+
+  it("redraws the row of a batch when a member changes", () => {
+    const group = { groupId: "20261121-004510-0q3q6" };
+    const { store, rows } = view([live("20261121-004512-a", group), live("20261121-004512-b", group)]);
+    rows.setVisible(true);
+    draw(rows);
+    const changed: unknown[] = [];
+    rows.onDidChange((ids) => changed.push(ids));
+    store.put(live("20261121-004512-b", { ...group, costUsd: "0.25" }));
+    expect(changed).toEqual([["delegation:20261121-004512-b", "batch:20261121-004510-0q3q6"]]);
+    rows.dispose();
+  });
+
   it("groups delegations by what the user can do with them", () => {
     const usage = { ...DONE.usage, inputTokens: 4_210, outputTokens: 620 };
     const { rows } = view([
@@ -246,10 +343,17 @@ describe("the Delegations view", () => {
 });
 
 describe("wording", () => {
+  const NOTHING = { pending: 0, accepted: 0, rejected: 0 };
+
   it("has a name and a meaning for every verdict and reservation", () => {
     const ended = words.endMessage(one("d", { verdict: "unverified", reservations: ["not_mutation_tested"] }));
     expect(ended).toBe(
       "“Tests for greeting/wrapping.py” by ghostwriter. Unverified: nothing shows that the tests can fail. 1 change in 1 file to review.",
+    );
+    const error = { kind: "internal", message: "my-agent exited with code 3: it broke", hint: "Retry it." } as const;
+    const failed = words.endMessage(one("d", { verdict: "failed", review: NOTHING, error }));
+    expect(failed).toBe(
+      "“Tests for greeting/wrapping.py” by ghostwriter. Failed: my-agent exited with code 3: it broke. Retry it.",
     );
     expect(words.endSeverity("verified")).toBe("info");
     expect(words.endSeverity("checks_failed")).toBe("warning");
@@ -419,7 +523,7 @@ describe("notifications", () => {
     const told = made();
     store.tell({ delegationList: true });
     expect(host.statuses.at(-1)).toMatchObject({
-      text: "$(robot) Tests for greeting/wrapping.py: Writing tests (+1)",
+      text: "$(robot) Tests for greeting/wrapping.py: Writing tests (and 1 more)",
       command: "understudy.delegations.focus",
     });
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
@@ -428,14 +532,14 @@ describe("notifications", () => {
 });
 
 describe("Show Log", () => {
-  async function shown(files: readonly { attempt: number; path: string }[]) {
+  async function shown(files: readonly { attempt: number; path: string }[], error?: Delegation["error"]) {
     const host = new FakeHost();
     const transcripts: string[] = [];
     const logs = { prompt: "x", files: files.map((file) => ({ ...file, bytes: 3 })) };
     registerDelegationCommands({
       host,
       requester: new GoldenSidecar().answer("understudy/delegations/logs", logs),
-      store: new HandStore([one(DONE.id, { verdict: "failed" })]) as never,
+      store: new HandStore([one(DONE.id, { verdict: "failed", ...(error ? { error } : {}) })]) as never,
       rows: { more: () => false },
       notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
       transcripts: { show: ({ id }) => void transcripts.push(id) },
@@ -451,5 +555,40 @@ describe("Show Log", () => {
     expect(await shown(first)).toEqual(["file:///s/a%20b/stderr.log"]);
     expect(await shown([...first, { attempt: 2, path: "/s/stdout.2.log" }])).toEqual(["file:///s/stdout.2.log"]);
     expect(await shown([])).toEqual([DONE.id]);
+  });
+
+  it("opens the log that explains the failure, which no text names", async () => {
+    const error = { kind: "internal" as const, message: "A bug.", hint: "Report it.", logPaths: ["/s/worker.log"] };
+    expect(await shown([{ attempt: 1, path: "/s/stderr.log" }], error)).toEqual(["file:///s/worker.log"]);
+    expect(formatting.errorText(error)).toBe("A bug. Report it.");
+  });
+});
+
+describe("the terminal of an agent", () => {
+  it("is offered on the row only while there is one", () => {
+    const terminal = { socket: "/tmp/tmux-1000/default", id: "%3" };
+    const rows = [live("a", { terminal }), live("b"), one("c", { terminal })];
+    const context = (delegation: Delegation): string | undefined => {
+      const tree = new DelegationTree({ store: new HandStore([delegation]), inWindow: () => true });
+      const [group = ""] = tree.children(undefined);
+      return tree.row(tree.children(group)[0] ?? "")?.context;
+    };
+    expect(rows.map(context).map((found) => found?.split(" ").includes("terminal"))).toEqual([true, false, false]);
+  });
+
+  it("opens in a terminal of the editor, without a shell", async () => {
+    const host = new FakeHost();
+    const { argv } = result("understudy/delegations/attach", "delegations-attach.valid");
+    registerDelegationCommands({
+      host,
+      requester: new GoldenSidecar().answer("understudy/delegations/attach", { argv }),
+      store: new HandStore([live(DONE.id, { terminal: { socket: "/s", id: "%3" } })]) as never,
+      rows: { more: () => false },
+      notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
+      transcripts: { show: () => undefined },
+      inWindow: () => true,
+    });
+    await host.handlers.get("understudy.delegations.attach")?.(DONE.id);
+    expect(host.programs).toEqual([["Tests for greeting/wrapping.py", ...argv]]);
   });
 });

@@ -10,7 +10,8 @@ import {
   optionsFor,
   setValue,
   supportedBy,
-} from "../../src/delegators/delegatorOptions.ts";
+  withSupportedOptions,
+} from "../../src/state/delegatorOptions.ts";
 import { joinWords, splitWords } from "../../src/base/commandWords.ts";
 import type { Delegator, ModelServer, SupportedOption, SupportedOptions } from "../../src/protocol.ts";
 import { validateUrl } from "../../src/delegators/modelServers.ts";
@@ -46,13 +47,16 @@ beforeEach(() => {
     names: () => new Set(["ghostwriter", "ollama-large-1"]),
     folders: () => host.folders,
     homePath: "/home/ada",
-    openExternal: () => Promise.resolve(),
+    environment: host.environment,
     output: host.output,
   };
 });
 
-function supporting(options: Partial<Pick<SupportedOptions, "launch" | "limits" | "properties">>): SupportedOptions {
+function supporting(
+  options: Partial<Pick<SupportedOptions, "delegator" | "launch" | "limits" | "properties">>,
+): SupportedOptions {
   return {
+    delegator: [],
     launch: [],
     limits: [],
     properties: [],
@@ -61,6 +65,7 @@ function supporting(options: Partial<Pick<SupportedOptions, "launch" | "limits" 
     protocols: [],
     needsModelServer: false,
     sessions: false,
+    messages: "next_attempt",
     returns: ["text", "file", "tree"],
     ...options,
   };
@@ -110,6 +115,7 @@ describe("Add Delegator", () => {
     expect(items.map(({ id }) => id)).toEqual([
       "tool:claude",
       "tool:ghostwriter",
+      "install:codex",
       "server:ollama",
       "server:router",
       "new-server",
@@ -188,6 +194,27 @@ describe("Add Delegator", () => {
     expect(JSON.stringify(host.messages)).not.toContain("a-key-for-tests");
   });
 
+  it("offers the kinds of the contract, and uses a key of the environment for the usual address only", async () => {
+    const created = result("understudy/modelServers/create", "modelServers-create.valid");
+    peer
+      .answer("understudy/modelServers/create", ({ modelServer }) => ({ ...created, modelServer }))
+      .answer("understudy/modelServers/setKey", {})
+      .answer("understudy/modelServers/test", { ok: true, steps: [] });
+    const usual = "https://openrouter.ai/api/v1";
+    host.answers.push({ pick: "new-server" }, { pick: "openrouter" }, { enter: usual }, { enter: "one" });
+    host.answers.push({ cancel: true });
+    await addDelegator(parts);
+    expect(host.shown[1]?.items.map(({ id }) => id)).toEqual(["ollama", "openrouter", "custom"]);
+    expect(host.shown[1]?.items[1]?.detail).toBe("Uses the key in OPENROUTER_API_KEY");
+    host.answers.push({ pick: "new-server" }, { pick: "openrouter" }, { enter: "https://proxy.test/v1" });
+    host.answers.push({ enter: "two" }, { enter: "" }, { cancel: true });
+    await addDelegator(parts);
+    const asked = peer.params("understudy/modelServers/create");
+    expect(asked[0]).toMatchObject({ modelServer: { apiKey: { fromEnv: "OPENROUTER_API_KEY" } } });
+    expect(asked[1]).not.toHaveProperty("modelServer.apiKey");
+    expect(peer.params("understudy/modelServers/setKey")).toEqual([]);
+  });
+
   it("lets the user change the URL of a new server, and needs no key", async () => {
     const created = result("understudy/modelServers/create", "modelServers-create.valid");
     const wrong = result("understudy/modelServers/test", "modelServers-test.valid");
@@ -264,13 +291,22 @@ describe("Add Delegator", () => {
       ...{ name, displayName: name, found: true, runnable: true, modes: ["headless"], problems: [] },
       ...{ path: `/bin/${name}`, supports: supporting({}), ...more },
     });
+    const install = {
+      about: "An agent.",
+      command: "npm install -g agent",
+      login: "Log in with a key.",
+      loginCommand: "agent login",
+      url: "https://example.test/install",
+    };
     const tools = [
       agent("generic", {
         displayName: "Custom command",
         supports: supporting({ launch: [option("command", "list", { required: true, slots })] }),
       }),
       agent("aider", { runnable: false }),
-      agent("claude", { found: false, installUrl: "https://example.test/install" }),
+      agent("goose", { runnable: false, found: false, install: { ...install, about: "A bird." } }),
+      agent("claude", { found: false, install }),
+      agent("codex", { runnable: false, command: ["codex", "exec", "{prompt}"] }),
       agent("mine", {}),
     ];
     const ids = (): readonly string[] | undefined =>
@@ -279,8 +315,8 @@ describe("Add Delegator", () => {
     beforeEach(() => {
       peer.answer("understudy/tools/list", { backends: [], tools });
       const presets = result("understudy/modelServers/presets", "modelServers-presets.valid").presets;
-      const vllm = { kind: "vllm", title: "vLLM", baseUrl: "http://127.0.0.1:8000/v1", protocol: "openai" };
-      const found = { ...vllm, needsKey: false, running: true, models: ["m1"] };
+      const vllm = { kind: "vllm", title: "vLLM", baseUrl: "http://127.0.0.1:8000/v1", protocols: ["openai"] };
+      const found = { ...vllm, local: true, needsKey: false, keyInEnvironment: false, running: true, models: ["m1"] };
       peer.answer("understudy/modelServers/presets", { presets: [...presets, found] });
     });
 
@@ -288,8 +324,8 @@ describe("Add Delegator", () => {
       host.answers.push({ cancel: true });
       await addDelegator(parts);
       expect(ids()).toEqual([
-        ...["Agents on this machine", "tool:mine", "agent:aider"],
-        ...["Agents to install", "install:claude"],
+        ...["Agents on this machine", "tool:mine", "agent:aider", "agent:codex"],
+        ...["Agents to install", "install:claude", "install:goose"],
         ...["Model servers", "server:ollama", "server:router", "running:vllm", "new-server"],
         ...["Any other program", "tool:generic"],
       ]);
@@ -311,13 +347,43 @@ describe("Add Delegator", () => {
       expect(host.shown[2]?.placeholder).toContain("Choose a model");
     });
 
-    it("explain how to install an agent, and are listed again", async () => {
+    it("of an agent with a known command begin with it, and are named after it", async () => {
+      host.answers.push({ pick: "agent:codex" }, { enter: "codex exec {prompt}" }, { pick: "" }, { cancel: true });
+      await addDelegator(parts);
+      expect(host.shown[1]).toMatchObject({ value: "codex exec {prompt}" });
+      expect(host.shown[3]).toMatchObject({ value: "codex" });
+    });
+
+    it("show how to install an agent, run only what is chosen, and go on when it is found", async () => {
       const opened: string[] = [];
-      host.answers.push({ pick: "install:claude" }, { cancel: true });
-      host.buttons.push("Open Instructions");
-      await addDelegator({ ...parts, openExternal: (uri) => Promise.resolve(void opened.push(uri)) });
-      expect(opened).toEqual(["https://example.test/install"]);
-      expect(host.shown).toHaveLength(2);
+      const copied: string[] = [];
+      const environment = {
+        openExternal: (uri: string) => Promise.resolve(void opened.push(uri)),
+        copyToClipboard: (text: string) => Promise.resolve(void copied.push(text)),
+      };
+      let asked = 0;
+      peer.answer("understudy/tools/list", ({ refresh }) => {
+        asked += refresh ? 1 : 0;
+        const installed = tools.map((tool) => (tool.name === "claude" ? { ...tool, found: true } : tool));
+        return { backends: [], tools: asked > 2 ? installed : tools };
+      });
+      host.answers.push({ pick: "install:claude", when: () => expect(host.terminalLines).toEqual([]) });
+      host.answers.push({ pick: "copy" }, { pick: "more" }, { pick: "run" }, { pick: "check" });
+      host.answers.push({ pick: "login" }, { pick: "check" }, { cancel: true });
+      await addDelegator({ ...parts, environment });
+      expect([opened, copied]).toEqual([["https://example.test/install"], ["npm install -g agent"]]);
+      expect(host.terminalLines).toEqual(["npm install -g agent", "agent login"]);
+      const said = host.shown.filter(({ title }) => title === "Install claude").map(({ placeholder }) => placeholder);
+      expect(said[0]).toBe("An agent.");
+      expect(said[4]).toContain("claude was not found");
+      expect(host.shown.at(-1)?.placeholder).toContain("Choose a model");
+    });
+
+    it("come back when the user goes back from the help", async () => {
+      host.answers.push({ pick: "install:goose" }, { back: true }, { cancel: true });
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(host.shown.map(({ title }) => title)).toEqual(["Add Delegator", "Install goose", "Add Delegator"]);
+      expect(host.terminalLines).toEqual([]);
     });
 
     it("save a model server that runs, with its usual address, in one step", async () => {
@@ -558,11 +624,11 @@ describe("options", () => {
     expect(supportedBy(tool, undefined, TOOLS)?.recipes).toEqual(["tests"]);
     expect(names(tool, supportedBy(tool, undefined, TOOLS))).toContain("totalSeconds");
     const own = { name: "x", modelServer: "mine" };
-    const server = (protocol?: string): ModelServer => ({
+    const server = (...protocols: string[]): ModelServer => ({
       name: "mine",
       kind: "custom",
       baseUrl: "http://127.0.0.1:8/v1",
-      ...(protocol === undefined ? {} : { protocol }),
+      ...(protocols.length === 0 ? {} : { protocols }),
     });
     expect(names(own, supportedBy(own, server(), TOOLS))).toContain("temperature");
     const spare = {
@@ -573,6 +639,7 @@ describe("options", () => {
     };
     const more = { ...TOOLS, backends: [...TOOLS.backends, spare] };
     expect(names(own, supportedBy(own, server("other"), more))).toEqual(["a"]);
+    expect(names(own, supportedBy(own, server("unknown", "other"), more))).toEqual(["a"]);
     expect(supportedBy(own, server("unknown"), more)).toBeUndefined();
     expect(supportedBy({ name: "x", tool: "otheragent" }, undefined, TOOLS)).toBeUndefined();
   });
@@ -584,6 +651,36 @@ describe("options", () => {
     expect(names({ name: "x" }, events)).toEqual(["output"]);
     expect(names({ name: "x", launch: { output: "events" } }, events)).toEqual(["output", "maxUsd"]);
     expect(names({ name: "x" }, supporting({ launch: [output], limits: [limit("text")] }))).toContain("maxUsd");
+  });
+
+  it("are those of the mode, which is an option itself", () => {
+    const mode = option("mode", "string", { values: [{ value: "acp", title: "ACP" }] });
+    const supports = supporting({ delegator: [mode], launch: [option("flags", "list"), option("output", "string")] });
+    const supportsAcp = supporting({ delegator: [mode], launch: [option("flags", "list")] });
+    const [known] = TOOLS.tools.filter(({ name }) => name === "ghostwriter");
+    if (!known) throw new Error("The example has no such tool.");
+    const tools = { ...TOOLS, tools: [{ ...known, supports, supportsAcp }] };
+    const headless: Delegator = {
+      name: "x",
+      tool: "ghostwriter",
+      launch: { flags: ["-v"], output: "events" },
+      limits: { maxTurns: 2 },
+    };
+    expect(names(headless, supportedBy(headless, undefined, tools))).toEqual(["flags", "output", "mode"]);
+    const chosen = optionsFor(headless, supports).find(({ name }) => name === "mode");
+    if (!chosen) throw new Error("There is no mode to choose.");
+    const acp = setValue(chosen, headless, "acp");
+    expect(getValue(chosen, acp)).toBe("acp");
+    expect(names(acp, supportedBy(acp, undefined, tools))).toEqual(["flags", "mode"]);
+    expect(withSupportedOptions(acp, supportedBy(acp, undefined, tools))).toEqual({
+      name: "x",
+      tool: "ghostwriter",
+      mode: "acp",
+      launch: { flags: ["-v"] },
+      limits: null,
+      modelProperties: null,
+    });
+    expect(setValue(chosen, acp, "").mode).toBeNull();
   });
 
   it.each([

@@ -35,15 +35,34 @@ function draw(view: DelegatorTree, id?: string): string[] {
 }
 
 describe("the Delegators view", () => {
+  it("shows a problem once, at its delegator if that is listed", () => {
+    const [entry] = LIST.delegators;
+    const [problem] = LIST.problems;
+    if (!entry || !problem) throw new Error("The example has no delegator or no problem.");
+    const broken = { ...entry, state: { ...entry.state, ready: false, problems: [problem] } };
+    const view = rows([broken], [problem]);
+    expect(view.children()).not.toContain("problems");
+    expect(rows([entry], [problem]).children()).toContain("problems");
+  });
+
   it("shows the state of each delegator, and problems with their location", () => {
     expect(draw(rows(LIST.delegators, LIST.problems))).toEqual([
       "1 configuration problem |  | error | problems",
-      "  `totalSeconds` is text, but has to be a number. | config.toml:12 | error | problem place",
+      "  `total_seconds` is text, but has to be a number. | config.toml:12 | error | problem place",
       "Ghostwriter |  | terminal | delegator builtin",
       "Local coder | ollama · qwen2.5-coder:7b | server | delegator user editable file server",
       "my-agent | Custom command · small-1 | error | delegator user editable file",
       "  The program my-agent is not on PATH. |  | error | problem",
     ]);
+  });
+
+  it("shows what a delegator does by default", () => {
+    const entry = structuredClone(LIST.delegators.find(({ delegator }) => delegator.name === "my-agent"))!;
+    const described = (more: Partial<DelegatorEntry>): unknown =>
+      rows([{ ...entry, ...more }], []).row(delegatorRow("my-agent"))?.description;
+    expect(described({ isDefault: true })).toBe("default · Custom command · small-1");
+    expect(described({ defaultFor: ["docs", "tests"] })).toBe("default for docs, tests · Custom command · small-1");
+    expect(described({ isDefault: true, defaultFor: ["docs"] })).toContain("default, default for docs · ");
   });
 
   it("opens the location of a problem, and describes rows to screen readers", () => {
@@ -53,7 +72,7 @@ describe("the Delegators view", () => {
       id: "understudy.openLocation",
       arguments: [LIST.problems[0]?.location?.uri, LIST.problems[0]?.location?.range],
     });
-    expect(place?.spoken).toContain("Error, `totalSeconds` is text");
+    expect(place?.spoken).toContain("Error, `total_seconds` is text");
     expect(view.row(delegatorRow("my-agent"))?.spoken).toBe("my-agent, not ready, Custom command, small-1");
     expect(view.parent("problem:0:my-agent")).toBe(delegatorRow("my-agent"));
     expect(view.row(delegatorRow("gone"))).toBeUndefined();
@@ -284,8 +303,19 @@ describe("workspace trust", () => {
     );
     const told = (): unknown[] =>
       peer.params("understudy/workspace/trust").filter((params) => "trusted" in (params as object));
-    return { host, settle: () => syncWorkspaceTrust({ requester: peer, host }), told };
+    return { host, settle: (again = false) => syncWorkspaceTrust({ requester: peer, host }, again), told };
   }
+
+  it("asks again about what was declined, on request", async () => {
+    const { host, settle, told } = saying({});
+    expect(await settle()).toBe(false);
+    expect(await settle()).toBe(false);
+    expect(host.messages).toHaveLength(1);
+    host.buttons.push("Trust");
+    expect(await settle(true)).toBe(true);
+    expect(host.messages).toHaveLength(2);
+    expect(told()).toHaveLength(1);
+  });
 
   it("is passed on once, and asked for again when it was revoked", async () => {
     const { host, settle, told } = saying({ changed: [] });
