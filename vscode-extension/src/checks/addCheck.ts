@@ -61,7 +61,9 @@ async function chooseCheck(
   const outcome = await deps.host.windows.pick({
     title: t("Add Check"),
     placeholder:
-      offered.length > 0 ? t("Which command must a result pass?") : t("No test runner was found in this project."),
+      offered.length > 0
+        ? t("Which command must succeed on a result?")
+        : t("No test runner was found in this project."),
     items: [
       ...offered.map(({ title, check, shownBy, problem }, index) => ({
         id: String(index),
@@ -103,9 +105,9 @@ export function checkCommand(text: string): string | undefined {
   if (!words[0]) return t("Enter a command.");
   for (const word of words) {
     if (/^\{\w+\}$/u.test(word) && !SLOTS.includes(word))
-      return t("There is no slot {0}. Use {1}.", word, SLOTS.join(t(" or ")));
+      return t("Unknown placeholder {0}. Use {1}.", word, SLOTS.join(t(" or ")));
     if (SHELL_WORDS.has(word))
-      return t("{0} works only in a shell. Put the commands into a script, and enter it.", word);
+      return t("{0} works only in a shell. Put the commands into a script and enter its path.", word);
   }
   return undefined;
 }
@@ -142,14 +144,8 @@ export async function runTrial(
   } catch (error) {
     const { kind, message, hint } = toErrorInfo(error);
     if (kind === "cancelled") return undefined;
-    if (kind !== "untrusted_workspace") {
-      await host.windows.message("error", [message, hint ?? ""].join(" ").trim());
-      return undefined;
-    }
-    const manage = t("Manage Workspace Trust");
-    const text = t("Checks run only in a trusted workspace.");
-    const answer = await host.windows.message("warning", text, { buttons: [manage] });
-    if (answer === manage) await host.commands.run("workbench.trust.manage");
+    if (kind === "untrusted_workspace") throw error; // shown with the command that gives trust
+    await host.windows.message("error", [message, hint ?? ""].join(" ").trim());
     return undefined;
   }
 }

@@ -8,6 +8,7 @@ import { t } from "../base/l10n.ts";
 import type { Folder } from "../host/host.ts";
 import type { CheckEntry, Delegation } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
+import { chooseFolder } from "../host/chooseFolder.ts";
 import { addCheck, commandText, outcomeText, runTrial, showOutput } from "./addCheck.ts";
 
 export function registerChecks({ host, sidecar, store }: App): Disposable {
@@ -22,13 +23,7 @@ export function registerChecks({ host, sidecar, store }: App): Disposable {
     }
     const { folders } = host.workspace;
     if (folders.length === 0) await host.windows.message("info", t("Open a folder first: checks belong to a project."));
-    if (folders.length <= 1) return folders[0];
-    const outcome = await host.windows.pick({
-      title: t("Checks"),
-      placeholder: t("Choose a folder"),
-      items: folders.map(({ uri, name }) => ({ id: uri, label: name, icon: "root-folder" })),
-    });
-    return outcome.kind === "picked" ? folders.find(({ uri }) => uri === outcome.ids[0]) : undefined;
+    return chooseFolder(host, t("Checks"));
   };
 
   disposables.add(

@@ -1,0 +1,114 @@
+/** Messages between the page of a new delegation and the editor that shows it. */
+
+import type { ErrorInfo, OptionValue } from "../protocol.ts";
+import { valuesOf, type OverrideValues } from "../state/launchOverride.ts";
+
+export const MAX_TASK_CHARACTERS = 100_000;
+export const MAX_FILES = 100;
+
+export interface ComposeFile {
+  readonly uri: string;
+  /** Path relative to the folder of the window. */
+  readonly name: string;
+}
+
+export interface ComposeDraft {
+  readonly task: string;
+  /** Name of the recipe; empty: the first one. */
+  readonly recipe: string;
+  /** Name of the delegator; empty: the default. */
+  readonly delegator: string;
+  /** Path of the file to write, for recipes that write one. */
+  readonly target: string;
+  readonly files: readonly ComposeFile[];
+  /** What this delegation changes of the delegator. */
+  readonly options: OverrideValues;
+}
+
+/** An option of the chosen delegator that this delegation can change. */
+export interface ComposeOption {
+  readonly id: string;
+  readonly title: string;
+  readonly description: string;
+  /** An example; "": there is none. */
+  readonly placeholder: string;
+  /** The allowed values; absent: the user enters a text. */
+  readonly choices?: readonly OptionValue[];
+  /** The value of the delegator, as it is called; "": it has none. */
+  readonly own: string;
+  /** Whether `page/models` has suggestions for it. */
+  readonly listsModels: boolean;
+}
+
+/** What the user can choose from. */
+export interface ComposeChoices {
+  readonly recipes: readonly { readonly name: string; readonly title: string; readonly writesFile: boolean }[];
+  readonly delegators: readonly { readonly name: string; readonly title: string }[];
+}
+
+export interface ComposeStart {
+  readonly draft: ComposeDraft;
+  readonly choices: ComposeChoices;
+  /** Texts of the UI by their English text. */
+  readonly translations: Readonly<Record<string, string>>;
+}
+
+/** Requests of the page, each with its answer. */
+export interface ComposeRequests {
+  "page/start": { params: object; result: ComposeStart };
+  /** Let the user choose files. */
+  "page/pickFiles": { params: object; result: readonly ComposeFile[] };
+  /** The file of the editor that was active last. */
+  "page/activeFile": { params: object; result: readonly ComposeFile[] };
+  /** Files that were dropped. */
+  "page/droppedFiles": { params: { readonly uris: readonly string[] }; result: readonly ComposeFile[] };
+  /** The options of the delegator in the draft. */
+  "page/options": { params: ComposeDraft; result: readonly ComposeOption[] };
+  /** The models that the model server of the delegator lists. */
+  "page/models": { params: ComposeDraft; result: readonly string[] };
+  /** What is wrong with the options in the draft: ID of the option → why. */
+  "page/checkOptions": { params: ComposeDraft; result: Readonly<Record<string, string>> };
+  /** Show the complete prompt; the answer says what would be sent. */
+  "page/showPrompt": { params: ComposeDraft; result: string };
+  /** Start the delegation; false if the user cancelled. */
+  "page/send": { params: ComposeDraft; result: boolean };
+}
+
+type RequestMessage<M extends keyof ComposeRequests = keyof ComposeRequests> = M extends keyof ComposeRequests
+  ? { readonly id: number; readonly method: M; readonly params: ComposeRequests[M]["params"] }
+  : never;
+
+export type FromComposePage = RequestMessage | { readonly method: "page/draft"; readonly params: ComposeDraft };
+
+export type ToComposePage =
+  | { readonly id: number; readonly result: unknown }
+  | { readonly id: number; readonly error: ErrorInfo }
+  | { readonly method: "page/draft"; readonly params: ComposeDraft }
+  | { readonly method: "page/choices"; readonly params: ComposeChoices };
+
+const EMPTY: ComposeDraft = { task: "", recipe: "", delegator: "", target: "", files: [], options: {} };
+
+/** A draft that a page has stored: what has another type or exceeds a limit is left out. */
+export function draftOf(stored: unknown): ComposeDraft {
+  if (typeof stored !== "object" || stored === null) return EMPTY;
+  const given = stored as Record<string, unknown>;
+  const text = (name: keyof ComposeDraft): string => {
+    const value = given[name];
+    return typeof value === "string" ? value.slice(0, MAX_TASK_CHARACTERS) : "";
+  };
+  const files = Array.isArray(given["files"]) ? (given["files"] as unknown[]) : [];
+  return {
+    task: text("task"),
+    recipe: text("recipe"),
+    delegator: text("delegator"),
+    target: text("target"),
+    files: files.filter(isFile).slice(0, MAX_FILES),
+    options: valuesOf(given["options"]),
+  };
+}
+
+function isFile(value: unknown): value is ComposeFile {
+  if (typeof value !== "object" || value === null) return false;
+  const { uri, name } = value as Record<string, unknown>;
+  return typeof uri === "string" && uri.startsWith("file:") && typeof name === "string";
+}

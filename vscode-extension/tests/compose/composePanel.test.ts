@@ -1,0 +1,189 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { Emitter } from "../../src/base/events.ts";
+import { draftOf, type ComposeStart } from "../../src/compose/composeMessages.ts";
+import { COMPOSE_PANEL, ComposePanel } from "../../src/compose/composePanel.ts";
+import type { StartParams } from "../../src/protocol.ts";
+import type { Change } from "../../src/state/store.ts";
+import { FakeHost } from "../support/fakeHost.ts";
+import { settled } from "../support/flushPromises.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
+import { GoldenSidecar, result } from "../support/golden.ts";
+
+const { recipes } = result("understudy/recipes/list", "recipes-list.valid");
+const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
+const { modelServers } = result("understudy/modelServers/list", "modelServers-list.valid");
+const ROOT = "file:///home/ada/greeting";
+
+let host: FakeHost;
+let started: StartParams[];
+let outcome: () => Promise<string | undefined>;
+let composer: ComposePanel;
+let count: number;
+let peer: GoldenSidecar;
+
+function make(): ComposePanel {
+  return new ComposePanel({
+    host,
+    requester: peer,
+    store: { recipes, delegators, modelServers, onDidChange: new Emitter<Change>().subscribe },
+    start: (params) => {
+      started.push(params);
+      return outcome();
+    },
+    showPrompt: ({ recipe }) => Promise.resolve(`about ${recipe}`),
+  });
+}
+
+async function ask(method: string, params: object = {}): Promise<Record<string, unknown>> {
+  const panel = host.panels.at(-1)!;
+  const id = (count += 1);
+  panel.send({ id, method, params });
+  await settled();
+  return panel.posted.find((one) => (one as { id?: number }).id === id) as Record<string, unknown>;
+}
+
+beforeEach(() => {
+  host = new FakeHost();
+  started = [];
+  count = 0;
+  outcome = () => Promise.resolve("d-1");
+  peer = new GoldenSidecar()
+    .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
+    .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
+    .answer("understudy/delegations/preview", ({ launch }) => {
+      if (launch?.model === "wrong") {
+        const error = { kind: "invalid_params" as const, message: "No such model", hint: "Choose another." };
+        throw new SidecarError({ ...error, parameter: "launch.model" });
+      }
+      throw new SidecarError({ kind: "input_empty", message: "No file under test is named." });
+    });
+  composer = make();
+});
+
+describe("the panel of a new delegation", () => {
+  it("opens once with what is delegated, and offers recipes and delegators", async () => {
+    composer.show({ recipe: "ask", task: "Why?", files: [`${ROOT}/a%20b.py`] });
+    composer.show({ files: [`${ROOT}/a%20b.py`, `${ROOT}/c.py`, "untitled:x"] });
+    expect(host.panels).toHaveLength(1);
+    expect(host.panels[0]).toMatchObject({ type: COMPOSE_PANEL, revealed: 1 });
+    const policy = /Content-Security-Policy" content="([^"]+)"/.exec(host.panels[0]!.html)?.[1];
+    expect(policy).toContain("require-trusted-types-for 'script'");
+    const { draft, choices } = (await ask("page/start"))["result"] as ComposeStart;
+    expect(draft).toMatchObject({ recipe: "ask", task: "Why?" });
+    expect(draft.files.map(({ name }) => name)).toEqual(["a b.py", "c.py"]);
+    expect(choices.recipes.map(({ name }) => name)).toEqual(recipes.map(({ name }) => name));
+    expect(choices.delegators).toHaveLength(delegators.length);
+  });
+
+  it("starts a delegation with the same parameters as the other commands, and then begins a new draft", async () => {
+    composer.show({ files: [`${ROOT}/a.py`] });
+    const draft = {
+      task: " One\nTwo ",
+      recipe: "tests",
+      delegator: "quick",
+      target: "x.py",
+      files: [{ uri: `${ROOT}/a.py`, name: "a.py" }],
+    };
+    expect((await ask("page/send", draft))["result"]).toBe(true);
+    expect(started).toEqual([{ recipe: "tests", task: "One\nTwo", files: [`${ROOT}/a.py`], delegator: "quick" }]);
+    expect(host.panels[0]!.posted).toContainEqual({
+      method: "page/draft",
+      params: { task: "", recipe: "", delegator: "", target: "", files: [], options: {} },
+    });
+    await ask("page/send", { ...draft, files: [], delegator: "" });
+    expect(started[1]).toEqual({ recipe: "tests", task: "One\nTwo", workspace: ROOT });
+    const writing = recipes.find(({ returns }) => returns === "file");
+    if (writing) {
+      await ask("page/send", { ...draft, recipe: writing.name, target: "src/a b.py" });
+      expect(started[2]?.target).toBe(`${ROOT}/src/a%20b.py`);
+    }
+  });
+
+  it("keeps the draft when a start fails or is cancelled, when the tab is closed and after a reload", async () => {
+    composer.show({ files: [] });
+    const panel = host.panels[0]!;
+    panel.send({ method: "page/draft", params: { task: "Kept", recipe: "ask", delegator: "", target: "", files: [] } });
+    outcome = () => Promise.resolve(undefined);
+    expect((await ask("page/send", { task: "Kept" }))["result"]).toBe(false);
+    outcome = () => Promise.reject(new Error("No engine."));
+    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "No engine." } });
+    panel.close();
+    composer.dispose();
+    composer = make();
+    composer.show({ files: [] });
+    expect(((await ask("page/start"))["result"] as ComposeStart).draft.task).toBe("Kept");
+    host.restorers.get(COMPOSE_PANEL)!({ task: "Newer", recipe: 3, files: [{ uri: "https://x", name: "x" }, null] });
+    expect(((await ask("page/start"))["result"] as ComposeStart).draft).toMatchObject({
+      task: "Newer",
+      recipe: "",
+      files: [],
+    });
+    for (const wrong of [undefined, null, 3, "x", []]) expect(draftOf(wrong).task).toBe("");
+  });
+
+  it("adds chosen files and the editor that was active last, and refuses other requests", async () => {
+    composer.show({ files: [] });
+    expect(await ask("page/activeFile")).toMatchObject({ error: { message: "Open a file on disk first." } });
+    const editor = {
+      language: "python",
+      selection: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } },
+      selectionEmpty: true,
+    };
+    host.activeChanged.fire({ uri: `${ROOT}/src/a.py`, ...editor });
+    host.activeChanged.fire(undefined);
+    expect((await ask("page/activeFile"))["result"]).toEqual([{ uri: `${ROOT}/src/a.py`, name: "src/a.py" }]);
+    host.pickedFiles = ["file:///elsewhere/b.py"];
+    expect((await ask("page/pickFiles"))["result"]).toEqual([{ uri: "file:///elsewhere/b.py", name: "b.py" }]);
+    expect((await ask("page/showPrompt", { recipe: "ask" }))["result"]).toBe("about ask");
+    expect(await ask("understudy/delegations/list")).toHaveProperty("error");
+  });
+
+  it("offers the options of the delegator, checks them, and starts with them once", async () => {
+    composer.show({ files: [`${ROOT}/a.py`] });
+    const draft = { task: "Do it.", recipe: "tests", delegator: "local-coder", target: "", files: [], options: {} };
+    expect((await ask("page/options", draft))["result"]).toEqual([
+      {
+        id: "delegator.model",
+        title: "Model",
+        description: "The ID of a model of the tool, or of the model server.",
+        placeholder: "",
+        own: "qwen2.5-coder:7b",
+        listsModels: true,
+      },
+      {
+        id: "modelProperties.temperature",
+        title: "Temperature",
+        description: "Sent with each request; without it the server uses its own.",
+        placeholder: "0.2",
+        own: "0.2",
+        listsModels: false,
+      },
+    ]);
+    expect((await ask("page/options", { ...draft, delegator: "" }))["result"]).toEqual([]);
+    expect((await ask("page/options", { ...draft, delegator: "ghostwriter" }))["result"]).toEqual([]);
+    expect((await ask("page/models", draft))["result"]).toEqual(["qwen2.5-coder:7b", "large-1"]);
+    expect((await ask("page/models", { ...draft, delegator: "my-agent" }))["result"]).toEqual([]);
+
+    const checked = async (options: object): Promise<unknown> =>
+      (await ask("page/checkOptions", { ...draft, options }))["result"];
+    expect(await checked({ "modelProperties.temperature": "hot" })).toEqual({
+      "modelProperties.temperature": "Enter a number.",
+    });
+    expect(await checked({ "delegator.model": "wrong" })).toEqual({
+      "delegator.model": "No such model. Choose another.",
+    });
+    expect(await checked({ "delegator.model": "large-1" })).toEqual({});
+
+    const hot = await ask("page/send", { ...draft, options: { "modelProperties.temperature": "hot" } });
+    expect(hot).toMatchObject({ error: { message: "Temperature: Enter a number." } });
+    expect(started).toEqual([]);
+    const options = { "delegator.model": "large-1", "modelProperties.temperature": "0.7", "launch.yolo": "true" };
+    host.panels[0]!.send({ method: "page/draft", params: { ...draft, options } });
+    expect((await ask("page/send", { ...draft, options }))["result"]).toBe(true);
+    expect(started).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
+    expect(started[0]?.launch).not.toHaveProperty("yolo");
+    const kept = { recipe: "tests", delegator: "local-coder" };
+    const params = { ...kept, task: "", target: "", files: [], options: {} };
+    expect(host.panels[0]!.posted.at(-2)).toEqual({ method: "page/draft", params });
+  });
+});
