@@ -352,7 +352,7 @@ class ReviewCommands implements Disposable {
       title: t("Send Back"),
       prompt:
         along.length > 0
-          ? t("What should change? Included: {0} and your reasons.", along.join(", "))
+          ? t("What should change? The agent also gets your reasons. Changes: {0}.", along.join(", "))
           : t("What should change?"),
       value: said
         .map(({ reason, places }) => `${places.map((place) => oneLine(place, 60)).join(", ")}: ${reason}`)

@@ -18,6 +18,7 @@ import { BASE, EVIDENCE, parseReviewUri, RESULT, reviewUri } from "./reviewUris.
 import { EVIDENCE_COMMAND } from "./reviewTree.ts";
 import {
   capitalized,
+  capitalizedSentence,
   fileChange,
   hunkLabel,
   hunkSize,
@@ -90,7 +91,8 @@ export class ReviewEditor implements Disposable {
       const delegation = store.delegation(current.id);
       if (first && delegation) {
         const range = lineRange(Math.max(hunkRange(first).start.line - CONTEXT_LINES, 0));
-        const note = [...verdictReasons(delegation), delegation.title].join("; ");
+        const reasons = verdictReasons(delegation).join("; ");
+        const note = reasons === "" ? delegation.title : capitalizedSentence(reasons);
         const context = delegation.reservations.includes("no_checks") ? "verdictWithoutChecks" : "verdict";
         const content = { label: stateName(delegation), note, context, range };
         show(`verdict:${current.id}`, documentUri(current.id, first.file), content);

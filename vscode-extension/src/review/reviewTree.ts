@@ -9,7 +9,7 @@ import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk } from "
 import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
 import { displayPath } from "../state/formatting.ts";
 import type { OpenResult } from "./openResults.ts";
-import { RESULT, reviewUri } from "./reviewUris.ts";
+import { reviewUri, ROW } from "./reviewUris.ts";
 import {
   checkFacts,
   checkLabel,
@@ -164,7 +164,7 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
   const check = delegation.checks.find(({ name }) => id === `check:${delegation.id}:${name}`);
   if (!check) return undefined;
   const word = checkLabel(check, delegation);
-  const facts = [word.text, ...checkFacts(check)].join(" · ");
+  const facts = checkFacts(check, delegation).join(" · ");
   return {
     ...rest,
     id,
@@ -193,7 +193,7 @@ function restoredRow(id: string, name: string, { edited }: Pick<OpenResult, "edi
     description: said,
     tooltip: escapeMarkdown(path),
     icon: { id: "file" },
-    resource: reviewUri(RESULT, parseRowId(id)?.id ?? "", path),
+    resource: reviewUri(ROW, parseRowId(id)?.id ?? "", path),
     children: "none",
     context: file.undoable ? "reviewFile editable edited" : "reviewFile editable",
     spoken: `${label}, ${said}`,
@@ -226,7 +226,7 @@ function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownM
     description: facts.join(" · "),
     tooltip: escapeMarkdown(path),
     icon: { id: "file" }, // the icon of the editor for this file type
-    resource: reviewUri(RESULT, place?.id ?? "", path),
+    resource: reviewUri(ROW, place?.id ?? "", path),
     children: "expanded",
     context: context.join(" "),
     command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },

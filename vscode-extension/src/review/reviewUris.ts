@@ -8,6 +8,8 @@ export const EDIT = "understudy-edit";
 export const YOURS = "understudy-yours";
 export const THEIRS = "understudy-theirs";
 export const EVIDENCE = "understudy-evidence";
+/** Names a file in a row, for its icon only: a row of a file that cannot be written would have a padlock. */
+export const ROW = "understudy-row";
 
 export type Side = "base" | "result";
 

@@ -33,19 +33,25 @@ export function checkLabel(check: CheckResult, delegation: Pick<Delegation, "res
   return { text: t("failed"), icon: "error", color: RED };
 }
 
-/** The known numbers of a check. */
-export function checkFacts(check: CheckResult): readonly string[] {
-  const facts: string[] = [];
-  if (check.passed !== undefined) facts.push(t("{0} passed", check.passed));
-  if (check.failed) facts.push(t("{0} failed", check.failed));
-  if (check.skipped) facts.push(t("{0} skipped", check.skipped));
+/** The outcome of a check and its known numbers: `8 passed in 2.4 s`, `28 of 40 small changes noticed`. */
+export function checkFacts(check: CheckResult, delegation: Pick<Delegation, "reservations">): readonly string[] {
+  const counts: string[] = [];
+  if (check.passed) counts.push(t("{0} passed", check.passed));
+  if (check.failed) counts.push(t("{0} failed", check.failed));
+  if (check.skipped) counts.push(t("{0} skipped", check.skipped));
+  const word = checkLabel(check, delegation).text;
+  const counted = counts.length > 0 && (word === t("passed") || word === t("failed"));
+  const facts = counted ? [] : [word];
+  const time = t("{0} s", check.seconds.toFixed(1));
+  facts.push(counts.length > 0 ? t("{0} in {1}", counts.join(", "), time) : time);
   if (check.mutation) {
     const noticed = noticedShort(check.mutation);
     if (noticed !== undefined) facts.push(noticed);
   }
   if (check.exitCode !== undefined && check.exitCode !== 0) facts.push(t("exit code {0}", check.exitCode));
   if (!check.required) facts.push(t("not required"));
-  facts.push(t("{0} s", check.seconds.toFixed(1)));
+  const { judgingSeconds: all = 0 } = check;
+  if (all > check.seconds) facts.push(t("judged in {0} s", all.toFixed(1)));
   return facts;
 }
 

@@ -11,6 +11,7 @@ export type PageRequest =
   | "understudy/delegations/subscribe"
   | "understudy/delegations/logs"
   | "understudy/delegations/answer"
+  | "understudy/delegations/say"
   | "understudy/delegations/cancel"
   | "understudy/delegations/retry";
 

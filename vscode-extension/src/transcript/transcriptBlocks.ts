@@ -14,6 +14,7 @@ import {
   decisionLines,
   fileLine,
   finishedLines,
+  messageLines,
   pathLinks,
   permissionLines,
   planLines,
@@ -46,6 +47,8 @@ export class TranscriptBlocks {
   readonly #blocks: Block[] = [];
   readonly #tools = new Map<string, { tool: ToolCall; block: Block }>();
   readonly #checks = new Map<string, Block>();
+  /** What the user said, until the agent got it. */
+  readonly #messages = new Map<string, { event: EventOf<"user_message">; block: Block }>();
   #plan: { entries: readonly unknown[]; block: Block } | undefined;
   #text: { message: BoundedText; block: Block } | undefined;
   /** The last message of the agent, so that the result does not repeat it. */
@@ -74,7 +77,7 @@ export class TranscriptBlocks {
         this.#put("started", () => startedLines(event));
         return;
       case "queued":
-        this.#put("queued", () => quietLine(t("Waiting for a free slot (position {0}).", event.position)));
+        this.#put("queued", () => quietLine(t("Number {0} in the queue.", event.position)));
         return;
       case "phase":
         this.#put("phase", () => quietLine(oneLine(removeEscapes(event.text), 200)));
@@ -114,6 +117,14 @@ export class TranscriptBlocks {
           this.#renew(this.#question.block);
         }
         return;
+      case "user_message": {
+        const block = this.#put("message", () => messageLines(event, ""));
+        this.#messages.set(event.messageId, { event, block });
+        return;
+      }
+      case "message_delivered":
+        this.#settleMessage(event.messageId, "delivered");
+        return;
       case "attempt_failed":
         this.#failure = event.error.message;
         this.#put("failed", () => attemptFailedLines(event));
@@ -147,6 +158,7 @@ export class TranscriptBlocks {
         return;
       case "finished": {
         const failure = this.#failure;
+        for (const id of this.#messages.keys()) this.#settleMessage(id, "ended");
         this.#put("finished", () => finishedLines(event, failure));
         return;
       }
@@ -159,7 +171,7 @@ export class TranscriptBlocks {
             text:
               event.tests > 0
                 ? t("You confirmed the changed tests ({0}).", event.tests)
-                : t("The changed tests are a question again."),
+                : t("The changed tests need your confirmation again."),
           },
         ]);
         return;
@@ -238,6 +250,13 @@ export class TranscriptBlocks {
     if (!known) return;
     known.tool.result = event;
     this.#renew(known.block);
+  }
+
+  #settleMessage(id: string, done: "delivered" | "ended"): void {
+    const known = this.#messages.get(id);
+    if (!known) return;
+    if (done === "delivered") this.#messages.delete(id);
+    this.#renew(known.block, () => messageLines(known.event, done));
   }
 
   #setPlan(entries: readonly unknown[]): void {

@@ -286,6 +286,7 @@ export class TranscriptDocuments implements Disposable {
     const lenses: Lens[] = [];
     if (isLive(delegation)) {
       lenses.push(lens(0, withIcon("debug-stop", t("Cancel")), "understudy.delegations.cancel"));
+      if (delegation.terminal) lenses.push(lens(0, withIcon("terminal", t("Attach")), "understudy.delegations.attach"));
     } else {
       if (isToReview(delegation)) {
         lenses.push(lens(0, withIcon("diff-multiple", t("Review")), "understudy.review.open"));

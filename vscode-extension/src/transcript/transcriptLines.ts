@@ -18,7 +18,16 @@ import {
   verdictName,
   verdictSummary,
 } from "../state/wording.ts";
-import { duration, elapsed, timeOfDay, tokensText, costText, oneLine, toSentence } from "../state/formatting.ts";
+import {
+  duration,
+  elapsed,
+  timeOfDay,
+  tokensText,
+  costText,
+  errorText,
+  oneLine,
+  toSentence,
+} from "../state/formatting.ts";
 import { mutantDiff, mutantPlace, noticedChanges, survivors } from "../state/mutationWording.ts";
 import { questionText } from "../state/questions.ts";
 
@@ -95,8 +104,12 @@ export function transcriptHead(delegation: Delegation, now: number): Head {
   };
 }
 
+/** The tool of a delegator that runs a command of the user: its name says nothing. */
+const CUSTOM_COMMAND = "generic";
+
 export function startedLines(event: EventOf<"started">): Line[] {
-  const who = [event.tool ?? event.modelServer, event.model].filter((part) => part !== undefined && part !== "");
+  const tool = event.tool === CUSTOM_COMMAND ? undefined : event.tool;
+  const who = [tool ?? event.modelServer, event.model].filter((part) => part && part !== event.delegator);
   const name = who.length > 0 ? `${event.delegator} (${who.join(", ")})` : event.delegator;
   return [
     { text: t("Attempt {0}: {1}", event.attempt, name), style: "heading" },
@@ -211,6 +224,8 @@ function answeredBy(by: string): string {
       return t("because no one answered in time");
     case "withdrawn": // english: allow withdrawn - a wire value
       return t("the agent cancelled the question");
+    case "policy":
+      return t("answered by a rule");
     case "cli":
       return t("answered in a terminal");
     case "lsp":
@@ -218,6 +233,20 @@ function answeredBy(by: string): string {
     default:
       return t("answered by {0}", by);
   }
+}
+
+/** What the user said; `done` says whether the agent got it, or whether the run ended without that. */
+export function messageLines({ text, delivery }: EventOf<"user_message">, done: "delivered" | "ended" | ""): Line[] {
+  const outcome: Line =
+    done === "delivered"
+      ? { text: t("The agent got it."), mark: "✓" }
+      : delivery === "kept" || done === "ended"
+        ? { text: t("The agent did not get it. It is part of your next reply."), mark: "⚠" }
+        : delivery === "sent"
+          ? { text: t("Sent to the agent."), mark: "○" }
+          : { text: t("The agent gets it when it starts, or at the end of its turn."), mark: "○" };
+  const said = textLines(text).map((line): Line => ({ ...line, style: "quote" }));
+  return [{ text: t("You"), style: "strong" }, ...said, outcome];
 }
 
 export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
@@ -228,7 +257,7 @@ export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
         ? t("Retrying.")
         : "";
   const wait = event.waitSeconds === undefined ? "" : t("Waiting {0} s.", event.waitSeconds);
-  const parts = [removeEscapes(event.error.message), removeEscapes(event.error.hint ?? ""), next, wait];
+  const parts = [removeEscapes(errorText(event.error)), next, wait];
   return [{ text: parts.filter((part) => part !== "").join(" "), mark: "✗" }];
 }
 
@@ -283,7 +312,7 @@ export function finishedLines(event: EventOf<"finished">, failure: string | unde
   for (const reservation of event.reservations)
     lines.push({ text: RESERVATION_REASONS[reservation].reason, style: "item" });
   if (event.error && event.error.message !== failure) {
-    lines.push({ text: "" }, ...textLines([event.error.message, event.error.hint ?? ""].join("\n").trim()));
+    lines.push({ text: "" }, ...textLines(errorText(event.error)));
   }
   return lines;
 }

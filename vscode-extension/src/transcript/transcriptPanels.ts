@@ -4,11 +4,10 @@
  * command that a row of the view runs, so that the user sees the same messages.
  */
 
-import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
-import * as path from "node:path";
+import { existsSync } from "node:fs";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
+import { pageHtml } from "../base/pageHtml.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Host, Panel } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
@@ -24,8 +23,6 @@ export interface TranscriptPanelsDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "environment" | "output">;
   readonly requester: Requester;
   readonly store: Pick<Store, "delegation" | "loaded" | "follow" | "read" | "onDidChange">;
-  /** The text of a file of the bundle (`transcriptPage.js`). */
-  readonly asset?: (name: string) => string;
   /** Whether a file exists. */
   readonly exists?: (file: string) => boolean;
 }
@@ -153,10 +150,12 @@ export class TranscriptPanels implements Disposable {
       case "understudy/delegations/logs":
         return requester.request("understudy/delegations/logs", { id });
       case "understudy/delegations/answer": {
-        const { requestId, option } = message.params;
-        await host.commands.run("understudy.delegations.answer", id, requestId, option);
+        const { requestId, option, remember } = message.params;
+        await host.commands.run("understudy.delegations.answer", id, requestId, option, remember === true);
         return {};
       }
+      case "understudy/delegations/say":
+        return requester.request("understudy/delegations/say", { id, text: message.params.text });
       case "understudy/delegations/cancel":
         await host.commands.run("understudy.delegations.cancel", id);
         return {};
@@ -187,37 +186,10 @@ export class TranscriptPanels implements Disposable {
   }
 
   #html(): string {
-    const { extensionPath, language } = this.#deps.host.environment;
-    const asset = this.#deps.asset ?? ((name) => readFileSync(path.join(extensionPath, "dist", name), "utf8"));
-    return transcriptHtml(asset("transcriptPage.js"), asset("transcriptPage.css"), language);
+    const { environment } = this.#deps.host;
+    const [script, style] = [environment.pageAsset("transcriptPage.js"), environment.pageAsset("transcriptPage.css")];
+    return pageHtml(script, style, environment.language);
   }
-}
-
-/** The page contains its script and style. It can load nothing else, and cannot turn text into HTML or scripts. */
-export function transcriptHtml(script: string, style: string, language: string): string {
-  const nonce = randomBytes(18).toString("base64url");
-  const policy = [
-    "default-src 'none'",
-    `script-src 'nonce-${nonce}'`,
-    `style-src 'nonce-${nonce}'`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
-  ].join("; ");
-  return `<!DOCTYPE html>
-<html lang="${language.replaceAll(/[^\w-]/g, "")}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<title>Understudy</title>
-<style nonce="${nonce}">${style}</style>
-</head>
-<body>
-<script nonce="${nonce}">${script}</script>
-</body>
-</html>
-`;
 }
 
 function unsubscribe(one: OpenPanel): void {

@@ -2,14 +2,14 @@
 
 import { t } from "../base/l10n.ts";
 import { sanitize } from "../base/untrustedText.ts";
-import { isAlways, orderedOptions } from "../state/wording.ts";
+import { isAlways, orderedOptions, rememberedAnswer } from "../state/wording.ts";
 import { MAX_MESSAGE_LENGTH, type Block } from "../transcript/transcriptBlocks.ts";
 import type { Line, Mark } from "../transcript/transcriptLines.ts";
-import type { PermissionRequest } from "../protocol.ts";
+import type { PermissionOption, PermissionRequest } from "../protocol.ts";
 import { button, details, element } from "./dom.ts";
 
 export interface RowActions {
-  readonly answer: (requestId: string, option: string) => Promise<void>;
+  readonly answer: (requestId: string, option: string, remember?: boolean) => Promise<void>;
   /** Absent: paths are plain text. */
   readonly openFile?: (path: string) => void;
 }
@@ -144,17 +144,21 @@ function markName(mark: Mark): string {
 /** A button for each answer: those that also apply to later requests come last and say so. */
 function answers(request: PermissionRequest, { answer }: RowActions): HTMLElement {
   const made = element("div", { class: "answers", role: "group", "aria-label": t("Answer") });
-  const all = orderedOptions(request).map((option) => {
+  const one = (option: PermissionOption, title: string, remember = false): HTMLButtonElement => {
     const allows = option.kind.startsWith("allow");
-    const title = isAlways(option) ? `${option.title} (${t("without asking again")})` : option.title;
     const pressed = (): void => {
-      for (const one of all) one.disabled = true;
-      void answer(request.requestId, option.id).finally(() => {
-        for (const one of all) one.disabled = false;
+      for (const other of all) other.disabled = true;
+      void answer(request.requestId, option.id, remember).finally(() => {
+        for (const other of all) other.disabled = false;
       });
     };
-    return button(`${allows ? "✓" : "✗"} ${title}`, allows ? "primary" : "secondary", pressed);
-  });
+    return button(`${allows ? "✓" : "✗"} ${title}`, allows && !remember ? "primary" : "secondary", pressed);
+  };
+  const all = orderedOptions(request).map((option) =>
+    one(option, isAlways(option) ? `${option.title} (${t("without asking again")})` : option.title),
+  );
+  const remembered = rememberedAnswer(request);
+  if (remembered) all.push(one(remembered.option, remembered.title, true));
   made.append(...all);
   return made;
 }

@@ -58,6 +58,12 @@ export class TranscriptPage {
   readonly #earlier: HTMLButtonElement;
   readonly #later: HTMLButtonElement;
   readonly #latest: HTMLButtonElement;
+  readonly #input = element("textarea", {
+    rows: "2",
+    "aria-label": t("Message to the agent"),
+    placeholder: t("Say something to the agent (Enter sends, Shift+Enter begins a line)"),
+  });
+  readonly #form: HTMLFormElement;
   readonly #log = element("div", { class: "log", role: "log", "aria-live": "off", "aria-busy": "true" });
   #delegation: Delegation | undefined;
   /** `seq` of the last event in the blocks. */
@@ -84,12 +90,24 @@ export class TranscriptPage {
     this.#latest = button(t("Jump to End"), "secondary", () => this.#jumpToEnd());
     this.#latest.classList.add("latest");
     this.#earlier.hidden = this.#later.hidden = this.#latest.hidden = true;
+    const submit = element("button", { type: "submit", class: "primary" }, t("Send"));
+    this.#form = element("form", { class: "say", hidden: true }, this.#input, submit);
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#say(submit);
+    });
+    this.#input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      void this.#say(submit);
+    });
     this.#log.setAttribute("aria-label", t("Transcript"));
     this.#state.textContent = t("Waiting for Understudy…");
     root.append(
       element("header", {}, this.#title, this.#state, this.#facts, this.#toolbar, this.#problem),
       element("main", {}, this.#task(), this.#earlier, this.#log, this.#later),
       this.#latest,
+      this.#form,
     );
     window.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     transport.onNotification((notification) => this.#receive(notification));
@@ -199,8 +217,10 @@ export class TranscriptPage {
       if (made.shown !== version) {
         made.shown = version;
         fillRow(row, block, asks, {
-          answer: (requestId, option) =>
-            this.#send("understudy/delegations/answer", { id: this.#options.id, requestId, option }),
+          answer: async (requestId, option, remember = false) => {
+            const answered = { id: this.#options.id, requestId, option, ...(remember ? { remember } : {}) };
+            await this.#send("understudy/delegations/answer", answered);
+          },
           ...(this.#options.editor ? { openFile: this.#options.editor.openFile } : {}),
         });
       }
@@ -217,6 +237,8 @@ export class TranscriptPage {
     this.#state.dataset["state"] = delegation.verdict ?? delegation.state;
     setText(this.#facts, [...facts, workspace].join(" · "));
     document.title = this.#title.textContent;
+    // What was typed stays until it can be sent: as a reply, after the end.
+    this.#form.hidden = !isLive(delegation) || delegation.state === "checking";
     const buttons = this.#actions(delegation);
     const now = JSON.stringify(buttons.map(([text]) => text));
     if (now === this.#buttons) return; // a button cannot be pressed while it is replaced
@@ -241,22 +263,39 @@ export class TranscriptPage {
       found.push([t("Cancel"), "secondary", () => void this.#send("understudy/delegations/cancel", { id })]);
     } else {
       if (isToReview(delegation)) edit(t("Review"), "review");
-      if (canReply(delegation)) edit(t("Reply…"), "reply");
+      const failed = isFailure(delegation);
+      if (canReply(delegation) && !failed) edit(t("Reply…"), "reply");
       if (delegation.rescueRef !== undefined) edit(t("Restore"), "restore");
       add(t("Retry"), () => void this.#send("understudy/delegations/retry", { id }));
       edit(t("Retry with…"), "retryWith");
-      if (isFailure(delegation)) edit(t("Show Log"), "showLog");
+      if (canReply(delegation) && failed) edit(t("Reply…"), "reply");
+      if (failed) edit(t("Show Log"), "showLog");
     }
     if (editor) found.push([t("Open as Text"), "secondary", () => editor.run("openText")]);
     return found;
   }
 
-  async #send<M extends PageRequest>(method: M, params: Requests[M]["params"]): Promise<void> {
+  /** Send what the user typed; it stays in the field if that fails. */
+  async #say(submit: HTMLButtonElement): Promise<void> {
+    const text = this.#input.value;
+    if (text.trim() === "" || submit.disabled) return;
+    submit.disabled = true;
+    try {
+      if (await this.#send("understudy/delegations/say", { id: this.#options.id, text })) this.#input.value = "";
+    } finally {
+      submit.disabled = false;
+    }
+  }
+
+  /** Returns whether the request succeeded. */
+  async #send<M extends PageRequest>(method: M, params: Requests[M]["params"]): Promise<boolean> {
     try {
       await this.#transport.request(method, params);
       this.#showProblem("");
+      return true;
     } catch (error) {
       this.#showProblem(error instanceof Error ? error.message : String(error));
+      return false;
     }
   }
 
@@ -267,7 +306,7 @@ export class TranscriptPage {
       this.#transport.request("understudy/delegations/logs", { id: this.#options.id }).then(
         ({ prompt, promptOmittedBytes = 0 }) => {
           const rest = promptOmittedBytes > 0 ? `\n${t("… {0} bytes omitted", promptOmittedBytes)}` : "";
-          setText(text, prompt === undefined ? t("It was not sent yet, or is no longer kept.") : prompt + rest);
+          setText(text, prompt === undefined ? t("The task was not sent yet, or is no longer stored.") : prompt + rest);
         },
         (error: unknown) => setText(text, error instanceof Error ? error.message : String(error)),
       );

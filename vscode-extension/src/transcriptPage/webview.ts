@@ -1,6 +1,7 @@
 /** The entry of the bundle that a webview of VS Code runs: messages of the webview as transport. */
 
-import { setTranslator, t, translateWith } from "../base/l10n.ts";
+import { setTranslator, translateWith } from "../base/l10n.ts";
+import { PageRequests } from "../base/pageRequests.ts";
 import type { FromPage, PageNotification, PageStart, ToPage } from "../transcript/pageMessages.ts";
 import { TranscriptPage, type Transport } from "./transcriptPage.ts";
 
@@ -19,47 +20,21 @@ declare function acquireVsCodeApi(): {
 };
 
 const vscode = acquireVsCodeApi();
-const open = new Map<number, { resolve: (result: unknown) => void; reject: (error: Error) => void }>();
+const send = (message: FromPage): void => vscode.postMessage(message);
+const requests = new PageRequests((message) => vscode.postMessage(message), ANSWER_MS);
 const listeners: ((notification: PageNotification) => void)[] = [];
-let sent = 0;
 
 window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
-  if ("method" in data) {
-    for (const listener of listeners) listener(data);
-    return;
-  }
-  const request = open.get(data.id);
-  open.delete(data.id);
-  if ("error" in data) request?.reject(new Error([data.error.message, data.error.hint].filter(Boolean).join(" ")));
-  else request?.resolve(data.result);
+  if (!("method" in data)) requests.answer(data);
+  else for (const listener of listeners) listener(data);
 });
 
-const send = (message: FromPage): void => vscode.postMessage(message);
-
-function request(message: { readonly method: string; readonly params: object }): Promise<unknown> {
-  const id = (sent += 1);
-  return new Promise((resolve, reject) => {
-    const limit = setTimeout(() => {
-      open.delete(id);
-      reject(new Error(t("Understudy did not answer.")));
-    }, ANSWER_MS);
-    const settle =
-      <T>(end: (value: T) => void) =>
-      (value: T): void => {
-        clearTimeout(limit);
-        end(value);
-      };
-    open.set(id, { resolve: settle(resolve), reject: settle(reject) });
-    send({ id, ...message } as FromPage);
-  });
-}
-
 const transport = {
-  request: (method: string, params: object) => request({ method, params }),
+  request: (method: string, params: object) => requests.request(method, params),
   onNotification: (listener: (notification: PageNotification) => void) => void listeners.push(listener),
 } as Transport;
 
-void request({ method: "page/start", params: {} }).then((answer) => {
+void requests.request("page/start", {}).then((answer) => {
   const { delegation: id, translations } = answer as PageStart;
   setTranslator(translateWith(translations));
   const before = vscode.getState();

@@ -159,7 +159,7 @@ describe("opening a review", () => {
     ]);
     expect(rows().slice(0, 7)).toEqual([
       "Verified | Tests for greeting/wrapping.py | verified-filled | verdict hasPending",
-      "  pytest | passed · 4 passed · 14 of 20 small changes noticed · 1.9 s | pass | check",
+      "  pytest | 4 passed in 1.9 s · 14 of 20 small changes noticed | pass | check",
       "  No sandbox | the agent had your permissions | unlock | confined",
       "wrapping.py | greeting · 3 pending | file | reviewFile pending editable",
       "  new 12 | line 12 · +3 −2 | circle-large-outline | hunk pending editable",
@@ -203,7 +203,7 @@ describe("opening a review", () => {
     const [top, ...bars] = [...host.bars.values()].map(({ content }) => content);
     expect(top).toMatchObject({
       label: "Unverified",
-      note: "nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests; Tests for greeting/wrapping.py",
+      note: "Nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests.",
       context: "verdict",
       range: { start: { line: 9 } },
     });

@@ -10,6 +10,7 @@ import { settled } from "../support/flushPromises.ts";
 const LIFE = golden("notification.event").params as unknown as { id: string; events: Event[] };
 const { id } = LIFE;
 const DONE = { ...result("understudy/delegations/get", "delegations-get.valid"), id };
+const SAID = result("understudy/delegations/say", "delegations-say.valid");
 const LOGS = result("understudy/delegations/logs", "delegations-logs.valid");
 
 function panels() {
@@ -34,7 +35,6 @@ function panels() {
     host,
     requester,
     store,
-    asset: (name) => `/* ${name} */`,
     exists: (file) => file.startsWith("/home/ada"),
   });
   let sent = 0;
@@ -46,7 +46,7 @@ function panels() {
   };
   const nothing = { delegators: false, modelServers: false, recipes: false, trust: false, delegationList: true };
   const change = (): void => changed.fire({ delegations: new Set(), ...nothing });
-  return { host, store, made, ask, change, followers };
+  return { host, store, made, ask, change, followers, requester };
 }
 
 describe("transcript panels", () => {
@@ -97,16 +97,20 @@ describe("transcript panels", () => {
   });
 
   it("run the commands of a row, on their own delegation only", async () => {
-    const { host, made, ask } = panels();
+    const { host, made, ask, requester } = panels();
     made.show(DONE);
     await ask("understudy/delegations/answer", { id: "20200101-000000-zzzzz", requestId: "1", option: "r" });
     await ask("understudy/delegations/cancel", { id: "20200101-000000-zzzzz" });
     await ask("understudy/delegations/retry", { id });
+    requester.answer("understudy/delegations/say", SAID);
+    const said = await ask("understudy/delegations/say", { id: "20200101-000000-zzzzz", text: "More." });
+    expect(said).toMatchObject({ result: SAID });
+    expect(requester.params("understudy/delegations/say")).toEqual([{ id, text: "More." }]);
     host.panels[0]!.send({ method: "editor/run", params: { action: "review" } });
     host.panels[0]!.send({ method: "editor/run", params: { action: "constructor" } });
     await settled();
     expect(host.ran).toEqual([
-      { id: "understudy.delegations.answer", values: [id, "1", "r"] },
+      { id: "understudy.delegations.answer", values: [id, "1", "r", false] },
       { id: "understudy.delegations.cancel", values: [id] },
       { id: "understudy.delegations.retry", values: [id] },
       { id: "understudy.review.open", values: [id] },

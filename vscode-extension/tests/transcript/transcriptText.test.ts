@@ -42,9 +42,9 @@ describe("TranscriptText", () => {
       "**Verified: a required check passed on exactly this result, and there is no reservation.**",
       "",
     ]);
-    expect(all.slice(all.indexOf("*Waiting"))).toBe(
+    expect(all.slice(all.indexOf("*Number 1"))).toBe(
       [
-        "*Waiting for a free slot (position 1).*",
+        "*Number 1 in the queue.*",
         "",
         "## Attempt 1: big-coder (router, large-1)",
         "",
@@ -52,7 +52,7 @@ describe("TranscriptText", () => {
         "",
         "✗ models.example.com is busy (529). Continuing with my-agent. Waiting 1.5 s.",
         "",
-        "## Attempt 2: my-agent (generic, small-1)",
+        "## Attempt 2: my-agent (small-1)",
         "",
         "It is the second delegator of the route `tests`.",
         "",
@@ -79,6 +79,10 @@ describe("TranscriptText", () => {
         "```",
         "",
         "→ Reject, answered in a terminal",
+        "",
+        "**You**",
+        "> Test the empty string, too.",
+        "✓ The agent got it.",
         "",
         "- tests/test_wrapping_ghost.py added",
         "",
@@ -354,6 +358,7 @@ describe("transcript documents", () => {
     await read();
     expect(lenses().map(({ id: command, arguments: values }) => [command, values])).toEqual([
       ["understudy.delegations.cancel", [id]],
+      ["understudy.delegations.attach", [id]],
       ["understudy.delegations.answer", [id, "1", "a"]],
       ["understudy.delegations.answer", [id, "1", "r"]],
     ]);

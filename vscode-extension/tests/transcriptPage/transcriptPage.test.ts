@@ -97,11 +97,11 @@ describe("the page of a transcript", () => {
     expect(page.root.querySelector(".state")?.textContent).toBe("Verified");
     expect([...page.root.querySelectorAll("h2")].map((one) => one.textContent)).toEqual([
       "Attempt 1: big-coder (router, large-1)",
-      "Attempt 2: my-agent (generic, small-1)",
+      "Attempt 2: my-agent (small-1)",
       "Result",
       "Verified",
     ]);
-    for (const words of ["Waiting for a free slot (position 1).", "✓ Write tests/test_wrapping_ghost.py", "→ Reject"])
+    for (const words of ["Number 1 in the queue.", "✓ Write tests/test_wrapping_ghost.py", "→ Reject"])
       expect(page.root.querySelector("[role=log]")?.textContent).toContain(words);
     expect(page.buttons().slice(0, 5)).toEqual(["Review", "Reply…", "Retry", "Retry with…", "Open as Text"]);
     page.button("Review").click();
@@ -110,6 +110,45 @@ describe("the page of a transcript", () => {
     expect(page.ran).toEqual(["review", "openText", "tests/test_wrapping_ghost.py"]);
     page.button("Retry").click();
     expect(page.sent("understudy/delegations/retry")).toEqual([{ id }]);
+  });
+
+  it("sends what the user types to a running agent, and shows what happens to it", async () => {
+    const page = await open([text(1, "Begun.")]);
+    const field = page.root.querySelector("textarea")!;
+    const press = (more: object = {}): Promise<unknown> => {
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", cancelable: true, ...more }));
+      return vi.advanceTimersByTimeAsync(1);
+    };
+    field.value = "  ";
+    await press();
+    field.value = "Keep the names.";
+    await press({ shiftKey: true });
+    await press({ isComposing: true });
+    expect(page.sent("understudy/delegations/say")).toEqual([]);
+    page.answers.set("understudy/delegations/say", () => Promise.reject(new Error("It has just finished.")));
+    await press();
+    expect(field.value).toBe("Keep the names.");
+    expect(page.root.querySelector(".problem")?.textContent).toBe("It has just finished.");
+    page.answers.delete("understudy/delegations/say");
+    page.button("Send").click();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(page.sent("understudy/delegations/say")).toEqual([
+      { id, text: "Keep the names." },
+      { id, text: "Keep the names." },
+    ]);
+    expect(field.value).toBe("");
+    const said = { ...FRAME, type: "user_message", by: "lsp", text: "Keep the names.", delivery: "sent" } as const;
+    await page.tell({ ...said, seq: 2, messageId: "1" }, { ...said, seq: 3, messageId: "2", delivery: "waiting" });
+    const row = (place: number): string => page.rows()[place]!.textContent;
+    expect(row(1)).toBe("YouKeep the names.○ Sent to the agent.");
+    expect(row(2)).toContain("at the end of its turn");
+    await page.tell({ ...FRAME, type: "message_delivered", seq: 4, messageId: "1" });
+    expect(row(1)).toContain("✓ The agent got it.");
+    await page.tell({ ...FRAME, type: "check_started", seq: 5, name: "pytest" });
+    expect(page.root.querySelector("form")?.hidden).toBe(true);
+    await page.tell({ ...FRAME, type: "finished", seq: 6, verdict: "unverified", reservations: [] });
+    expect(row(1)).toContain("✓ The agent got it.");
+    expect(row(2)).toContain("⚠ The agent did not get it. It is part of your next reply.");
   });
 
   it("creates the output of tools, thoughts and the task only when they are opened", async () => {
@@ -131,7 +170,11 @@ describe("the page of a transcript", () => {
     const row = page.rows().find((one) => one.dataset["kind"] === "permission")!;
     expect(row.textContent).toContain("pip install freezegun");
     const group = row.querySelector("[role=group]")!;
-    expect([...group.querySelectorAll("button")].map((one) => one.textContent)).toEqual(["✓ Allow once", "✗ Reject"]);
+    expect([...group.querySelectorAll("button")].map((one) => one.textContent)).toEqual([
+      "✓ Allow once",
+      "✗ Reject",
+      "✓ Always Allow “pip install freezegun”",
+    ]);
     let done: (value: unknown) => void = () => {};
     page.answers.set("understudy/delegations/answer", () => new Promise((resolve) => (done = resolve)));
     page.button("Reject").focus();
@@ -143,6 +186,14 @@ describe("the page of a transcript", () => {
     expect(row.querySelector("[role=group]")).toBeNull();
     expect(row.textContent).toContain("→ Reject, answered in a terminal");
     expect(row.contains(document.activeElement), "the focus stays where it was").toBe(true);
+  });
+
+  it("saves the proposed rule with the answer", async () => {
+    const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
+    const page = await open(LIFE.events.slice(0, until));
+    page.answers.set("understudy/delegations/answer", () => new Promise(() => {}));
+    page.button("Always Allow “pip install freezegun”").click();
+    expect(page.sent("understudy/delegations/answer")).toEqual([{ id, requestId: "1", option: "a", remember: true }]);
   });
 
   it("shows text of agents as text: no element, no link, no hidden character", async () => {
@@ -250,6 +301,7 @@ describe("the page of a transcript", () => {
       { ...FRAME, type: "finished", seq: 2, verdict: "failed", reservations: [], error },
     ]);
     expect(page.root.textContent.split("The agent exited with code 3.")).toHaveLength(2);
+    expect(page.buttons()[0]).toBe("Retry"); // not a reply to an agent that failed
     expect(page.buttons()).toContain("Show Log");
   });
 
