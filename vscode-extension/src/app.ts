@@ -17,6 +17,7 @@ import type { App, Interceptor } from "./appContext.ts";
 import { registerDelegators } from "./delegators/registerDelegators.ts";
 import { untrustedFolders } from "./state/workspaceFolders.ts";
 import { registerChecks } from "./checks/registerChecks.ts";
+import { trustRepair } from "./health/workspaceTrust.ts";
 import { registerHealth, registerTrust } from "./health/registerHealth.ts";
 
 /** In order of registration. */
@@ -59,6 +60,7 @@ export function createApp(deps: AppDeps, disposables: DisposableStore): App {
       }),
       connect: deps.connect(async (command, values) => interceptors.get(command)?.(values)),
       log: (line) => host.output.info(line),
+      repair: ({ kind }) => (kind === "untrusted_workspace" ? trustRepair(host) : undefined),
     }),
   );
   const store = disposables.add(

@@ -29,8 +29,9 @@ const LAYERS = [
   ["host/"],
   ["state/"],
   ["appContext.ts"],
-  ["transcript/", "delegators/", "checks/", "health/", "review/"],
+  ["transcript/", "compose/", "delegators/", "checks/", "health/", "review/"],
   ["delegations/", "transcriptPage/"],
+  ["composePage/"],
   ["app.ts"],
   ["extension.ts"],
 ];

@@ -77,6 +77,9 @@ export function registerHealth(app: App): Disposable {
 export function registerTrust({ host, sidecar, store }: App): Disposable {
   const disposables = new DisposableStore();
   const settle = serialize(() => syncWorkspaceTrust({ requester: sidecar, host })); // avoid asking twice at the same time
+  disposables.add(
+    host.commands.register("understudy.trust", () => syncWorkspaceTrust({ requester: sidecar, host }, true)),
+  );
   disposables.add(sidecar.onDidChange(({ kind }) => kind === "running" && settle()));
   disposables.add(store.onDidChange((change) => change.trust && settle()));
   disposables.add(host.workspace.onDidChangeFolders(() => sidecar.state.kind === "running" && settle()));
@@ -115,4 +118,8 @@ async function installSidecar({ host, sidecar }: App): Promise<void> {
     return;
   }
   await sidecar.restart();
+  if (sidecar.state.kind !== "running") return; // the view and the status bar show why
+  const add = t("Add Delegator…");
+  const answer = await host.windows.message("info", t("Understudy is installed."), { buttons: [add] });
+  if (answer === add) await host.commands.run("understudy.delegators.add");
 }

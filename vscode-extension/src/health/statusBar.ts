@@ -172,6 +172,7 @@ async function showMenu({ host, sidecar, store }: StatusDeps): Promise<void> {
       offer("understudy.delegations.answer", t("Answer Question…"), "comment-discussion", question);
     }
     offer("understudy.delegations.focus", t("Show Delegations"), "list-tree");
+    offer("understudy.delegators.setDefault", t("Choose Default Delegators…"), "star-empty");
     offer("understudy.modelServers.manage", t("Manage Model Servers…"), "server");
     offer("understudy.checks.manage", t("Manage Checks…"), "beaker");
     offer("understudy.doctor", t("Run Diagnostics"), "pulse", t("Check what delegations need on this machine."));

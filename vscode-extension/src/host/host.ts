@@ -40,6 +40,8 @@ export interface Environment {
   readonly translations: Readonly<Record<string, string>>;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly homePath: string;
+  /** The text of a file that the build makes for a page (`transcriptPage.js`). */
+  pageAsset(name: string): string;
   copyToClipboard(text: string): Promise<void>;
   openExternal(uri: string): Promise<void>;
 }
@@ -79,7 +81,7 @@ export interface TreeRow {
   readonly command?: CommandLink;
   /** What a screen reader reads instead of label and description. */
   readonly spoken: string;
-  /** Shows the decorations of this resource on the row. */
+  /** The icon is the editor's for this resource. */
   readonly resource?: string;
 }
 
@@ -165,6 +167,8 @@ export interface InputRequest extends StepHeader {
   readonly value?: string;
   readonly placeholder?: string;
   readonly password?: boolean;
+  /** A button that leaves the box; `press` gets what was entered so far. */
+  readonly button?: { readonly icon: string; readonly tooltip: string; readonly press: (value: string) => void };
   /** Returns an error message, or undefined if the value is valid. */
   readonly validate?: (value: string) => string | undefined | Promise<string | undefined>;
 }
@@ -211,11 +215,15 @@ export interface Windows {
   panel(type: string, title: string, html: string): Panel;
   /** Called with each panel of an earlier window, and what its page had stored; `start` shows the page again. */
   restorePanels(type: string, restore: (state: unknown, start: (html: string) => Panel) => void): Disposable;
+  /** Let the user choose files on disk; none if they cancel. `folder` is shown first. */
+  pickFiles(title: string, folder?: string): Promise<readonly string[]>;
   focusView(viewId: string): Promise<void>;
+  /** Run a line in a new terminal, in the home folder: files of a workspace must not configure what it starts. */
+  runInTerminal(title: string, line: string): void;
+  /** Run a program, with its arguments, in a new terminal; no shell is involved, and it is not inside another tmux. */
+  runProgram(title: string, argv: readonly string[]): void;
   /** Open a folder on disk in a new window. */
   openFolder(path: string): Promise<void>;
-  /** Decorate resources in trees and tabs. */
-  decorate(source: Decorations): Disposable;
 }
 
 /** A page of our own in an editor tab. A hidden page ends; shown again, it starts from its HTML. */
@@ -226,11 +234,6 @@ export interface Panel {
   readonly onDidClose: Subscribe<void>;
   reveal(): void;
   setTitle(title: string): void;
-}
-
-export interface Decorations {
-  decoration(uri: string): { badge?: string; tooltip?: string; color?: string } | undefined;
-  readonly onDidChange: Subscribe<readonly string[]>;
 }
 
 /** The text of an open document. */

@@ -73,8 +73,8 @@ export function spawnSidecar(launch: LaunchCommand, log: (line: string) => void)
 }
 
 /**
- * The environment of the sidecar: the editor's own, without variables that control the editor's processes. `PATH` has
- * no entries in untrusted folders (see `searchPath`).
+ * The environment of the sidecar: the editor's own, without variables that control the editor's processes, and without
+ * the tmux pane in which the editor was started. `PATH` has no entries in untrusted folders (see `searchPath`).
  */
 export function sidecarEnvironment(
   variables: Readonly<Record<string, string | undefined>>,
@@ -82,7 +82,10 @@ export function sidecarEnvironment(
 ): Record<string, string> {
   const result: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
-    if (value !== undefined && !/^(?:ELECTRON_|VSCODE_|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/.test(name)) {
+    if (
+      value !== undefined &&
+      !/^(?:ELECTRON_|VSCODE_|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$|TMUX$|TMUX_PANE$)/.test(name)
+    ) {
       result[name] = value;
     }
   }

@@ -80,7 +80,7 @@ export function exitText(exit: ProcessExit): string {
  */
 export class SidecarError extends Error {
   readonly info: ErrorInfo;
-  /** The command that repairs it, offered as a button where the error is shown. */
+  /** The command that repairs it, offered as a button where the error is shown. If it returns true, try again. */
   readonly repair: { readonly title: string; readonly command: string } | undefined;
 
   constructor(info: ErrorInfo, repair?: SidecarError["repair"]) {

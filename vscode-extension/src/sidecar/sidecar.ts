@@ -12,7 +12,7 @@
 
 import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
-import { PROTOCOL_VERSION, type Notifications, type Requests } from "../protocol.ts";
+import { PROTOCOL_VERSION, type ErrorInfo, type Notifications, type Requests } from "../protocol.ts";
 import type { FoundProgram, LocateResult } from "./locator.ts";
 import {
   exitCause,
@@ -64,6 +64,8 @@ export interface SidecarDeps {
   readonly launch: (found: FoundProgram) => LaunchCommand;
   readonly connect: Connect;
   readonly log: (line: string) => void;
+  /** The command that repairs the cause of an error response, if there is one; it replaces the hint. */
+  readonly repair?: (info: ErrorInfo) => SidecarError["repair"];
   readonly now?: () => number;
 }
 
@@ -164,7 +166,9 @@ export class Sidecar implements Requester, Subscriber, Disposable {
       return (await asked) as Requests[M]["result"];
     } catch (error) {
       if (connection !== this.#connection) throw this.#unavailableError();
-      throw new SidecarError(toErrorInfo(error));
+      const { hint, ...info } = toErrorInfo(error);
+      const repair = this.#deps.repair?.(info);
+      throw new SidecarError(hint === undefined || repair ? info : { ...info, hint }, repair);
     }
   }
 

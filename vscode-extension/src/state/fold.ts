@@ -14,6 +14,7 @@ import {
   type DelegationResult,
   type Event,
   type Sandbox,
+  type SentMessage,
   type Usage,
 } from "../protocol.ts";
 import { isMoney, sumOfMoney } from "./money.ts";
@@ -70,14 +71,20 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
     case "worktree":
       return { worktree: event.path, rescueRef: undefined };
     case "queued":
-      return { activity: `waiting for a slot, number ${event.position}` };
+      return { activity: `number ${event.position} in the queue` };
     case "started": {
       const attempts = startAttempt(now, event);
-      return { attempts, waitingFor: undefined, activity: clip(`starting ${event.delegator}`), ...costs(attempts) };
+      const activity = clip(`starting ${event.delegator}`);
+      // A fresh worktree: what the earlier attempt changed is not part of this one.
+      const isFresh = attempts.length > now.attempts.length && event.commit !== undefined && event.commit !== now.head;
+      const head = isFresh ? { head: undefined } : {};
+      return { attempts, ...head, waitingFor: undefined, terminal: undefined, activity, ...costs(attempts) };
     }
     case "agent_started": {
       const sandbox = now.sandbox ? weakest(now.sandbox, event.sandbox) : event.sandbox;
-      return { sandbox, confined: !UNCONFINED.includes(sandbox.reached) };
+      const { terminal } = event;
+      const activity = terminal ? { activity: "working in a terminal" } : {};
+      return { sandbox, confined: !UNCONFINED.includes(sandbox.reached), terminal, ...activity };
     }
     case "phase":
     case "note":
@@ -97,6 +104,8 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const attempts = changeAttempt(now, event.attempt, {
         usage: { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, reasoningTokens, turns, toolCalls },
         costUsd: isMoney(event.costUsd) ? event.costUsd : undefined,
+        costSource: isMoney(event.costUsd) ? knownSource(event.costSource) : undefined,
+        priceDate: isMoney(event.costUsd) ? event.priceDate : undefined,
         costEstimated: event.estimated,
       });
       return { attempts, usage: total(attempts), ...costs(attempts) };
@@ -109,20 +118,34 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const activity = clip(`answered by ${event.by}`);
       return now.waitingFor?.requestId === event.requestId ? { waitingFor: undefined, activity } : { activity };
     }
+    case "user_message": {
+      const said = { id: event.messageId, text: clip(event.text), by: event.by, delivery: event.delivery };
+      return { messages: [...(now.messages ?? []), said].slice(0, MOST_ATTEMPTS) };
+    }
+    case "message_delivered": {
+      const messages = now.messages?.map((one) => (one.id === event.messageId ? { ...one, delivered: true } : one));
+      return messages ? { messages } : {};
+    }
     case "attempt_failed":
       return {
         attempts: changeAttempt(now, event.attempt, { failure: event.error, finishedAt: event.at }),
         waitingFor: undefined,
+        terminal: undefined,
         activity: clip(event.error.message),
       };
     case "checkpoint":
-      return { attempts: changeAttempt(now, event.attempt, { endCommit: event.commit }), head: event.commit };
+      return {
+        attempts: changeAttempt(now, event.attempt, { endCommit: event.commit, rescueRef: event.rescueRef }),
+        head: event.commit,
+        terminal: undefined,
+      };
     case "result": {
       const head = event.head === undefined ? {} : { head: event.head };
       const end = event.head === undefined ? {} : { endCommit: event.head };
       const { text, summary, files } = event;
       return {
         ...head,
+        terminal: undefined,
         result: replace<DelegationResult>({ files }, { text, summary }),
         review: { pending: Math.max(0, event.hunks ?? 0), accepted: 0, rejected: 0 },
         attempts: changeAttempt(now, event.attempt, { finishedAt: event.at, ...end }),
@@ -142,6 +165,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
     }
     case "finished":
       return {
+        ...(now.messages ? { messages: now.messages.map(kept) } : {}),
         attempts: endAttempts(now.attempts, event.at),
         verdict: event.verdict,
         reservations: event.reservations,
@@ -149,6 +173,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         error: event.error,
         finishedAt: event.at,
         waitingFor: undefined,
+        terminal: undefined,
         activity: undefined,
         dismissed: undefined,
       };
@@ -189,6 +214,11 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
   }
 }
 
+/** What the agent did not get in this run is part of the next reply. */
+function kept(message: SentMessage): SentMessage {
+  return message.delivered === true ? message : { ...message, delivery: "kept" };
+}
+
 function replace<T extends object>(value: T, fields: Fields<T>): T {
   return Object.fromEntries(Object.entries({ ...value, ...fields }).filter(([, one]) => one !== undefined)) as T;
 }
@@ -200,20 +230,21 @@ function omit<T extends object, K extends keyof T & string>(value: T, ...names: 
 
 function startAttempt(now: Delegation, event: Extract<Event, { type: "started" }>): Attempt[] {
   const { attempts } = now;
-  const { attempt: number, delegator, tool, modelServer, model, at } = event;
+  const { attempt: number, delegator, tool, modelServer, model, reason, at } = event;
   if (attempts.some((attempt) => attempt.number === number)) {
     return changeAttempt(now, number, {
       delegator,
       tool,
       modelServer,
       model,
+      reason,
       finishedAt: undefined,
       failure: undefined,
     });
   }
   if (attempts.length >= MOST_ATTEMPTS) return attempts;
   const startCommit = event.commit ?? attempts.at(-1)?.endCommit ?? now.base ?? "";
-  const attempt: Attempt = { number, delegator, model, startedAt: at, startCommit, usage: NO_USAGE };
+  const attempt: Attempt = { number, delegator, model, reason, startedAt: at, startCommit, usage: NO_USAGE };
   // An attempt without an event for its end has ended when the next one begins.
   return [...endAttempts(attempts, at), replace(attempt, { tool, modelServer })];
 }
@@ -241,6 +272,11 @@ function total(attempts: readonly Attempt[]): Usage {
     sum[name] = Math.min(count, LARGEST_COUNT);
   }
   return sum;
+}
+
+/** As the sidecar sends it: an unknown source is absent. */
+function knownSource(source: Attempt["costSource"]): Attempt["costSource"] {
+  return source === "unknown" ? undefined : (source ?? "reported");
 }
 
 function costs(attempts: readonly Attempt[]): Fields<Delegation> {

@@ -1,7 +1,7 @@
 /** Format durations, amounts, paths and lines of text. */
 
 import { t } from "../base/l10n.ts";
-import type { Delegation } from "../protocol.ts";
+import type { Delegation, ErrorInfo } from "../protocol.ts";
 
 /** Milliseconds from start to end, or to `now`. */
 export function elapsed(delegation: Pick<Delegation, "startedAt" | "finishedAt">, now: number): number {
@@ -52,6 +52,29 @@ export function tokensText(delegation: Pick<Delegation, "usage">): string | unde
   return all > 0 ? t("{0} tokens used", compactNumber(all)) : undefined;
 }
 
+/** Where the cost is from, of all attempts that have one; undefined if none has. */
+export function costOrigin({ attempts }: Pick<Delegation, "attempts">): string | undefined {
+  const words = attempts
+    .filter(({ costUsd }) => costUsd !== undefined)
+    .map(({ costSource, priceDate }) => {
+      switch (costSource) {
+        case "configured":
+          return t("computed from configured prices");
+        case "table":
+          return t("computed from the price table of {0}", priceDate ?? "?");
+        case "local":
+          return t("local server");
+        case "reported":
+          return t("reported");
+        case "unknown":
+        case undefined:
+          return undefined;
+      }
+    })
+    .filter((word) => word !== undefined);
+  return words.length === 0 ? undefined : [...new Set(words)].join(", ");
+}
+
 /** The cost; undefined if unknown or zero. */
 export function costText(delegation: Pick<Delegation, "costUsd" | "attempts">): string | undefined {
   const amounts = delegation.attempts.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [Number(costUsd)]));
@@ -73,9 +96,18 @@ export function oneLine(text: string, most = 120): string {
 
 /** Capitalize the first letter and add a missing full stop. */
 export function toSentence(text: string): string {
+  const ended = withStop(text);
+  return ended.charAt(0).toUpperCase() + ended.slice(1);
+}
+
+function withStop(text: string): string {
   const trimmed = text.trim();
-  const ended = /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
-  return trimmed === "" ? "" : ended.charAt(0).toUpperCase() + ended.slice(1);
+  return trimmed === "" || /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
+/** The message of an error, which may end with the output of a program, then what to do. */
+export function errorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
+  return [withStop(message), hint].filter((part) => part !== "").join(" ");
 }
 
 /** Join lines with a separator. */

@@ -9,7 +9,9 @@ export function noticedChanges(result: MutationResult): string {
   const { scope = "files", killed, viable = 0, executed = 0, total = 0 } = result;
   const files = scope === "files";
   if (total === 0)
-    return files ? t("The code under test has nothing to change.") : t("The changed code has nothing to change.");
+    return files
+      ? t("No small change is possible in the code under test.")
+      : t("No small change is possible in the changed code.");
   if (executed === 0)
     return files ? t("The new tests execute none of the code under test.") : t("No test executes the changed code.");
   if (viable === 0) return t("No small change of the code was judged.");

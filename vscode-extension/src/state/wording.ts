@@ -1,6 +1,7 @@
 /** States and results of delegations as text, the same in every view. */
 
 import { t } from "../base/l10n.ts";
+import { errorText, oneLine } from "./formatting.ts";
 import {
   RESERVATION_REASONS,
   VERDICT_MEANINGS,
@@ -42,8 +43,8 @@ export function activityText(delegation: Pick<Delegation, "state" | "verdict" | 
   const state = stateName(delegation);
   const activity = (delegation.activity ?? "").trim();
   if (activity === "") return state;
-  if (delegation.state === "running") return activity;
   const said = activity.charAt(0).toUpperCase() + activity.slice(1);
+  if (delegation.state === "running") return said;
   return said.startsWith(state) ? said : `${state}: ${activity}`;
 }
 
@@ -149,7 +150,7 @@ export function checkText(
   return `${parts.join(", ")} (${check.seconds.toFixed(1)} s)`;
 }
 
-/** The result of a delegation in sentences, for a notification. */
+/** What differs when the tests of the base judge the result. */
 export function earlierTests({ earlier, lost }: Pick<BaseComparison, "earlier" | "lost">): string {
   return earlier > 0
     ? t("{0} of {1} earlier tests do not pass as they were, or no longer run.", lost, earlier)
@@ -161,17 +162,16 @@ export function changedTest({ test, restored, result }: ChangedTest): string {
   return `${test}: ${restored} → ${result}`;
 }
 
+/** The result of a delegation in sentences, for a notification. */
 export function endMessage(delegation: Delegation): string {
   const { title, delegator, verdict, reservations, error } = delegation;
-  const parts = [
-    t("“{0}” by {1}.", title, delegator),
-    `${verdict ? verdictSummary(verdict, reservations) : t("Finished")}.`,
-  ];
-  if (error) parts.push([error.message, error.hint ?? ""].filter((part) => part !== "").join(" "));
-  if (isToReview(delegation)) {
-    parts.push(t("{0} to review.", pendingText(delegation)));
-  }
-  return parts.join(" ");
+  const by = t("“{0}” by {1}.", title, delegator);
+  const toReview = isToReview(delegation) ? t("{0} to review.", pendingText(delegation)) : "";
+  const parts =
+    verdict && error // what to do about it comes last: it may end with a path
+      ? [by, toReview, `${verdictName(verdict)}: ${errorText(error)}`]
+      : [by, `${verdict ? verdictSummary(verdict, reservations) : t("Finished")}.`, toReview];
+  return parts.filter((part) => part !== "").join(" ");
 }
 
 /** Severity of the notification for a verdict. */
@@ -235,6 +235,22 @@ function verdictIcon(verdict: Verdict | undefined): { id: string; color?: string
 /** Options of a permission request in the order in which they are offered: the first is never an "always". */
 export function orderedOptions(request: Pick<PermissionRequest, "options">): readonly PermissionOption[] {
   return [...request.options.filter((option) => !isAlways(option)), ...request.options.filter(isAlways)];
+}
+
+/** The answer that also adds the proposed rule to the delegator; undefined if there is none. */
+export function rememberedAnswer(
+  request: Pick<PermissionRequest, "options" | "rule">,
+): { readonly option: PermissionOption; readonly title: string } | undefined {
+  const { rule } = request;
+  const option = request.options.find(({ kind }) => kind === "allow_once");
+  if (!rule || !option) return undefined;
+  const what = oneLine(rule.command ?? rule.path ?? "", 60);
+  if (rule.kind === "execute") return { option, title: t("Always Allow “{0}”", rule.exact ? what : `${what} …`) };
+  const file = what.replace(/^\//, "");
+  return {
+    option,
+    title: rule.kind === "edit" ? t("Always Allow Edits of {0}", file) : t("Always Allow Reading {0}", file),
+  };
 }
 
 /** Whether it also applies to later requests. */

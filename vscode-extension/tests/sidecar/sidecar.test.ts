@@ -344,3 +344,10 @@ describe("locate", () => {
     expect((await locate(look({ setting: "understudy" }))).searched[0]).toContain("must be an absolute path");
   });
 });
+
+describe("the environment of the sidecar", () => {
+  it("has no tmux pane: agents would be shown beside the shell that started the editor", () => {
+    const given = { HOME: "/home/ada", TMUX: "/tmp/tmux-1000/default,1,0", TMUX_PANE: "%0" };
+    expect(sidecarEnvironment(given)).toEqual({ HOME: "/home/ada", PYTHONSAFEPATH: "1" });
+  });
+});

@@ -67,6 +67,10 @@ export class FakeHost implements h.Host {
   readonly foldsOf = new Map<string, (uri: string, text: string) => readonly h.Fold[]>();
   readonly followed: string[] = [];
   readonly panels: FakePanel[] = [];
+  readonly terminalLines: string[] = [];
+  /** Title and argument vector of each program that was run. */
+  readonly programs: string[][] = [];
+  pickedFiles: readonly string[] = [];
   readonly restorers = new Map<string, (state: unknown) => void>();
   readonly progresses: { title: string; reports: string[]; cancel: () => void; over: boolean }[] = [];
   readonly trustGranted = new Emitter<void>();
@@ -95,6 +99,7 @@ export class FakeHost implements h.Host {
     translations: {},
     variables: process.env,
     homePath: os.homedir(),
+    pageAsset: (name) => `/* ${name} */`,
     copyToClipboard: () => Promise.resolve(),
     openExternal: () => Promise.resolve(),
   };
@@ -156,8 +161,10 @@ export class FakeHost implements h.Host {
       return { dispose: () => void this.restorers.delete(type) };
     },
     focusView: () => Promise.resolve(),
+    pickFiles: () => Promise.resolve(this.pickedFiles),
+    runInTerminal: (_title, line) => void this.terminalLines.push(line),
+    runProgram: (title, argv) => void this.programs.push([title, ...argv]),
     openFolder: () => Promise.resolve(),
-    decorate: () => ({ dispose: () => {} }),
   };
 
   readonly hints = new Map<string, readonly h.DiagnosticText[]>();
@@ -301,6 +308,10 @@ export class FakeHost implements h.Host {
       this.shown.push({ ...shown(request, []), value: request.value ?? "" });
       if ("back" in answer) return { kind: "back" };
       if ("cancel" in answer) return { kind: "cancelled" };
+      if ("press" in answer && request.button) {
+        request.button.press(answer.press);
+        return { kind: "cancelled" };
+      }
       if (!("enter" in answer)) throw new Error(`${request.title}: a text was asked for: ${request.prompt}`);
       const wrong = await request.validate?.(answer.enter);
       answer.when?.(request);

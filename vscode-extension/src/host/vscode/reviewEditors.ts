@@ -71,8 +71,9 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
         const active = vscode.window.activeTextEditor?.document.uri.toString();
         const isActive = (uri: string | undefined): boolean => uri !== undefined && side(uri)?.toString() === active;
         if (at && !isActive(at.pair.result) && pairs.some(({ base, result: one }) => isActive(base) || isActive(one))) {
-          // While one of its files has the focus, the tab does not give it to another one.
-          await vscode.commands.executeCommand("workbench.action.focusNextPart");
+          // While one of its files has the focus, the tab does not give it to another one. The next part would be wrong:
+          // after the side bar, where a row was clicked, that is the editor.
+          await vscode.commands.executeCommand("workbench.action.focusStatusBar");
         }
         const range = at && toRange(at.range);
         const [startLineNumber, endLineNumber] = range ? [range.start.line + 1, range.end.line + 1] : [1, 1];

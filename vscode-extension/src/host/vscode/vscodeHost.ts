@@ -3,11 +3,13 @@
  * other side of the interface, where they can be tested.
  */
 
+import { readFileSync } from "node:fs";
 import * as os from "node:os";
+import * as path from "node:path";
 import * as vscode from "vscode";
 import { DisposableStore, Emitter } from "../../base/events.ts";
 import { escapeMarkup } from "../../base/untrustedText.ts";
-import { setTranslator } from "../../base/l10n.ts";
+import { setTranslator, t } from "../../base/l10n.ts";
 import { SidecarError, toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { plainTextWindows } from "../plainTextWindows.ts";
@@ -62,6 +64,7 @@ function environmentOf(context: vscode.ExtensionContext): h.Environment {
     translations: vscode.l10n.bundle ?? {},
     variables: process.env,
     homePath: os.homedir(),
+    pageAsset: (name) => readFileSync(path.join(context.extensionPath, "dist", name), "utf8"),
     copyToClipboard: async (text) => vscode.env.clipboard.writeText(text),
     openExternal: async (uri) => {
       await vscode.env.openExternal(vscode.Uri.parse(uri));
@@ -131,12 +134,19 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
           try {
             return await handler(...values.map(plainValue));
           } catch (error) {
-            const { message, hint } = toErrorInfo(error);
+            const { message, hint, logPaths } = toErrorInfo(error);
             output.error(`${id}: ${error instanceof Error ? (error.stack ?? message) : message}`);
             const repair = error instanceof SidecarError ? error.repair : undefined;
             const text = escapeMarkup(hint ? `${message} ${hint}` : message);
-            void vscode.window.showErrorMessage(text, ...(repair ? [repair.title] : [])).then((answer) => {
-              if (repair && answer === repair.title) void vscode.commands.executeCommand(repair.command);
+            const log = logPaths?.[0];
+            const buttons = [...(repair ? [repair.title] : []), ...(log === undefined ? [] : [t("Show Log")])];
+            void vscode.window.showErrorMessage(text, ...buttons).then(async (answer) => {
+              if (log !== undefined && answer === t("Show Log")) {
+                await vscode.window.showTextDocument(vscode.Uri.file(log), { preview: true });
+              }
+              if (!repair || answer !== repair.title) return;
+              const repaired = await vscode.commands.executeCommand(repair.command);
+              if (repaired === true) await vscode.commands.executeCommand(id, ...values);
             });
             return undefined;
           }

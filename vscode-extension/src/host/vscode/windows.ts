@@ -1,5 +1,6 @@
 /** Messages, progress, trees, quick picks, input boxes and the status bar. */
 
+import * as os from "node:os";
 import * as vscode from "vscode";
 import { DisposableStore, Emitter } from "../../base/events.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
@@ -64,28 +65,30 @@ export function windowsOf(disposables: DisposableStore): h.Windows {
     },
     panel: openPanel,
     restorePanels: (type, restore) => disposables.add(restorePanels(type, restore)),
+    pickFiles: async (title, folder) => {
+      const defaultUri = folder === undefined ? {} : { defaultUri: vscode.Uri.parse(folder) };
+      const chosen = await vscode.window.showOpenDialog({
+        title,
+        openLabel: title,
+        canSelectMany: true,
+        ...defaultUri,
+      });
+      return (chosen ?? []).map((uri) => uri.toString());
+    },
     focusView: async (viewId) => {
       await vscode.commands.executeCommand(`${viewId}.focus`);
     },
+    runInTerminal(title, line) {
+      const terminal = vscode.window.createTerminal({ name: title, cwd: os.homedir() });
+      terminal.show();
+      terminal.sendText(line);
+    },
+    runProgram(title, [shellPath, ...shellArgs]) {
+      const env = { TMUX: null, TMUX_PANE: null };
+      vscode.window.createTerminal({ name: title, cwd: os.homedir(), env, shellPath, shellArgs }).show();
+    },
     openFolder: async (path) => {
       await vscode.commands.executeCommand("vscode.openFolder", vscode.Uri.file(path), { forceNewWindow: true });
-    },
-    decorate(source) {
-      const own = new DisposableStore();
-      const changed = own.add(new vscode.EventEmitter<vscode.Uri[]>());
-      own.add(source.onDidChange((uris) => changed.fire(uris.map((uri) => vscode.Uri.parse(uri)))));
-      own.add(
-        vscode.window.registerFileDecorationProvider({
-          onDidChangeFileDecorations: changed.event,
-          provideFileDecoration(uri) {
-            const found = source.decoration(uri.toString());
-            return found
-              ? new vscode.FileDecoration(found.badge, found.tooltip, found.color ? toColor(found.color) : undefined)
-              : undefined;
-          },
-        }),
-      );
-      return disposables.add(own);
     },
   };
 }
@@ -245,7 +248,11 @@ function showInput(request: h.InputRequest): Promise<h.InputOutcome> {
   box.value = request.value ?? "";
   box.placeholder = request.placeholder;
   box.password = request.password ?? false;
-  box.buttons = request.back ? [vscode.QuickInputButtons.Back] : [];
+  const extra = request.button;
+  box.buttons = [
+    ...(request.back ? [vscode.QuickInputButtons.Back] : []),
+    ...(extra ? [{ iconPath: new vscode.ThemeIcon(extra.icon), tooltip: extra.tooltip }] : []),
+  ];
   return new Promise((resolve) => {
     const end = (outcome: h.InputOutcome): void => {
       resolve(outcome);
@@ -264,7 +271,13 @@ function showInput(request: h.InputRequest): Promise<h.InputOutcome> {
       return now === turn && wrong === undefined;
     };
     own.add(box.onDidChangeValue(() => void check()));
-    own.add(box.onDidTriggerButton(() => end({ kind: "back" })));
+    own.add(
+      box.onDidTriggerButton((pressed) => {
+        const back = pressed === vscode.QuickInputButtons.Back;
+        if (!back) extra?.press(box.value);
+        end({ kind: back ? "back" : "cancelled" });
+      }),
+    );
     own.add(box.onDidHide(() => end({ kind: "cancelled" })));
     own.add(
       box.onDidAccept(async () => {
