@@ -18,7 +18,7 @@ import pytest
 
 VSCODE = Path("vscode-extension") / "e2e" / "run.ts"
 PROCESSES = "2"
-"""How many heavy tests run at the same time."""
+"""How many heavy tests, and tests in VS Code, run at the same time."""
 MISSING = 3
 """Exit code of ``scripts/vscode_host.py`` when a program is missing."""
 
@@ -44,7 +44,7 @@ def vscode() -> tuple[int, str]:
     package = subprocess.run([str(shutil.which("make")), "--no-print-directory", "package"], check=False).returncode
     install = package or subprocess.run([str(scripts / "extension"), "heavy"], check=False).returncode
     # Without a package, test the sources: they may have further problems.
-    options = [] if package else [f"--vsix={next(Path('dist').glob('*.vsix')).resolve()}"]
+    options = [] if package else [f"--vsix={next(Path('dist').glob('*.vsix')).resolve()}", f"--parts={PROCESSES}"]
     tests = subprocess.run([sys.executable, str(scripts / "vscode.py"), *options], check=False).returncode
     steps = {"the package": package, "its offline installation": install, "the tests in VS Code": tests}
     failed = [name for name, code in steps.items() if code]

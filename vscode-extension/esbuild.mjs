@@ -1,5 +1,5 @@
 // Bundle the extension into dist/extension.js, the library that only a running sidecar needs into
-// dist/languageclient.js, and the page of transcripts into dist/transcriptPage.js and .css. `vscode` is provided by the
+// dist/languageclient.js, and the pages into dist/transcriptPage.js, dist/composePage.js and .css. `vscode` is provided by the
 // editor and is never bundled.
 import { statSync } from "node:fs";
 import { build, context } from "esbuild";
@@ -34,23 +34,23 @@ const bundles = [
     ],
   },
   { ...common, entryPoints: [LIBRARY], outfile: "dist/languageclient.js", external: ["vscode"] },
-  // Contained in the HTML of the page: one script without a source map.
-  {
-    bundle: true,
-    platform: "browser",
-    format: "iife",
-    target: "es2022",
-    minify: !watch,
-    logLevel: "warning",
-    entryPoints: ["src/transcriptPage/webview.ts"],
-    outfile: "dist/transcriptPage.js",
-  },
-  {
-    minify: !watch,
-    logLevel: "warning",
-    entryPoints: ["src/transcriptPage/transcriptPage.css"],
-    outfile: "dist/transcriptPage.css",
-  },
+  ...["transcriptPage/webview.ts", "composePage/composeWebview.ts"].flatMap((entry) => {
+    const page = entry.split("/")[0];
+    return [
+      // Contained in the HTML of the page: one script without a source map.
+      {
+        bundle: true,
+        platform: "browser",
+        format: "iife",
+        target: "es2022",
+        minify: !watch,
+        logLevel: "warning",
+        entryPoints: [`src/${entry}`],
+        outfile: `dist/${page}.js`,
+      },
+      { minify: !watch, logLevel: "warning", entryPoints: [`src/${page}/${page}.css`], outfile: `dist/${page}.css` },
+    ];
+  }),
 ];
 
 for (const options of bundles) {

@@ -1,11 +1,11 @@
 /**
  * Run the tests of the extension in a real VS Code.
  *
- *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--in FILE] [--only TEXT] [--again] [--list]
+ *     UNDERSTUDY_VSCODE_HOST=<folder> node run.ts [--vsix FILE] [--in FILE] [--only TEXT] [--part K/N] [--list]
  *
  * `scripts/vscode.py` calls it with the right Node and host. --in loads one file of tests/ (`review`), --only runs
- * the tests whose full title contains a text, --again runs those that failed the last time. Results are written to
- * artifacts/results.json. The exit code is 0 if all tests passed.
+ * the tests whose full title contains a text. --part takes the K-th of N groups of files of about the same length. The
+ * exit code is 0 if all tests passed.
  */
 import fs from "node:fs";
 import path from "node:path";
@@ -20,19 +20,15 @@ const { values: options } = parseArgs({
     vsix: { type: "string" },
     in: { type: "string" },
     only: { type: "string" },
-    again: { type: "boolean", default: false },
+    part: { type: "string", default: "1/1" },
     list: { type: "boolean", default: false },
   },
 });
-const results = path.join(ARTIFACTS, "results.json");
 fs.mkdirSync(ARTIFACTS, { recursive: true });
 
 const mocha = new Mocha({ ui: "bdd", timeout: 120_000, slow: 60_000, color: process.stdout.isTTY, reporter: "spec" });
 if (options.only !== undefined) mocha.fgrep(options.only);
-if (options.again) mocha.grep(new RegExp(`^(?:${failedBefore().map(escaped).join("|")})$`));
-for (const name of fs.readdirSync(path.join(E2E, "tests")).sort()) {
-  if (name.endsWith(".test.ts") && name.startsWith(options.in ?? "")) mocha.addFile(path.join(E2E, "tests", name));
-}
+for (const file of filesOf(options.in ?? "", options.part)) mocha.addFile(file);
 await mocha.loadFilesAsync();
 
 if (options.list) {
@@ -48,29 +44,36 @@ if (options.list) {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => void endEverything().finally(() => process.exit(130)));
   }
-  const passed: string[] = [];
-  const failed: string[] = [];
+  let passed = 0;
+  let failed = 0;
   try {
     await new Promise<void>((resolve) => {
       mocha
         .run(() => resolve())
-        .on("pass", (test) => passed.push(test.fullTitle()))
-        .on("fail", (test) => failed.push(test.fullTitle()));
+        .on("pass", () => (passed += 1))
+        .on("fail", () => (failed += 1));
     });
   } finally {
     await stop();
   }
-  fs.writeFileSync(results, JSON.stringify({ passed, failed }, null, 2));
-  if (failed.length > 0) console.log(`Pictures and logs: ${ARTIFACTS}`);
-  process.exitCode = failed.length > 0 || passed.length === 0 ? 1 : 0;
+  if (failed > 0) console.log(`Pictures and logs: ${ARTIFACTS}`);
+  process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
 }
 
-function failedBefore(): string[] {
-  const { failed } = JSON.parse(fs.readFileSync(results, "utf8")) as { failed: string[] };
-  if (failed.length === 0) throw new Error("Nothing failed the last time.");
-  return failed;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+/** The files of a part: the longest files are distributed first, each to the part with the shortest ones so far. */
+function filesOf(begin: string, part: string): string[] {
+  const [which, count] = part.split("/").map(Number) as [number, number];
+  const names = fs.readdirSync(path.join(E2E, "tests")).filter((name) => name.endsWith(".test.ts"));
+  const files = names
+    .filter((name) => name.startsWith(begin))
+    .map((name) => path.join(E2E, "tests", name))
+    .map((file) => ({ file, size: fs.statSync(file).size }))
+    .sort((one, other) => other.size - one.size || one.file.localeCompare(other.file));
+  const parts = Array.from({ length: count }, () => ({ size: 0, files: [] as string[] }));
+  for (const { file, size } of files) {
+    const shortest = parts.reduce((least, one) => (one.size < least.size ? one : least));
+    shortest.size += size;
+    shortest.files.push(file);
+  }
+  return (parts[which - 1]?.files ?? []).sort();
 }

@@ -20,7 +20,7 @@ export const BUILT = path.join(E2E, "dist", String(process.pid));
 export async function until<T>(
   holds: () => T | Promise<T>,
   what: string,
-  milliseconds = 30_000,
+  milliseconds = 120_000,
 ): Promise<Exclude<T, false | null | undefined>> {
   const deadline = Date.now() + milliseconds;
   let last = "";

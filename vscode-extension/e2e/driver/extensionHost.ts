@@ -79,7 +79,7 @@ const suite = (file: string): string => `
 import Mocha from "mocha";
 const told = (kind: string, what: unknown): void => console.log("@test " + kind + " " + JSON.stringify(what));
 export async function run(): Promise<void> {
-  const mocha = new Mocha({ ui: "bdd", timeout: 20_000, reporter: class {
+  const mocha = new Mocha({ ui: "bdd", timeout: 60_000, reporter: class {
     constructor(runner: Mocha.Runner) {
       runner.on("pass", (test) => told("pass", test.fullTitle()));
       runner.on("fail", (test, error) => told("fail", { title: test.fullTitle(), error: error.stack ?? String(error) }));

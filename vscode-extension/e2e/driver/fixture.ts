@@ -290,7 +290,7 @@ export class World {
     for (const { pid } of this.processes()) kill(pid, "SIGTERM");
     await until(() => this.processes().length === 0, "the world's processes end", 6_000).catch(() => undefined);
     for (const { pid } of this.processes()) kill(pid, "SIGKILL");
-    await until(() => this.processes().length === 0, "the world's processes are killed", 6_000);
+    await until(() => this.processes().length === 0, "the world's processes are killed");
     // Some folders are read-only, and files may still be created while they are being removed.
     fs.rmSync(this.root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }

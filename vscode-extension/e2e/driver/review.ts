@@ -29,7 +29,7 @@ export async function reviewing(
 ): Promise<string> {
   await vs.openContainer();
   const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", delegator, "--detach");
-  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there", 60_000);
+  await until(() => vs.world.understudy("show", id).state === "finished", "the result is there");
   await vs.waitForRow("Delegations", "To Review");
   await vs.command("Understudy: Review…");
   await vs.pick("prices.py");

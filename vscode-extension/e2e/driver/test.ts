@@ -21,8 +21,8 @@ import { Code, type CodeOptions } from "./vscodeServer.ts";
 import { Workbench } from "./workbench.ts";
 import { World, type WorldOptions } from "./fixture.ts";
 
-/** Seconds; a workbench needs 4 to 10 of them to start on two busy cores. */
-const LONGEST = Number(process.env["UNDERSTUDY_TEST_SECONDS"] ?? 120);
+/** Seconds; a workbench needs 4 to 10 of them to start on two cores, and 30 if other programs use these, too. */
+const LONGEST = Number(process.env["UNDERSTUDY_TEST_SECONDS"] ?? 480);
 
 export interface TestOptions extends WorldOptions, CodeOptions {
   /** A file of the repository that is open at the start. */
@@ -30,7 +30,6 @@ export interface TestOptions extends WorldOptions, CodeOptions {
   /** The test opens the window itself. */
   readonly closed?: boolean;
   readonly viewport?: { readonly width: number; readonly height: number };
-  readonly seconds?: number;
 }
 
 let shared: Browser | undefined;
@@ -51,8 +50,7 @@ export function inCode(
   body: (vs: Workbench) => Promise<void>,
 ): (this: Mocha.Context) => Promise<void> {
   return async function (this: Mocha.Context): Promise<void> {
-    const seconds = options.seconds ?? LONGEST;
-    this.timeout(seconds * 1000);
+    this.timeout(LONGEST * 1000);
     if (shared === undefined) throw new Error("There is no browser: run the tests through run.ts.");
     const artifacts = path.join(ARTIFACTS, fileName(this.test?.fullTitle() ?? "test"));
     fs.rmSync(artifacts, { recursive: true, force: true });
@@ -72,14 +70,14 @@ export function inCode(
     try {
       code = await Code.start(world, options);
       const page = await context.newPage();
-      page.setDefaultTimeout(30_000);
+      page.setDefaultTimeout(120_000);
       page.on("console", (message) => told.push(`${message.type()}: ${message.text()}`));
       page.on("pageerror", (error) => told.push(`pageerror: ${error.stack ?? error.message}`));
       vs = new Workbench(page, code, artifacts);
       if (!options.closed) await vs.open(options.file);
-      await inTime(body(vs), seconds - 5);
+      await inTime(body(vs), LONGEST - 5);
       await page.close();
-      await until(() => world.sidecars().length === 0, "the sidecar ends with its window", 10_000);
+      await until(() => world.sidecars().length === 0, "the sidecar ends with its window");
     } catch (error) {
       await keep(artifacts, world, code, vs, told, error);
       throw error;

@@ -30,6 +30,8 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
   "update.mode": "none",
   "window.dialogStyle": "custom",
   "workbench.enableExperiments": false,
+  // A review or a transcript that opens by itself takes the focus, which must not close the palette.
+  "workbench.quickOpen.closeOnFocusLost": false,
   "workbench.reduceMotion": "on",
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.settings.enableNaturalLanguageSearch": false,

@@ -18,6 +18,8 @@ export class Workbench {
   readonly code: Code;
   readonly world: World;
   readonly #artifacts: string;
+  /** How the last menu was opened. */
+  #reopen = async (): Promise<void> => {};
 
   constructor(page: Page, code: Code, artifacts: string) {
     this.page = page;
@@ -52,13 +54,12 @@ export class Workbench {
   /** Run a command from the palette. */
   async command(title: string): Promise<void> {
     await this.palette(`>${title}`);
-    const row = this.quickRows().filter({ hasText: title }).first();
-    await row.waitFor();
-    await until(
-      async () => (await this.focusedQuickRow()).includes(title.split(": ").at(-1) ?? title),
-      `${title} is focused`,
-    );
-    await this.page.keyboard.press("Enter");
+    await until(async () => {
+      if (!(await this.quickInput().isVisible())) await this.palette(`>${title}`);
+      if (!(await this.focusedQuickRow()).includes(title.split(": ").at(-1) ?? title)) return false;
+      await this.#press("Enter");
+      return true;
+    }, `${title} is run`);
   }
 
   /** The titles that the palette offers for a text. */
@@ -66,14 +67,17 @@ export class Workbench {
     await this.palette(`>${text}`);
     await this.quickRows().first().waitFor();
     const titles = await this.quickRowTexts();
-    await this.page.keyboard.press("Escape");
+    await this.escape();
     return titles;
   }
 
+  /** Type a text into the palette. A view that takes the focus meanwhile closes it: users open it again, too. */
   async palette(text: string): Promise<void> {
-    await this.page.keyboard.press("F1");
-    await this.quickInput().waitFor();
-    await this.quickInput().fill(text);
+    await until(async () => {
+      await this.page.keyboard.press("F1");
+      await this.quickInput().fill(text, { timeout: 5_000 });
+      return true;
+    }, "the palette is open");
   }
 
   // Quick picks and input boxes, by keyboard.
@@ -95,7 +99,7 @@ export class Workbench {
 
   async focusedQuickRow(): Promise<string> {
     const focused = this.page.locator(".quick-input-widget:visible .quick-input-list .monaco-list-row.focused");
-    return oneLine(await focused.first().innerText({ timeout: 1_000 }));
+    return oneLine(await focused.first().innerText({ timeout: 10_000 }));
   }
 
   /** Wait for the step whose title (with its "2/6") contains a text. */
@@ -118,30 +122,65 @@ export class Workbench {
     await this.quickInput().waitFor();
     await this.quickInput().fill(typed);
     await this.quickRows().filter({ hasText: text }).first().waitFor();
-    for (let tries = 0; tries < 40 && !(await this.focusedQuickRow()).includes(text); tries++) {
-      await this.page.keyboard.press("ArrowDown");
-    }
-    if (stays) await this.page.keyboard.press("Enter");
+    await until(async () => {
+      if ((await this.focusedQuickRow()).includes(text)) return true;
+      await this.#press("ArrowDown");
+      return false;
+    }, `“${text}” is focused`);
+    if (stays) await this.#press("Enter");
     else await this.#next();
   }
 
-  /** Replace the text of an input box and press Enter. */
-  async answer(text: string): Promise<void> {
+  /** Replace the text of an input box and press Enter; `again`: a box with the same text is shown next. */
+  async answer(text: string, again = false): Promise<void> {
     await this.quickInput().waitFor();
     await this.quickInput().fill(text);
+    if (again) await this.#press("Enter");
+    else await this.#next();
+  }
+
+  /**
+   * Press Enter in the open step, with the row that is focused or the text that is there; then wait for another one.
+   * `several`: in a list of checkboxes, Enter takes those that are checked, and no row needs to be focused.
+   */
+  async accept(several = false): Promise<void> {
+    await this.quickInput().waitFor();
+    if (several) {
+      await this.quickRows().first().waitFor();
+    } else if (await this.page.locator(".quick-input-widget:visible .quick-input-list").isVisible()) {
+      await this.focusedQuickRow(); // Enter does nothing before the rows are there
+    }
     await this.#next();
+  }
+
+  /** Press Escape in the open step and wait for another one, or none. */
+  async escape(): Promise<void> {
+    await this.quickInput().waitFor();
+    await this.#next("Escape");
+  }
+
+  /** Press a key in the open quick input, and focus it before: what opened by itself may have taken the focus. */
+  async #press(key: string): Promise<void> {
+    await this.quickInput().press(key, { timeout: 10_000 });
   }
 
   /** Press a key and wait until another step is shown, or none: text typed too early would go to the old one. */
   async #next(key = "Enter"): Promise<void> {
-    const shown = async (): Promise<string> => {
-      const widget = this.page.locator(".quick-input-widget:visible");
-      if ((await widget.count()) === 0) return "";
-      return `${await widget.innerText({ timeout: 1_000 })} ${await this.quickInput().getAttribute("placeholder", { timeout: 1_000 })}`;
-    };
+    // Read at once: a wait for the text of a widget that has just been closed would never end.
+    const shown = (): Promise<string> =>
+      this.page.locator(".quick-input-widget:visible").evaluateAll((widgets) =>
+        widgets
+          .map((one: any) => {
+            // Without the message below the input: it changes late when what was typed becomes valid.
+            const message = one.querySelector(".quick-input-message")?.innerText ?? "";
+            const { placeholder, value } = one.querySelector("input") ?? {};
+            return `${one.innerText.replace(message, "")} ${placeholder} ${value}`;
+          })
+          .join(),
+      );
     const before = await shown();
-    await this.page.keyboard.press(key);
-    await until(async () => (await shown()) !== before, "another step is shown", 10_000);
+    await this.#press(key);
+    await until(async () => (await shown()) !== before, "another step is shown");
   }
 
   /** The message below an input box: why the text is not accepted. */
@@ -164,7 +203,8 @@ export class Workbench {
     // Repeat it: the editor may open another container at the same time, and a second press would close this one.
     await until(async () => {
       if (await title.isVisible()) return true;
-      await tab.first().click();
+      // Not in the middle: a badge may be there.
+      await tab.first().click({ position: { x: 5, y: 5 } });
       return title.waitFor({ timeout: 2_000 }).then(
         () => true,
         () => false,
@@ -200,9 +240,9 @@ export class Workbench {
   }
 
   /** Wait until a row of a view contains this text. */
-  async waitForRow(view: string, text: string, milliseconds = 30_000): Promise<Locator> {
+  async waitForRow(view: string, text: string): Promise<Locator> {
     const row = this.row(view, text);
-    await row.waitFor({ timeout: milliseconds }).catch(async (error: unknown) => {
+    await row.waitFor().catch(async (error: unknown) => {
       throw new Error(`No row of ${view} reads “${text}”; they read: ${JSON.stringify(await this.rowTexts(view))}`, {
         cause: error,
       });
@@ -232,20 +272,23 @@ export class Workbench {
   /** Press an inline action of a row, by its title. */
   async rowAction(view: string, text: string, action: string): Promise<void> {
     const row = await this.waitForRow(view, text);
-    await row.hover();
-    await row.locator(`.actions .action-item a[aria-label^="${action}"]`).first().click();
+    // A row that appears above moves this one away from the pointer, which hides its actions: point to it again.
+    await until(async () => {
+      await row.hover({ timeout: 5_000 });
+      await row.locator(`.actions .action-item a[aria-label^="${action}"]`).first().click({ timeout: 5_000 });
+      return true;
+    }, `“${action}” of “${text}” is pressed`);
   }
 
   /** Open the context menu of a row and choose an item. */
   async rowMenu(view: string, text: string, item: string): Promise<void> {
-    await (await this.waitForRow(view, text)).click({ button: "right" });
+    await this.#openMenu(async () => (await this.waitForRow(view, text)).click({ button: "right" }));
     await this.menu(item);
   }
 
   /** The items of a row's context menu. */
   async rowMenuItems(view: string, text: string): Promise<string[]> {
-    await (await this.waitForRow(view, text)).click({ button: "right" });
-    await this.menuItems().first().waitFor();
+    await this.#openMenu(async () => (await this.waitForRow(view, text)).click({ button: "right" }));
     const items = (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
     await this.page.keyboard.press("Escape");
     return items;
@@ -255,20 +298,43 @@ export class Workbench {
     return this.page.locator(".monaco-menu .action-item .action-label");
   }
 
-  /** Choose an item of the open menu. VS Code ignores a click that comes right after the one that opened the menu. */
+  /** Open a menu by `open`, again if the press was lost, or if something took the focus, which closes a menu. */
+  async #openMenu(open: () => Promise<void>): Promise<void> {
+    this.#reopen = open;
+    await until(async () => {
+      if (await this.menuItems().first().isVisible()) return true;
+      await open();
+      await this.menuItems().first().waitFor({ timeout: 5_000 });
+      return true;
+    }, "a menu is open");
+  }
+
+  /**
+   * Choose an item of the open menu. VS Code ignores a click that comes right after the one that opened the menu. A
+   * menu that something else closed by taking the focus is opened again.
+   */
   async menu(item: string): Promise<void> {
     const target = this.page.locator(".monaco-menu .action-item", { hasText: item }).first();
+    let clicked = false;
     await until(async () => {
-      await target.click({ timeout: 5_000 }).catch(() => {});
+      if (!clicked && !(await target.isVisible())) await this.#openMenu(this.#reopen);
+      clicked = await target.click({ timeout: 5_000 }).then(
+        () => true,
+        () => clicked,
+      );
       await target.waitFor({ state: "hidden", timeout: 2_000 }).catch(() => {});
-      return !(await target.isVisible());
+      return clicked && !(await target.isVisible());
     }, `the item “${item}” of the menu is chosen`);
   }
 
   /** Press a button in the title of a view, by its accessible name. */
   async viewAction(view: string, action: string): Promise<void> {
-    await this.view(view).locator(".pane-header").hover();
-    await this.view(view).locator(`.pane-header .action-item a[aria-label^="${action}"]`).first().click();
+    await until(async () => {
+      await this.view(view).locator(".pane-header").hover({ timeout: 5_000 });
+      const target = this.view(view).locator(`.pane-header .action-item a[aria-label^="${action}"]`);
+      await target.first().click({ timeout: 5_000 });
+      return true;
+    }, `“${action}” of ${view} is pressed`);
   }
 
   /** Press a button in the title of the active editor, by its accessible name. */
@@ -339,7 +405,7 @@ export class Workbench {
       .filter({ hasText: path.basename(name) })
       .first()
       .waitFor();
-    await this.page.keyboard.press("Enter");
+    await this.#press("Enter");
     await this.editor(path.basename(name)).waitFor();
   }
 
@@ -371,16 +437,19 @@ export class Workbench {
 
   /** Move the cursor of the active editor to a line (from 1) and column. */
   async goTo(line: number, column = 1): Promise<void> {
-    await this.page.keyboard.press("Control+g");
-    await this.answer(`:${line}:${column}`);
+    // Any quick access accepts a place of the active editor, wherever the focus is.
+    await this.palette(`:${line}:${column}`);
+    await this.#next();
     await until(
       async () => (await this.statusBar()).some((item) => item.startsWith(`Ln ${line}, Col ${column}`)),
       `the cursor is on line ${line}`,
     );
   }
 
-  /** Type into the active editor literally: no suggestions, no closing brackets. */
+  /** Type into the editor with the focus, literally: no suggestions, no closing brackets. */
   async type(text: string): Promise<void> {
+    // The focus returns a moment after a quick input was closed; until then, the text would be lost.
+    await this.page.locator(".editor-instance .monaco-editor.focused").first().waitFor();
     await this.page.keyboard.insertText(text);
   }
 
@@ -394,7 +463,7 @@ export class Workbench {
     // Nothing is offered while the sidecar is starting; a user presses the key again.
     await until(async () => {
       await this.page.keyboard.press("Control+.");
-      await rows.first().waitFor({ timeout: 2_000 });
+      await rows.first().waitFor({ timeout: 8_000 });
       return true;
     }, "code actions are offered");
     return (await rows.allInnerTexts()).map(oneLine);
@@ -406,17 +475,21 @@ export class Workbench {
     if (!titles.some((one) => one.includes(title)))
       throw new Error(`There is no code action “${title}”, only ${titles.join(" | ")}`);
     const focused = this.page.locator(".action-widget .monaco-list-row.action.focused");
-    for (let tries = 0; tries < 60 && !oneLine(await focused.innerText()).includes(title); tries++) {
-      await this.page.keyboard.press("ArrowDown");
-    }
-    await this.page.keyboard.press("Enter");
+    await until(async () => {
+      // What takes the focus closes the list; keys would go to the editor.
+      if (!(await this.page.locator(".action-widget:focus-within").isVisible())) await this.codeActions();
+      const chosen = oneLine(await focused.innerText({ timeout: 5_000 })).includes(title);
+      await this.page.keyboard.press(chosen ? "Enter" : "ArrowDown");
+      return chosen;
+    }, `“${title}” is chosen`);
   }
 
   /** Open the context menu of the active editor by keyboard; return its items. */
   async editorMenu(): Promise<string[]> {
-    await this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
-    await this.page.keyboard.press("Shift+F10");
-    await this.menuItems().first().waitFor();
+    await this.#openMenu(async () => {
+      await this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
+      await this.page.keyboard.press("Shift+F10");
+    });
     return (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
   }
 

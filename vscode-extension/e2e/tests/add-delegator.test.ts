@@ -30,7 +30,7 @@ describe("Add Delegator", () => {
       await vs.shot("4 name taken");
       await vs.answer("thorough");
       await vs.shot("5 scope");
-      await vs.page.keyboard.press("Enter");
+      await vs.accept();
       await vs.waitForRow("Delegators", "thorough");
       await vs.notification("thorough").waitFor();
       await vs.shot("6 saved");
@@ -39,6 +39,43 @@ describe("Add Delegator", () => {
         .delegators.find((one: any) => one.delegator.name === "thorough");
       assert.equal(made?.delegator.tool, "claude");
       assert.equal(made?.delegator.model, "claude-opus-4-6");
+    }),
+  );
+
+  it(
+    "installs an agent in the terminal when the user chooses it, and continues with its command",
+    inCode({}, async (vs) => {
+      const npm = path.join(vs.world.home, "bin", "npm");
+      const installed = path.join(vs.world.home, "bin", "crush");
+      fs.mkdirSync(path.dirname(npm));
+      const program = `#!/bin/sh\necho 0.96.1\n`;
+      fs.writeFileSync(
+        npm,
+        `#!/bin/sh\nprintf '${program.replaceAll("\n", "\\n")}' > ${installed}\nchmod +x ${installed}\n`,
+      );
+      fs.chmodSync(npm, 0o755);
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "ghostwriter");
+      await vs.command("Understudy: Add Delegator");
+      await vs.quickRows().filter({ hasText: "Install Claude Code" }).first().waitFor();
+      await vs.shot("1 agents to install");
+      await vs.pick("Install Crush", "Install Crush");
+      await vs.step("Install Crush");
+      await vs.shot("2 how to install it");
+      assert.ok(!fs.existsSync(installed), "nothing runs before the user chooses it");
+      await vs.pick("Check Again");
+      await until(
+        async () => (await vs.quickInput().getAttribute("placeholder"))?.includes("was not found") ?? false,
+        "it is not there yet",
+      );
+      await vs.pick("Run in Terminal");
+      await until(() => fs.existsSync(installed), "the command runs in a terminal");
+      await vs.step("Install Crush");
+      await vs.shot("3 in the terminal");
+      await vs.pick("Check Again");
+      await until(async () => (await vs.quickInput().inputValue()).includes("crush run"), "the command is offered");
+      await vs.shot("4 its command");
+      await vs.escape();
     }),
   );
 
@@ -56,7 +93,7 @@ describe("Add Delegator", () => {
       await vs.answer(address);
       await vs.answer("scripted");
       await vs.step("API Key");
-      await vs.page.keyboard.press("Escape"); // no key
+      await vs.escape(); // no key
       await vs.step("Add Delegator");
       await vs.quickRows().first().waitFor();
       await vs.shot("1 models");
@@ -72,7 +109,7 @@ describe("Add Delegator", () => {
       assert.ok(!saved().includes("refused"), "what does not work is not saved");
       await vs.dialogAction("Edit");
       await vs.step("Add Delegator");
-      await vs.page.keyboard.press("Escape");
+      await vs.escape();
       await vs.notification("no delegator uses it").waitFor();
       await vs.shot("3 the server stays");
       await vs.notificationAction("no delegator uses it", "Remove Server");

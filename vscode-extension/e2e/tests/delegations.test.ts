@@ -8,14 +8,10 @@ import type { Workbench } from "../driver/workbench.ts";
 const VIEW = "Delegations";
 
 async function finished(vs: Workbench, many = 1): Promise<any[]> {
-  return until(
-    () => {
-      const all = vs.world.delegations();
-      return all.length === many && all.every(({ state }) => state === "finished") ? all : undefined;
-    },
-    `${many} delegations are finished`,
-    60_000,
-  );
+  return until(() => {
+    const all = vs.world.delegations();
+    return all.length === many && all.every(({ state }) => state === "finished") ? all : undefined;
+  }, `${many} delegations are finished`);
 }
 
 describe("delegations in the editor", () => {
@@ -57,7 +53,7 @@ describe("delegations in the editor", () => {
       await vs.waitForText("Attempt 1: quick");
       await vs.codeLens("Review").first().waitFor();
       assert.match(await vs.editorText(), /Verified: a required check passed/);
-      await until(async () => !/def discounted/.test(await vs.editorText()), "what tools said is folded", 10_000);
+      await until(async () => !/def discounted/.test(await vs.editorText()), "what tools said is folded");
       await vs.shot("8 text");
     }),
   );
@@ -98,11 +94,34 @@ describe("delegations in the editor", () => {
   );
 
   it(
+    "shows a batch as one row with its members, reviews the next one and cancels all",
+    inCode({ delegators: ["quick", "slow"], file: "shop/prices.py" }, async (vs) => {
+      await openContainer(vs);
+      const each = ["--delegator", "quick", "--delegator", "slow", "--detach"];
+      vs.world.understudy("start", "tests", "shop/prices.py", ...each);
+      await vs.waitForRow(VIEW, "1 of 2 done");
+      const rows = (await vs.rowTexts(VIEW)).join("\n");
+      assert.match(rows, /^Running ?2\n.*Batch of 2.*1 of 2 done · 1 running · 1 to review/);
+      await vs.shot("1 batch");
+      await vs.rowAction(VIEW, "1 of 2 done", "Review Next");
+      await vs.bar("Change 1 of").waitFor();
+      await vs.shot("2 review");
+      await vs.rowAction(VIEW, "1 of 2 done", "Cancel All");
+      await vs.waitForRow(VIEW, "2 of 2 done");
+      assert.deepEqual(
+        (await finished(vs, 2)).map(({ verdict }) => verdict).filter((verdict) => verdict === "cancelled"),
+        ["cancelled"],
+      );
+      await vs.shot("3 cancelled");
+    }),
+  );
+
+  it(
     "keeps a run without changes visible until it is dismissed, also in the next window",
     inCode({ configuration: scripted("idle"), files: scenario() }, async (vs) => {
       await openContainer(vs);
       vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "idle", "--detach");
-      await vs.waitForRow(VIEW, "No changes", 60_000);
+      await vs.waitForRow(VIEW, "No changes");
       const rows = (await vs.rowTexts(VIEW)).join("\n");
       assert.match(rows, /^Needs Attention ?1\n.*No changes · just now/);
       const items = (await vs.rowMenuItems(VIEW, "No changes")).join();
@@ -119,7 +138,7 @@ describe("delegations in the editor", () => {
 
   it(
     "streams a transcript, and continues after the window was reloaded",
-    inCode({ delegators: ["slow"], configuration: byDefault("slow"), seconds: 240 }, async (vs) => {
+    inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
       await openContainer(vs);
       await vs.statusItem("Understudy").waitFor();
       await vs.openFile("shop/prices.py");
@@ -141,54 +160,55 @@ describe("delegations in the editor", () => {
       await said.waitFor();
       assert.equal((await vs.tabs()).filter((title) => title.includes("Write tests")).length, 1);
       await vs.shot("3 after the reload");
+      await vs.webview().getByRole("textbox", { name: "Message to the agent" }).fill("Mind the zero.");
+      await vs.webview().getByRole("button", { name: "Send" }).click();
+      await vs.webview().getByRole("log").getByText("Mind the zero.").waitFor();
+      await vs.shot("4 said");
       vs.world.release();
       await finished(vs);
       await vs.notification(/prices/).waitFor();
       await vs.webview().getByRole("button", { name: "Review" }).waitFor();
-      await vs.shot("4 end");
+      await vs.shot("5 end");
     }),
   );
 
   it(
     "is available in the menus of editors and the explorer, and includes unsaved text",
-    inCode(
-      { delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick"), seconds: 240 },
-      async (vs) => {
-        await vs.statusItem("Understudy").waitFor();
-        await vs.goTo(21);
-        await vs.type("\n\ndef unsaved() -> int:\n    return 1\n");
-        await vs.page.keyboard.press("Shift+F10");
-        await vs.menuItems().filter({ hasText: "Delegate Tests for This File" }).first().waitFor();
-        await vs.shot("1 editor menu");
-        await vs.menu("Delegate Tests for This File");
-        await until(() => vs.world.delegations().length === 1, "it is started");
-        await vs.statusItem(/Write tests/).waitFor();
-        await vs.shot("2 progress");
-        await finished(vs);
-        assert.equal(vs.world.read("shop/prices.py")?.includes("unsaved"), false, "nothing was saved");
-        await vs.goTo(6);
-        await vs.page.keyboard.press("Shift+ArrowDown");
-        await vs.command("Understudy: Delegate Selection…");
-        await vs.step("Delegate");
-        await vs.shot("3 selection");
-        await vs.pick("Explain this code");
-        await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
-        await vs.shot("4 preview of a selection");
-        await vs.pick("Show Full Prompt", "", true);
-        await vs.waitForText("# Selected: lines");
-        await vs.step("Explain this code");
-        await vs.shot("5 what is sent");
-        await vs.page.keyboard.press("Escape");
-        await vs.openContainer("Explorer");
-        await vs.page
-          .locator(".explorer-folders-view .monaco-list-row", { hasText: "__init__.py" })
-          .first()
-          .click({ button: "right" });
-        await vs.menuItems().filter({ hasText: "Delegate" }).first().waitFor();
-        await vs.shot("6 explorer menu");
-        await vs.page.keyboard.press("Escape");
-      },
-    ),
+    inCode({ delegators: ["quick"], file: "shop/prices.py", configuration: byDefault("quick") }, async (vs) => {
+      await vs.statusItem("Understudy").waitFor();
+      await vs.goTo(21);
+      await vs.type("\n\ndef unsaved() -> int:\n    return 1\n");
+      await vs.editorMenu();
+      await vs.menuItems().filter({ hasText: "Delegate Tests for This File" }).first().waitFor();
+      await vs.shot("1 editor menu");
+      await vs.menu("Delegate Tests for This File");
+      await until(() => vs.world.delegations().length === 1, "it is started");
+      await vs.statusItem(/Write tests/).waitFor();
+      await vs.shot("2 progress");
+      await finished(vs);
+      assert.equal(vs.world.read("shop/prices.py")?.includes("unsaved"), false, "nothing was saved");
+      await vs.goTo(6);
+      await vs.page.keyboard.press("Shift+ArrowDown");
+      await vs.command("Understudy: Delegate Selection…");
+      await vs.step("Delegate");
+      await vs.shot("3 selection");
+      await vs.pick("Explain this code");
+      await vs.quickRows().filter({ hasText: "Delegate to quick" }).first().waitFor();
+      await vs.shot("4 preview of a selection");
+      await vs.pick("Show Full Prompt", "", true);
+      await vs.waitForText("# Selected: lines");
+      await vs.step("Explain this code");
+      await vs.shot("5 what is sent");
+      await vs.escape();
+      await vs.openContainer("Explorer");
+      await vs.page
+        .locator(".explorer-folders-view .monaco-list-row", { hasText: "__init__.py" })
+        .first()
+        .click({ button: "right" });
+      await vs.menuItems().filter({ hasText: "Delegate" }).first().waitFor();
+      await vs.shot("6 explorer menu");
+      await vs.page.keyboard.press("Escape");
+    }),
   );
 
   it(
@@ -210,7 +230,7 @@ describe("delegations in the editor", () => {
       await vs.page.mouse.move(700, 400); // away from the icon, whose tooltip would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");
       await vs.shot("3 pick");
-      await vs.page.keyboard.press("Escape");
+      await vs.escape();
       await reject.press("Enter");
       await vs.webview().getByText("answered in an editor").waitFor();
       await finished(vs);

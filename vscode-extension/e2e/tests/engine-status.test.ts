@@ -10,7 +10,7 @@ import type { Workbench } from "../driver/workbench.ts";
 describe("a machine without a sidecar", () => {
   it("installs the bundled engine on request, without network access", async function () {
     if (!fs.existsSync(path.join(extensionFolder(), "wheels", "requirements.txt"))) this.skip(); // not the complete VSIX
-    await inCode({ sidecar: false, seconds: 240 }, async (vs) => {
+    await inCode({ sidecar: false }, async (vs) => {
       await vs.openContainer();
       await vs.welcome("Delegators").waitFor();
       await vs.shot("1 not installed");
@@ -27,7 +27,7 @@ describe("a machine without a sidecar", () => {
       await vs.openFile("shop/prices.py");
       await vs.editorMenu();
       await vs.menu("Delegate Tests for This File");
-      await vs.notification(/ghostwriter.*Verified/).waitFor({ timeout: 90_000 });
+      await vs.notification(/ghostwriter.*Verified/).waitFor();
       await vs.notificationAction(/ghostwriter.*Verified/, "Review");
       await vs.bar("Change 1 of 1").waitFor();
       await vs.barAction("Change 1 of 1", "Accept");
@@ -56,7 +56,7 @@ describe("an incompatible sidecar", () => {
         assert.match((await vs.quickInput().getAttribute("placeholder")) ?? "", says);
         assert.ok((await vs.quickRowTexts()).some((row) => row.includes(offers)));
         await vs.shot("2 what now");
-        await vs.page.keyboard.press("Escape");
+        await vs.escape();
       }),
     );
   }
@@ -65,7 +65,7 @@ describe("an incompatible sidecar", () => {
 describe("a crashing sidecar", () => {
   it(
     "is restarted several times, then reported as failed with its last output",
-    inCode({ sidecar: false, closed: true, seconds: 180 }, async (vs) => {
+    inCode({ sidecar: false, closed: true }, async (vs) => {
       program(vs, '#!/bin/sh\necho "error: the disk is full" >&2\nexit 8\n');
       await vs.open();
       await vs.openContainer();
@@ -73,7 +73,7 @@ describe("a crashing sidecar", () => {
         (await vs.statusItem("Understudy").locator("a").getAttribute("aria-label")) ?? "";
       await vs.notification(/keeps crashing: .*the disk is full/).waitFor();
       await vs.shot("1 started again");
-      await until(async () => (await says()).includes("stopped"), "it is given up", 90_000);
+      await until(async () => (await says()).includes("stopped"), "it is given up");
       await until(() => channel(vs).split("the sidecar ended: exit code 8").length === 7, "six starts are logged");
       assert.equal(channel(vs).split("the disk is full").length, 2, "what it said every time is logged once");
       assert.equal(/\[error\]|^\tat /m.exec(channel(vs))?.[0], undefined, "no stack trace of a library is logged");

@@ -42,7 +42,7 @@ describe("text of an agent", () => {
         assert.doesNotMatch(text, /\u202e/);
         assert.equal(await page.locator("a, img, [href], [src]").count(), 0);
         await page.getByRole("button", { name: "Cancel" }).press("Enter");
-        await until(() => vs.world.delegations().every(({ state }) => state === "finished"), "it is cancelled", 30_000);
+        await until(() => vs.world.delegations().every(({ state }) => state === "finished"), "it is cancelled");
       },
     ),
   );

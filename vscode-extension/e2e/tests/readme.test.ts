@@ -16,7 +16,6 @@ describe("pictures", () => {
           "workbench.colorTheme": "Default Dark Modern",
         },
         viewport: { width: 1160, height: 720 },
-        seconds: 180,
       },
       async (vs) => {
         await vs.openContainer();
@@ -24,7 +23,7 @@ describe("pictures", () => {
         await vs.command("Understudy: Add Delegator");
         await vs.quickRows().filter({ hasText: "Claude Code" }).first().waitFor();
         await vs.shot("add-delegator");
-        await vs.page.keyboard.press("Escape");
+        await vs.escape();
 
         await vs.editorMenu();
         await vs.shot("delegate");
@@ -35,7 +34,7 @@ describe("pictures", () => {
         vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "careful", "--detach");
         await vs.waitForRow("Delegations", "Needs Attention");
         const { id } = vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
-        await until(() => vs.world.understudy("show", id).state === "finished", "one is finished", 60_000);
+        await until(() => vs.world.understudy("show", id).state === "finished", "one is finished");
         await vs.waitForRow("Delegations", "To Review");
         await vs.clearNotifications();
         await vs.row("Delegations", "careful").click();

@@ -16,7 +16,7 @@ async function outOfSight(vs: Workbench): Promise<void> {
 describe("a reloaded window", () => {
   it(
     "activates if its repository has delegations, reports their result, and continues a review",
-    inCode({ delegators: ["slow"], configuration: SLOW, seconds: 240 }, async (vs) => {
+    inCode({ delegators: ["slow"], configuration: SLOW }, async (vs) => {
       // Not in the URL of the window: it would be opened again by the reload.
       await vs.openFile("shop/prices.py");
       await vs.statusItem("Understudy").waitFor();
@@ -27,7 +27,7 @@ describe("a reloaded window", () => {
       await vs.statusItem("Understudy").waitFor();
       await vs.shot("1 running");
       vs.world.release();
-      await vs.notification("to review").waitFor({ timeout: 60_000 });
+      await vs.notification("to review").waitFor();
       await vs.shot("2 end");
 
       await vs.notificationAction("to review", "Review");

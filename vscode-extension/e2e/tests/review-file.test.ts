@@ -12,7 +12,7 @@ describe("review.diff", () => {
     inCode({ delegators: ["quick"], closed: true }, async (vs) => {
       const { world } = vs;
       const { id } = world.understudy("start", "tests", "shop/prices.py", "--delegator", "quick", "--detach");
-      await until(() => world.understudy("show", id).state === "finished", "it is finished", 60_000);
+      await until(() => world.understudy("show", id).state === "finished", "it is finished");
       const added = "+def test_more_than_everything_is_refused():";
       const patch = path.join(world.state, "delegations", id, "review.diff");
       await vs.open(path.relative(world.repository, patch));
@@ -24,8 +24,12 @@ describe("review.diff", () => {
       await vs.goTo(lines.indexOf(added) + 1);
       // Nothing is offered while the sidecar is starting: wait for it.
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
-      await vs.page.keyboard.press("Control+.");
-      await vs.page.getByText("No code actions available").first().waitFor();
+      // The message disappears after some seconds, and is lost while the editor takes the focus.
+      await until(async () => {
+        await vs.page.keyboard.press("Control+.");
+        await vs.page.getByText("No code actions available").first().waitFor({ timeout: 8_000 });
+        return true;
+      }, "the editor reports that there are no code actions");
       assert.equal(await vs.codeLens(/./).count(), 0);
       for (const severity of ["error", "warning", "info", "hint"] as const) {
         assert.equal(await vs.squiggles(severity).count(), 0, severity);

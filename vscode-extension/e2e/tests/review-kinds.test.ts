@@ -33,7 +33,6 @@ describe("reviewing every kind of change", () => {
       {
         file: "tests/test_prices.py",
         viewport: { width: 1280, height: 1400 }, // all rows of the view are rendered
-        seconds: 240,
         configuration: scripted("kinds"),
         files: {
           "docs/old.md": LINES,
@@ -104,7 +103,7 @@ describe("reviewing every kind of change", () => {
         }
         await vs.viewAction(VIEW, "Undo…");
         await vs.step("Undo");
-        await vs.page.keyboard.press("Enter"); // the whole accept comes first
+        await vs.accept(); // the whole accept comes first
         await until(() => vs.world.git("status", "--short").trim() === "", "all is as it was");
         assert.equal(vs.world.understudy("show", id).review.pending, 13);
       },

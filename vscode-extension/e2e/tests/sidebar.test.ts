@@ -48,7 +48,7 @@ describe("the sidebar", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       vs.world.add("quick");
-      await vs.waitForRow("Delegators", "quick", 10_000);
+      await vs.waitForRow("Delegators", "quick");
     }),
   );
 });
@@ -157,6 +157,25 @@ describe("the sidecar", () => {
       await vs.waitForRow("Delegators", "ghostwriter");
       await until(() => vs.world.sidecars().length === 1, "there is one sidecar, no more");
       assert.notEqual(vs.world.sidecars()[0]?.pid, before?.pid);
+    }),
+  );
+
+  it(
+    "makes a delegator the default for a recipe, and shows it in its row",
+    inCode({ delegators: ["quick", "liar"] }, async (vs) => {
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "quick");
+      await vs.rowMenu("Delegators", "quick", "Use by Default For…");
+      await vs.step("Use quick by Default For");
+      await vs.quickRows().filter({ hasText: "Write tests" }).first().click();
+      await vs.shot("1 recipes");
+      await vs.accept(true);
+      await vs.quickRows().filter({ hasText: "In your user configuration" }).first().waitFor();
+      await vs.accept();
+      const row = await vs.waitForRow("Delegators", "default for tests");
+      assert.match(await row.innerText(), /quick/);
+      await vs.shot("2 row");
+      assert.deepEqual(vs.world.understudy("delegators", "default"), { recipes: { tests: "quick" }, delegator: null });
     }),
   );
 });

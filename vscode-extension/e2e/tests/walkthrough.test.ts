@@ -54,7 +54,7 @@ describe("the walkthrough", () => {
 
   it(
     "completes steps that are done, not steps that were only opened",
-    inCode({ sidecar: false, file: "shop/prices.py", seconds: 180 }, async (vs) => {
+    inCode({ sidecar: false, file: "shop/prices.py" }, async (vs) => {
       const page = vs.page.locator(".gettingStartedContainer");
       const step = (number: number): Locator => page.locator(".getting-started-step").nth(number);
       const ticked = async (): Promise<number[]> => {
@@ -78,7 +78,7 @@ describe("the walkthrough", () => {
         "the view reports that there is none",
       );
       assert.match((await vs.quickRowTexts())[0] ?? "", /^Install Engine/);
-      await vs.page.keyboard.press("Escape");
+      await vs.escape();
       vs.code.configure({ "understudy.path": SIDECAR });
       await vs.statusItem("Understudy").locator(".codicon-check").waitFor();
       await until(async () => (await ticked()).includes(0), "the engine is ready");
@@ -87,13 +87,13 @@ describe("the walkthrough", () => {
 
       await press(1);
       await vs.step("Add Delegator");
-      await vs.page.keyboard.press("Escape");
+      await vs.escape();
       vs.world.add("slow");
       await until(async () => (await ticked()).includes(1), "there is a delegator");
 
       await press(2);
       await vs.step("Delegate");
-      await vs.page.keyboard.press("Escape");
+      await vs.escape();
       assert.deepEqual(await ticked(), [0, 1], "nothing was delegated");
       vs.world.understudy("start", "tests", "shop/prices.py", "--delegator", "slow", "--detach");
       await until(async () => (await ticked()).includes(2), "something was delegated");
@@ -104,7 +104,7 @@ describe("the walkthrough", () => {
       assert.deepEqual(await ticked(), [0, 1, 2, 3]);
 
       vs.world.release();
-      await vs.waitForRow("Delegations", "To Review", 60_000);
+      await vs.waitForRow("Delegations", "To Review");
       await press(4);
       await vs.pick("prices.py");
       await vs.waitForRow("Review", "Verified");
