@@ -32,6 +32,8 @@ GOOD = [
     *(f"extension/{name}" for name in ("package.json", "package.nls.json", "readme.md", "changelog.md", "LICENSE.txt")),
     "extension/dist/extension.js",
     "extension/dist/languageclient.js",
+    "extension/dist/composePage.css",
+    "extension/dist/composePage.js",
     "extension/dist/transcriptPage.css",
     "extension/dist/transcriptPage.js",
     "extension/l10n/bundle.l10n.json",
