@@ -100,7 +100,7 @@ class Demo:
             self.understudy("diff", name)
         self.print_next_commands(delegation)
         if self.delegator is None:
-            suggest_delegators()
+            suggest_delegators(self.environment)
         return code if delegation.get("verdict") == "verified" else code or 1
 
     def make_project(self) -> str:
@@ -183,10 +183,10 @@ class Demo:
         )
 
 
-def suggest_delegators() -> None:
-    """Print how to use the agent CLIs and model servers of this machine."""
+def suggest_delegators(environment: Mapping[str, str]) -> None:
+    """Print how to use the agent CLIs and model servers of this machine; ``environment`` is that of the demo."""
     lines = []
-    for tool in found_tools():
+    for tool in found_tools(environment):
         if tool["runnable"]:
             lines.append(f"  {tool['displayName']}: .venv/bin/understudy delegators add --from-tool {tool['name']}")
         else:
@@ -212,9 +212,10 @@ def suggest_delegators() -> None:
     say("An agent that lies: make demo DELEGATOR=liar")
 
 
-def found_tools() -> list[dict[str, Any]]:
+def found_tools(environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the installed agent CLIs, as ``tools/list`` describes them."""
-    asked = subprocess.run([*CLI, "tools", "--json"], stdout=subprocess.PIPE, check=False, timeout=120)
+    argv = [*CLI, "tools", "--json"]
+    asked = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, check=False, timeout=120)
     tools = json.loads(asked.stdout)["tools"] if asked.returncode == 0 else []
     return [tool for tool in tools if tool["found"] and tool["name"] not in OWN_TOOLS]
 

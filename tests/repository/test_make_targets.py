@@ -127,11 +127,11 @@ def heavy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def e2e(project: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+def e2e(project: Path, *lines: str, arguments: tuple[str, ...] = ("-n0",)) -> subprocess.CompletedProcess[str]:
     (project / "test_heavy.py").write_text(
         "\n".join(["import pathlib, pytest", "pytestmark = pytest.mark.heavy", *lines]) + "\n"
     )
-    return run(sys.executable, TOP / "scripts" / "e2e.py", cwd=project, PYTHONDONTWRITEBYTECODE="1")
+    return run(sys.executable, TOP / "scripts" / "e2e.py", *arguments, cwd=project, PYTHONDONTWRITEBYTECODE="1")
 
 
 def test_a_failed_heavy_test_is_not_repeated(heavy: Path):
@@ -151,7 +151,7 @@ def test_without_a_browser_the_vscode_tests_are_skipped_with_a_message(heavy: Pa
     (heavy / "vscode-extension" / "e2e").mkdir(parents=True)
     (heavy / "vscode-extension" / "e2e" / "run.ts").touch()
     monkeypatch.setenv("PATH", str(heavy / "empty"))
-    done = e2e(heavy, "def test_good():", "    pass")
+    done = e2e(heavy, "def test_good():", "    pass", arguments=())
     assert done.returncode == 0
     said = done.stdout.splitlines()[-1]
     assert said.startswith("Heavy tests: passed. VS Code: skipped. ")

@@ -180,7 +180,7 @@ def test_every_command_works_as_written(tmp_path: Path, own_home: Path, ollama: 
             words["TOKEN"] = re.search(r"understudy undo (\S+)", shown)[1]
         elif command.startswith("understudy undo"):
             assert not written.exists()
-        elif command.startswith("understudy start ask"):
+        elif command.startswith("understudy ask"):
             assert "It raises TimeoutError." in shown
     listed = json.loads(terminal.type("understudy delegators list --json", ""))
     assert {entry["delegator"]["name"] for entry in listed["delegators"]} >= {"quick", "claude", "mine"}
