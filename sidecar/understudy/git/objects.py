@@ -84,7 +84,7 @@ def read_blobs(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, byte
     if not asked:
         return {}
     for attempt in (1, 2):
-        done = store.run_git("cat-file", "--batch", stdin=_lines(asked), output_limit=_READ_LIMIT)
+        done = store.run_git("cat-file", "--batch", "--buffer", stdin=_lines(asked), output_limit=_READ_LIMIT)
         try:
             return _contents(asked, done, store.path, store.object_format)
         except _DamagedError as error:
@@ -99,7 +99,7 @@ def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, byte
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    done = run_git("cat-file", "--batch", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
+    done = run_git("cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
     return _contents(asked, done, git_dir, "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1")
 
 

@@ -44,6 +44,7 @@ def damaged_objects(git_dir: Path, identifiers: Iterable[str], object_format: st
         done = run_git(
             "cat-file",
             "--batch",
+            "--buffer",  # without it, git writes each object by itself
             git_dir=git_dir,
             stdin="".join(f"{each}\n" for each in waiting).encode(),
             sink=hashing.feed,
@@ -332,7 +333,7 @@ def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
     """Return (id, kind, content) of commits and trees, verified and if necessary recovered."""
     for _ in range(_TRIES):
         stdin = "".join(f"{each}\n" for each in names).encode(errors="replace")
-        output = store.run_git("cat-file", "--batch", stdin=stdin, output_limit=_SMALL_BYTES).stdout
+        output = store.run_git("cat-file", "--batch", "--buffer", stdin=stdin, output_limit=_SMALL_BYTES).stdout
         found: list[tuple[str, str, bytes]] = []
         damaged: list[str] = []
         position = 0

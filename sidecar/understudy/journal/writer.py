@@ -123,7 +123,7 @@ class Writer:
             self.verify()
             if self.tampered:
                 event = _with_tampered(event)
-        else:
+        elif not self._together:
             with durable.named_failures(self.folder.events):
                 self._expect_own_end()
         if isinstance(event, Started):
@@ -145,11 +145,14 @@ class Writer:
     def together(self) -> Iterator[None]:
         """Write the summary once for all events of the block, and notify others once: each costs as much as the result.
 
-        Readers fold the events that the summary lacks. A block inside of a block changes nothing.
+        The journal is compared with what was written once, too, at the beginning. Readers fold the events that the
+        summary lacks. A block inside of a block changes nothing.
         """
         if self._together:
             yield
             return
+        with durable.named_failures(self.folder.events):
+            self._expect_own_end()
         self._together = True
         try:
             yield

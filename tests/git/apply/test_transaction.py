@@ -244,6 +244,25 @@ def test_a_link_planted_meanwhile_leads_nowhere(top, journal, monkeypatch, tmp_p
     assert folders(outside) == {"e", "m"}
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_folder_that_is_moved_between_two_of_its_files_ends_it(top, journal, monkeypatch, tmp_path, *, replaced):
+    done = []
+
+    def move(name: str) -> None:
+        if name == "created" and not done:
+            done.append(name)
+            (top / "d" / "e").rename(tmp_path / "moved away")
+            if replaced:
+                (top / "d" / "e").mkdir()
+
+    monkeypatch.setattr(transaction, "failpoint", move)
+    wanted = [Change(b"d/e/%d" % number, None, f(b"new\n")) for number in range(3)]
+    assert kind_of(partial(accept, top, journal, wanted)) is not None
+    assert done
+    assert seen(top) == {path: entry for path, entry in BEFORE.items() if path != b"d/e/deleted"}
+    assert seen(tmp_path / "moved away")[b"deleted"] == BEFORE[b"d/e/deleted"]
+
+
 @pytest.mark.parametrize("path", [b".git/config", b"../x", b"/etc/x", b"a/.GIT/x", b"git~1/x", b"link/x", b""])
 def test_names_that_lead_elsewhere_are_refused(top, journal, path):
     with FileTransaction(top, journal) as exchange, pytest.raises(UnderstudyError) as caught:

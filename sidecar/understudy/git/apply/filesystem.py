@@ -19,6 +19,8 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from understudy.files import durable
 from understudy.git.changes import OTHER, Entry
@@ -61,6 +63,51 @@ def opened(top: Path, folder: bytes) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+class KeptFolder:
+    """A folder below ``top`` that stays open while the files in it are changed one after the other.
+
+    Most files are in the folder of the one before them, so that most need no walk from the top. A folder that is let go
+    must still be where it was opened: if it was moved or replaced meanwhile, this raises FileNotFoundError.
+    """
+
+    def __init__(self, top: Path) -> None:
+        """Open nothing yet."""
+        self._top = top
+        self._folder = b""
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the folder; check where it is, unless there was an error."""
+        self._let_go(check=kind is None)
+
+    def opened(self, folder: bytes) -> int:
+        """Return a descriptor of ``folder``, valid until the next call; raise OSError as ``opened`` does."""
+        if self._descriptor < 0 or folder != self._folder:
+            self._let_go(check=True)
+            with opened(self._top, folder) as descriptor:
+                self._descriptor = os.dup(descriptor)
+            self._folder = folder
+        return self._descriptor
+
+    def _let_go(self, *, check: bool) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        try:
+            if check:
+                with opened(self._top, self._folder) as now:
+                    if not os.path.samestat(os.fstat(descriptor), os.fstat(now)):
+                        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._folder)
+        finally:
+            os.close(descriptor)
 
 
 def parent_and_name(path: bytes) -> tuple[bytes, bytes]:

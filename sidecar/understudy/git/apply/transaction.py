@@ -255,10 +255,11 @@ class FileTransaction:
     def _stage(self, changes: list[Change]) -> None:
         """Write the new files under their temporary names, beside their targets, and make them durable."""
         written = []
-        for step, change in zip(self._steps, changes, strict=True):
-            if change.after is None:
-                continue
-            with filesystem.opened(self.top, step.folder) as folder:
+        with filesystem.KeptFolder(self.top) as kept:
+            for step, change in zip(self._steps, changes, strict=True):
+                if change.after is None:
+                    continue
+                folder = kept.opened(step.folder)
                 if change.after.mode == "120000":
                     os.symlink(change.after.content, step.new, dir_fd=folder)
                 else:
@@ -267,7 +268,7 @@ class FileTransaction:
                 if step.in_place is not None and change.before is not None:
                     self._write_new(folder, step.old, step, change, change.before)
                     written.append((step.folder, step.old))
-            failpoint("staged")
+                failpoint("staged")
         filesystem.sync_files(self.top, written)
         failpoint("all staged")
 
@@ -327,14 +328,15 @@ class FileTransaction:
             with filesystem.opened(self.top, parent) as folder, contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
             failpoint("folder")
-        for step in self._steps:
-            if step.before is None and step.after is not None:
-                with self._places(step) as (folder, place, name):
+        with filesystem.KeptFolder(self.top) as beside, filesystem.KeptFolder(self.top) as parents:
+            for step in self._steps:
+                if step.before is None and step.after is not None:
+                    parent, name = filesystem.parent_and_name(step.path)
                     try:
-                        filesystem.move(folder, step.new, place, name)
+                        filesystem.move(beside.opened(step.folder), step.new, parents.opened(parent), name)
                     except FileExistsError as error:
                         raise changed_meanwhile(step.path) from error
-                failpoint("created")
+                    failpoint("created")
 
     def _replace(self, step: Step) -> None:
         with self._places(step) as (folder, place, name):
