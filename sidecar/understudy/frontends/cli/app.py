@@ -79,6 +79,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "For programs": {
         "serve": ("serve:serve", "Run the language server."),
         "rpc": ("serve:rpc", "Serve the API as JSON-RPC on stdio or a Unix socket."),
+        "acp": ("serve:acp", "Be an agent for editors, over the Agent Client Protocol."),
         "mcp": ("serve:mcp", "Serve other agents over the Model Context Protocol."),
         "completion": ("setup.shell_completion:completion", "Print the completion script for a shell."),
         "version": ("setup.doctor:version", "Print the version of Understudy and of its protocol."),

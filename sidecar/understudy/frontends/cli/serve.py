@@ -1,4 +1,4 @@
-"""``serve``, ``rpc`` and ``mcp``."""
+"""``serve``, ``rpc``, ``acp`` and ``mcp``."""
 
 from __future__ import annotations
 
@@ -44,6 +44,19 @@ def rpc(*, socket_path: str | None) -> int:
     from understudy.frontends import rpc as server
 
     return server.serve_socket(socket_path) if socket_path else server.serve_stdio()
+
+
+@click.command(epilog=options.examples("understudy acp"))
+def acp() -> int:
+    """Be an agent of the Agent Client Protocol on stdio.
+
+    Zed, JetBrains IDEs, Neovim and Emacs start this command and talk to any delegator. Its changes reach your files
+    when you accept them. docs/editors.md has the configuration of each. Needs the extra `acp`: pip install
+    'understudy[acp]'.
+    """
+    from understudy.frontends import acp as agent
+
+    return agent.serve_stdio()
 
 
 @click.group(

@@ -1,0 +1,116 @@
+"""The caller of the API for one prompt, or another request, of a session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from understudy.api import method_table
+from understudy.api.caller import describe_asker
+from understudy.api.serving.thread_pool import ThreadPool
+from understudy.model.delegations import AskedBy
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+NAME = "acp"
+MOST_THREADS = 64
+_Result = TypeVar("_Result")
+
+
+@dataclass
+class SessionCaller:
+    """Answers requests; its methods block, and are called in a thread."""
+
+    workspace: Path
+    session: str
+    client: str | None = None
+    """Name and version of the editor, as it introduced itself."""
+    unsaved: Mapping[str, str] = field(default_factory=dict)
+    """URI → text of files as the editor shows them."""
+    name: str = NAME
+    _cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """Answer one request; parameters that are None are left out."""
+        return method_table.call(method, {key: value for key, value in params.items() if value is not None}, self)
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        self._cancelled.set()
+
+    def asked_by(self) -> AskedBy:
+        """Return the editor, with the session by which its delegations are found again."""
+        asker = describe_asker(self.name, pid=os.getppid(), cwd=self.workspace, environ=os.environ, client=self.client)
+        return msgspec.structs.replace(asker, session=self.session)
+
+    def documents(self) -> Mapping[str, str]:
+        """Return the texts that came with the prompt."""
+        return self.unsaved
+
+    def folder(self) -> Path:
+        """Return the session's folder."""
+        return self.workspace
+
+    def cancelled(self) -> bool:
+        """Return whether the answer is no longer needed."""
+        return self._cancelled.is_set()
+
+    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
+        """Raise ``unknown_method``: the frontend reads the events of its prompt itself."""
+        _ = delegation, after
+        raise UnderstudyError(ErrorKind.UNKNOWN_METHOD, "ACP clients do not subscribe.", hint="Send a prompt.")
+
+    def unfollow(self, delegation: str | None) -> None:
+        """Do nothing: nothing is followed."""
+
+    def tell(self, name: str, params: msgspec.Struct) -> None:
+        """Do nothing: the frontend sends session updates instead."""
+        _ = name, params
+
+
+class Threads:
+    """Runs functions that block; a cancelled task does not wait for them."""
+
+    def __init__(self) -> None:
+        """Start no thread yet."""
+        self._pool = ThreadPool(MOST_THREADS)
+
+    async def run(self, caller: SessionCaller, function: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Call a function in a thread and return its result."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[_Result] = loop.create_future()
+
+        def settle(result: _Result | None, error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(result)  # type: ignore[arg-type]
+
+        def job() -> None:
+            try:
+                found, error = function(*arguments), None
+            except Exception as why:
+                found, error = None, why
+            try:
+                loop.call_soon_threadsafe(settle, found, error)
+            except RuntimeError:
+                return  # the loop has ended
+
+        self._pool.submit(job)
+        try:
+            return await done
+        except asyncio.CancelledError:
+            caller.cancel()
+            raise
+
+    async def call(self, caller: SessionCaller, method: str, /, **params: Any) -> Any:
+        """Answer one request of the API."""
+        return await self.run(caller, lambda: caller.call(method, **params))

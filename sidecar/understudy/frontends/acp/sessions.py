@@ -1,0 +1,161 @@
+"""Sessions: what is open, and which delegations belong to a session that is loaded.
+
+A delegation belongs to the session in its ``asked_by``; a delegation from elsewhere is a session of its own, with the
+id of the delegation, so that an editor can continue what was started in a terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.frontends.acp.event_updates import Translator, one_line
+from understudy.frontends.acp.session_caller import NAME, SessionCaller
+from understudy.frontends.acp.session_options import DEFAULT, FIRST_RECIPE, Options
+from understudy.journal import delegation_folder
+from understudy.model.delegations import Delegation
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
+
+PREFIX = "understudy-"
+MOST_SESSIONS = 1000
+PAGE = 1000
+LISTED = 100
+"""Sessions on one page."""
+
+
+@dataclass
+class Session:
+    """A conversation with one delegator after the other, in one workspace."""
+
+    id: str
+    folder: Path
+    """The client's folder, in which relative paths of commands start."""
+    workspace: Path
+    options: Options
+    delegator: str = DEFAULT
+    recipe: str = FIRST_RECIPE
+    translator: Translator | None = None
+    """Of the newest delegation; None before the first."""
+    seq: int = 0
+    """The last event of it that the client has."""
+    starts_new: bool = False
+    """Whether the user chose another delegator or recipe after the newest delegation began."""
+    turn: asyncio.Task[object] | None = None
+    """The prompt that runs, or what follows a delegation that ran when the session was loaded."""
+    prompting: bool = False
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while the prompt that runs is cancelled."""
+
+    @property
+    def newest(self) -> str | None:
+        """The id of the newest delegation."""
+        return None if self.translator is None else self.translator.delegation
+
+    def begin(self, delegation: str, after: int = 0) -> None:
+        """Continue with a delegation, after its event with this number."""
+        self.translator = Translator(delegation, self.workspace)
+        self.seq = after
+        self.starts_new = False
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A session that can be loaded."""
+
+    id: str
+    title: str
+    workspace: str
+    updated_at: str
+
+
+def new_id() -> str:
+    """Return an id for a new session."""
+    return f"{PREFIX}{secrets.token_hex(10)}"
+
+
+def require_folder(cwd: str) -> Path:
+    """Return an absolute path to a folder. Errors: ``invalid_params``."""
+    path = Path(cwd)
+    try:
+        if path.is_absolute() and path.is_dir():
+            return path
+    except (OSError, ValueError):
+        pass
+    raise UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"`cwd` is {cwd[:500]!r}, which is not the absolute path of a folder.",
+        hint="Open a folder in the editor.",
+        parameter="cwd",
+    )
+
+
+def members(caller: SessionCaller, session: str) -> list[Delegation]:
+    """Return the delegations of a session, oldest first; blocks. Errors: ``invalid_params`` if there is none."""
+    if delegation_folder.is_id(session):
+        found = _chain(caller, session)
+    else:
+        everything = _all(caller) if session.startswith(PREFIX) else ()
+        found = [one for one in everything if one.asked_by.frontend == NAME and one.asked_by.session == session]
+        found.reverse()
+    if not found:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"There is no session {session[:100]!r} in {caller.workspace}.",
+            hint="Start a new session: one without a prompt is not kept.",
+            parameter="sessionId",
+        )
+    while (following := found[-1].superseded_by) is not None and all(one.id != following for one in found):
+        found.append(caller.call("delegations/get", id=following))  # a reply from elsewhere
+    return found
+
+
+def listed(caller: SessionCaller, cursor: str | None) -> tuple[list[Listed], str | None]:
+    """Return a page of the sessions of a workspace, the last used first; blocks."""
+    known: dict[str, Listed] = {}
+    for one in _all(caller):
+        mine = one.asked_by.frontend == NAME and (one.asked_by.session or "").startswith(PREFIX)
+        if not mine and one.superseded_by is not None:
+            continue  # its follow-up is the session
+        identifier = one.asked_by.session if mine and one.asked_by.session else one.id
+        last = known.get(identifier)
+        # The oldest delegation has the title of the whole conversation.
+        at = last.updated_at if last is not None else one.finished_at or one.started_at
+        known[identifier] = Listed(identifier, one_line(one.title), one.workspace, at)
+    found = list(known.values())
+    first = next((number for number, one in enumerate(found) if one.id == cursor), 0) if cursor else 0
+    following = found[first + LISTED].id if len(found) > first + LISTED else None
+    return found[first : first + LISTED], following
+
+
+def asked(delegation: str) -> str:
+    """Return what the user asked for in a delegation."""
+    spec = delegation_folder.read_spec(delegation_folder.open_folder(delegation))
+    if spec.origin is not None and spec.origin.said:
+        return spec.origin.said[-1]
+    command = f"/{spec.recipe.name}"
+    return f"{command} {spec.params.task or ' '.join(spec.files)}".strip()
+
+
+def _chain(caller: SessionCaller, identifier: str) -> list[Delegation]:
+    found = [caller.call("delegations/get", id=identifier)]
+    while (parent := found[0].parent_id) is not None and all(one.id != parent for one in found):
+        try:
+            found.insert(0, caller.call("delegations/get", id=parent))
+        except UnderstudyError:
+            break  # its journal has expired
+    return found
+
+
+def _all(caller: SessionCaller) -> Iterator[Delegation]:
+    """Yield the delegations of the workspace, newest first."""
+    cursor: str | None = None
+    while True:
+        page = caller.call("delegations/list", workspace=uris.uri_of(caller.workspace), limit=PAGE, cursor=cursor)
+        yield from page.delegations
+        cursor = page.cursor
+        if cursor is None:
+            return
