@@ -197,11 +197,12 @@ async def test_links_selections_and_unsaved_texts_are_part_of_the_request(stage,
             await editor.say(session, "See", picture)
 
 
+@pytest.mark.heavy
 async def test_tests_take_the_files_that_the_command_names(stage, connect) -> None:
     async with connect() as editor:
         session = await editor.open(stage.top, delegator="ghostwriter")
         await editor.say(session, "/tests calc.py, all of it")
-        assert stage.delegations()[0].title.startswith("Write tests")
+        assert stage.delegations()[0].recipe == "tests"
         assert any(path.endswith(".py") for path in (diff.path for diff in editor.diffs()))
         with pytest.raises(RequestError, match="No file under test"):
             await editor.say(session, "/tests")

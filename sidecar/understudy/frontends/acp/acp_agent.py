@@ -133,7 +133,7 @@ class AcpAgent:
         if folder is None:
             return schema.ListSessionsResponse(sessions=[])
         caller = await self._caller("", folder)
-        found, following = await self._threads.run(caller, sessions.listed, caller, cursor)
+        found, following = await self._threads.run(sessions.listed, caller, cursor)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(session_id=one.id, cwd=one.workspace, title=one.title, updated_at=one.updated_at)
@@ -205,7 +205,7 @@ class AcpAgent:
                 await asyncio.wait({session.turn})
                 session.turn = None
             caller = await self._caller(session.id, session.folder, session.workspace)
-            read = await self._threads.run(caller, prompt_blocks.read, prompt, session.folder, session.workspace)
+            read = await self._threads.run(prompt_blocks.read, prompt, session.folder, session.workspace)
             if not read.text and not read.files and read.command is None:
                 raise UnderstudyError(ErrorKind.INPUT_EMPTY, "The prompt is empty.", hint="Write what should be done.")
             caller.unsaved = read.unsaved
@@ -244,7 +244,7 @@ class AcpAgent:
             )
         folder = sessions.require_folder(cwd)
         caller = await self._caller(identifier, folder)
-        options = await self._threads.run(caller, session_options.read_options, caller)
+        options = await self._threads.run(session_options.read_options, caller)
         session = Session(identifier, folder, caller.workspace, options)
         self._sessions[identifier] = session
         commands = schema.AvailableCommandsUpdate(
@@ -262,7 +262,7 @@ class AcpAgent:
         if known is not None and known.turn is not None:
             known.turn.cancel()
         caller = await self._caller(identifier, sessions.require_folder(cwd))
-        members = await self._threads.run(caller, sessions.members, caller, identifier)
+        members = await self._threads.run(sessions.members, caller, identifier)
         session = await self._open(identifier, cwd)
         turn = turns.Turn(session, caller, self._connected, self._threads)
         newest = members[-1]
@@ -289,7 +289,7 @@ class AcpAgent:
     async def _choose(self, session: Session, option: str, value: str) -> None:
         caller = await self._caller(session.id, session.folder, session.workspace)
         # The user may have added a delegator since.
-        session.options = await self._threads.run(caller, session_options.read_options, caller)
+        session.options = await self._threads.run(session_options.read_options, caller)
         if option == session_options.DELEGATOR:
             session.delegator = session.options.require_delegator(value)
         elif option == session_options.RECIPE:

@@ -46,6 +46,8 @@ class Translator:
     """Where the agent works: its paths are shown as those of the workspace."""
     open_calls: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    questions: dict[str, e.Permission] = field(default_factory=dict)
+    """Those that are open."""
     spoke: bool = False
     """Whether the last attempt said something."""
 
@@ -88,6 +90,10 @@ class Translator:
                 )
             case e.CheckFinished(name=name):
                 yield self._checked(name, event.check_result())
+            case e.Permission():
+                yield self._asked(event)
+            case e.PermissionAnswered():
+                yield from self._answered(event)
             case e.AttemptFailed(error=error, next_delegator=following):
                 after = f"\n\n{one_line(following)} takes over." if following else ""
                 yield message(f"\n\n{failure(error)}{after}\n\n")
@@ -112,6 +118,30 @@ class Translator:
             if top is not None and given.is_relative_to(top) and ".." not in given.parts:
                 return self.workspace / given.relative_to(top)
         return None
+
+    def _asked(self, event: e.Permission) -> schema.ToolCallStart:
+        self.questions[event.request_id] = event
+        return schema.ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=self.permission_id(event.request_id),
+            title=one_line(event.title)[:_TITLE] or "Question",
+            kind=event.kind if event.kind in get_args(schema.ToolKind) else "other",
+            status="pending",
+        )
+
+    def _answered(self, event: e.PermissionAnswered) -> Iterator[Update]:
+        question = self.questions.pop(event.request_id, None)
+        if question is None:
+            return
+        option = next((one for one in question.options if one.id == event.option), None)
+        allowed = option is not None and option.kind.startswith("allow")
+        answer = one_line(option.title if option is not None else event.option)
+        yield schema.ToolCallProgress(
+            session_update="tool_call_update",
+            tool_call_id=self.permission_id(event.request_id),
+            status="completed" if allowed else "failed",
+            title=f"{one_line(question.title)[:_TITLE]}: {answer} (by {one_line(event.by)})",
+        )
 
     def permission_id(self, request: str) -> str:
         """Return the id of the tool call that shows a permission request."""

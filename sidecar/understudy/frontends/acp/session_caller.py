@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -34,15 +35,12 @@ class SessionCaller:
     unsaved: Mapping[str, str] = field(default_factory=dict)
     """URI → text of files as the editor shows them."""
     name: str = NAME
-    _cancelled: threading.Event = field(default_factory=threading.Event)
+    cancel_event: threading.Event = field(default_factory=threading.Event)
+    """Set when the answer is no longer needed."""
 
     def call(self, method: str, /, **params: Any) -> Any:
         """Answer one request; parameters that are None are left out."""
         return method_table.call(method, {key: value for key, value in params.items() if value is not None}, self)
-
-    def cancel(self) -> None:
-        """Stop waiting."""
-        self._cancelled.set()
 
     def asked_by(self) -> AskedBy:
         """Return the editor, with the session by which its delegations are found again."""
@@ -59,7 +57,7 @@ class SessionCaller:
 
     def cancelled(self) -> bool:
         """Return whether the answer is no longer needed."""
-        return self._cancelled.is_set()
+        return self.cancel_event.is_set()
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Raise ``unknown_method``: the frontend reads the events of its prompt itself."""
@@ -81,7 +79,7 @@ class Threads:
         """Start no thread yet."""
         self._pool = ThreadPool(MOST_THREADS)
 
-    async def run(self, caller: SessionCaller, function: Callable[..., _Result], *arguments: Any) -> _Result:
+    async def run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call a function in a thread and return its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[_Result] = loop.create_future()
@@ -105,12 +103,14 @@ class Threads:
                 return  # the loop has ended
 
         self._pool.submit(job)
-        try:
-            return await done
-        except asyncio.CancelledError:
-            caller.cancel()
-            raise
+        return await done
 
     async def call(self, caller: SessionCaller, method: str, /, **params: Any) -> Any:
-        """Answer one request of the API."""
-        return await self.run(caller, lambda: caller.call(method, **params))
+        """Answer one request of the API; one that waits stops when the task is cancelled."""
+        # Tasks of one prompt share its caller, and one of them may be cancelled.
+        own = dataclasses.replace(caller, cancel_event=threading.Event())
+        try:
+            return await self.run(lambda: own.call(method, **params))
+        except asyncio.CancelledError:
+            own.cancel_event.set()
+            raise

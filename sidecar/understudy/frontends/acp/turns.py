@@ -330,7 +330,7 @@ class Turn:
             session_update="tool_call_update",
             tool_call_id=identifier,
             status="completed" if allowed else "failed",
-            title=f"{title} {shown}"[: _TITLE * 2],
+            title=f"{title}: {shown}"[: _TITLE * 2],
         )
         await self.send([ended])
         return chosen
@@ -360,7 +360,7 @@ class Turn:
         return await self.threads.call(self.caller, method, **params)
 
     async def _run(self, function: Any, *arguments: Any) -> Any:
-        return await self.threads.run(self.caller, function, *arguments)
+        return await self.threads.run(function, *arguments)
 
 
 async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
@@ -372,7 +372,7 @@ async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
         turn.session.begin(member.id)
         translator = turn.session.translator
         assert translator is not None  # noqa: S101 - set by ``begin``
-        said = await turn.threads.run(turn.caller, sessions.asked, member.id)
+        said = await turn.threads.run(sessions.asked, member.id)
         updates: list[Update] = [helpers.update_user_message_text(sanitize.sanitize(said))]
         while True:
             page = await turn.threads.call(turn.caller, "delegations/events", id=member.id, after=turn.session.seq)
