@@ -1771,11 +1771,11 @@ export interface Pane {
 
 /** Who started a delegation or made a group, as far as the frontend knows. */
 export interface AskedBy {
-  /** `cli`, `rpc`, `lsp` or `mcp`. */
+  /** `cli`, `rpc`, `lsp`, `mcp` or `acp`. */
   frontend: string;
   /** Name and version of the editor or other client, as it introduced itself. */
   client?: string;
-  /** Session of the agent that made the request, from its environment. */
+  /** Session of the agent that made the request, from its environment; over ACP, the session of the editor. */
   session?: string;
   /** Tool of that agent. */
   agent?: string;

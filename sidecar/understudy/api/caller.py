@@ -67,7 +67,7 @@ class Caller(Protocol):
     """The caller of one request."""
 
     name: str
-    """The frontend: ``cli``, ``rpc``, ``lsp`` or ``mcp``."""
+    """The frontend: ``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``."""
 
     def asked_by(self) -> AskedBy:
         """Return a description of the calling process, for the specification of a delegation."""

@@ -243,11 +243,11 @@ class AskedBy(Wire, kw_only=True):
     """Who started a delegation or made a group, as far as the frontend knows."""
 
     frontend: str
-    """``cli``, ``rpc``, ``lsp`` or ``mcp``."""
+    """``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``."""
     client: str | None = None
     """Name and version of the editor or other client, as it introduced itself."""
     session: str | None = None
-    """Session of the agent that made the request, from its environment."""
+    """Session of the agent that made the request, from its environment; over ACP, the session of the editor."""
     agent: str | None = None
     """Tool of that agent."""
     pid: int | None = None
