@@ -50,7 +50,7 @@ async def test_a_prompt_is_a_delegation_with_progress_a_diff_and_a_verdict(stage
         [(question, options)] = editor.questions
         assert "Accept this change" in question.title
         assert {one.kind for one in options} == {"allow_once", "reject_once"}
-    # Nobody answered the question, so nothing of the user changed.
+    # The question was not answered, so no file of the user changed.
     assert not (stage.top / "made.txt").exists()
     [delegation] = stage.delegations()
     assert (delegation.asked_by.frontend, delegation.asked_by.client) == ("acp", "editor 1")
@@ -127,10 +127,10 @@ async def test_files_that_programs_execute_are_named_before_they_are_accepted(st
         session = await editor.open(stage.top, delegator="quick")
         await editor.say(session, "Write it")
         assert ".github/workflows/ci.yml" in editor.questions[0][0].content[0].content.text
-        with pytest.raises(RequestError, match="--flagged"):
+        with pytest.raises(RequestError, match="--include-flagged"):
             await editor.say(session, "/accept")
         assert not (stage.top / ".github").exists()
-        await editor.say(session, "/accept --flagged")
+        await editor.say(session, "/accept --include-flagged")
     assert (stage.top / ".github/workflows/ci.yml").read_text() == "on: push\n"
 
 
@@ -201,7 +201,7 @@ async def test_links_selections_and_unsaved_texts_are_part_of_the_request(stage,
 async def test_tests_take_the_files_that_the_command_names(stage, connect) -> None:
     async with connect() as editor:
         session = await editor.open(stage.top, delegator="ghostwriter")
-        await editor.say(session, "/tests calc.py, all of it")
+        await editor.say(session, "/tests calc.py, with every edge")
         assert stage.delegations()[0].recipe == "tests"
         assert any(path.endswith(".py") for path in (diff.path for diff in editor.diffs()))
         with pytest.raises(RequestError, match="No file under test"):
@@ -236,7 +236,7 @@ async def test_delegators_and_recipes_are_options_and_commands(stage, connect) -
         await editor.until(lambda: editor.of(schema.AvailableCommandsUpdate))
         commands = {one.name for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
         assert {"tests", "implement", "ask", "accept", "reject", "undo", "diff"} <= commands
-        for option, value in (("delegator", "nobody"), ("recipe", "nothing"), ("colour", "red")):
+        for option, value in (("delegator", "missing"), ("recipe", "nothing"), ("colour", "red")):
             with pytest.raises(RequestError):
                 await editor.connection.set_config_option(config_id=option, session_id=made.session_id, value=value)
         changed = await editor.connection.set_config_option(

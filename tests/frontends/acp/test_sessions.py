@@ -39,9 +39,9 @@ def kill(process) -> None:
 
 
 async def test_a_question_of_the_agent_goes_to_the_user_and_back(stage, connect) -> None:
-    stage.asking("asker")
+    stage.asking("careful")
     async with connect() as editor:
-        session = await editor.open(stage.top, delegator="asker")
+        session = await editor.open(stage.top, delegator="careful")
         editor.answers += ["allow_once", "Accept"]
         await editor.say(session, "Make it")
         question, options = editor.questions[0]
@@ -57,9 +57,9 @@ async def test_a_question_of_the_agent_goes_to_the_user_and_back(stage, connect)
 
 @pytest.mark.heavy
 async def test_a_rejected_question_changes_nothing(stage, connect) -> None:
-    stage.asking("asker")
+    stage.asking("careful")
     async with connect() as editor:
-        session = await editor.open(stage.top, delegator="asker")
+        session = await editor.open(stage.top, delegator="careful")
         editor.answers.append("reject_once")
         await editor.say(session, "Make it")
         assert len(editor.questions) == 1
@@ -68,9 +68,9 @@ async def test_a_rejected_question_changes_nothing(stage, connect) -> None:
 
 
 async def test_a_question_that_is_answered_elsewhere_does_not_stop_the_prompt(stage, connect) -> None:
-    stage.asking("asker")
+    stage.asking("careful")
     async with connect() as editor:
-        session = await editor.open(stage.top, delegator="asker")
+        session = await editor.open(stage.top, delegator="careful")
         open_question: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         editor.answers += [open_question, "Decide later"]
         prompt = asyncio.create_task(editor.say(session, "Make it"))

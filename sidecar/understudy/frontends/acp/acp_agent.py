@@ -339,6 +339,6 @@ class AcpAgent:
 
 
 async def _quietly(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Run a coroutine that nobody waits for; its errors are those of a client that is gone, or of a journal."""
+    """Run a coroutine that no request waits for; its errors are those of a client that is gone, or of a journal."""
     with contextlib.suppress(ConnectionError, UnderstudyError):
         await coroutine

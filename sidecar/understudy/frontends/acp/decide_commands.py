@@ -46,7 +46,7 @@ def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], 
     pending = [one for one in found if one.hunk.state is HunkState.PENDING]
     if not pending:
         raise UnderstudyError(
-            ErrorKind.CONFLICT, "No change is waiting for a decision.", hint="/undo takes the last accept back."
+            ErrorKind.CONFLICT, "No change is waiting for a decision.", hint="/undo undoes the last accept."
         )
     chosen: list[Numbered] = []
     taken = 0
@@ -110,7 +110,7 @@ def decide(
     changes = f"{count} {'change' if count == 1 else 'changes'}"
     text = f"{decision.capitalize()}ed {changes}."
     if done.undo_token is not None:
-        text += " `/undo` takes it back; your later edits stay."
+        text += " `/undo` undoes it; your later edits stay."
     if done.conflicts:
         paths = sorted({sanitize.path(one.path) for one in done.conflicts})
         shown = ", ".join(f"`{path}`" for path in paths[:_LISTED])

@@ -131,7 +131,7 @@ class MessageTransport:
             self._messages.append(message)
 
     async def _take_response(self, message: dict[str, Any]) -> None:
-        """Keep the client's answer to a request of ours; one that is malformed becomes an error."""
+        """Keep the client's answer to a request of this agent; one that is malformed becomes an error."""
         identifier = message.get("id")
         if isinstance(identifier, bool) or not isinstance(identifier, int):
             if "id" in message and "result" not in message and "error" not in message:

@@ -21,7 +21,7 @@ from understudy.model.text import uris
 
 MOST_FILES = 50
 MOST_ATTACHED = 200_000
-"""Characters of text that is no file of the workspace, in one prompt."""
+"""Characters of text from outside the files of the workspace, in one prompt."""
 _FILE_BYTES = 4 * 1024 * 1024
 _COMMAND = re.compile(r"\s*/([a-z0-9][a-z0-9._-]*)(?=\s|$)\s*")
 _FRAGMENT = re.compile(r"(?:\?symbol=[^#]*)?#L(\d{1,7})(?:[:-]L?(\d{1,7}))?$")

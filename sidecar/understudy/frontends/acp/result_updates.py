@@ -79,7 +79,7 @@ def call_id(delegation: str, file: FileDiff) -> str:
 
 
 def decided_calls(delegation: str, before: Sequence[Numbered], after: DiffResult) -> Iterator[Update]:
-    """Yield how the calls of files ended in which nothing is pending any more."""
+    """Yield how the calls of files ended in which every hunk is decided."""
     left = {file.path: {hunk.state for hunk in file.hunks} for file in after.files}
     for file in {one.file.path: one.file for one in before}.values():
         states = left.get(file.path, set())

@@ -28,7 +28,7 @@ DECISIONS: dict[str, tuple[str, str | None]] = {
     "diff": ("Show the changes that are not decided.", None),
     "evidence": ("Show everything the verdict rests on.", None),
 }
-"""Commands that are no recipes → description, and the hint for what follows them."""
+"""Commands besides the recipes → description, and the hint for what follows them."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Options:
     def _delegators(self, current: str) -> dict[str, str]:
         """Return the default, then all delegators; ``current`` stays listed after its file was removed."""
         found = {DEFAULT: "The one that Understudy chooses for the recipe.", **self.delegators}
-        return found if current in found else {**found, current: "It is not configured any more."}
+        return found if current in found else {**found, current: "It is no longer configured."}
 
 
 def read_options(caller: SessionCaller) -> Options:

@@ -221,7 +221,7 @@ class Turn:
         chosen = await self._choose(
             f"{self.session.id}:trust",
             f"Trust {one_line(workspace)}?",
-            f"Nothing of this workspace has run. Trusting it allows:\n{effects}",
+            f"This workspace is not trusted, so nothing ran in it. Trusting it allows:\n{effects}",
             [(_TRUST, "Trust this workspace", "allow_always"), (_LATER, "Not now", "reject_once")],
         )
         if chosen != _TRUST:
@@ -433,15 +433,15 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
             return decide_commands.evidence(caller, delegation)
         case "accept":
             words = prompt.words()
-            confirmed = "--flagged" in words
-            named = [word for word in words if word != "--flagged"]
+            confirmed = "--include-flagged" in words
+            named = [word for word in words if word != "--include-flagged"]
             choice = decide_commands.choose(caller, delegation, named, with_reason=False)
             if not confirmed and (flagged := decide_commands.flagged(choice)):
                 listed = ", ".join(f"{path} ({reason})" for path, reason in list(flagged.items())[:_LISTED])
                 raise UnderstudyError(
                     ErrorKind.CONFLICT,
                     f"Programs execute or follow some of these files: {listed}.",
-                    hint="Read these changes, then accept them with /accept --flagged.",
+                    hint="Read these changes, then accept them with /accept --include-flagged.",
                 )
             return decide_commands.decide(caller, delegation, choice, "accept", include_flagged=confirmed)
         case _:
