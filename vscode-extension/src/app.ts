@@ -11,6 +11,7 @@ import { Sidecar } from "./sidecar/sidecar.ts";
 import type { Connect } from "./sidecar/connection.ts";
 import type { Host } from "./host/host.ts";
 import { Store } from "./state/store.ts";
+import { registerAssistants } from "./assistants/registerAssistants.ts";
 import { registerReview } from "./review/registerReview.ts";
 import { registerDelegations } from "./delegations/registerDelegations.ts";
 import type { App, Interceptor } from "./appContext.ts";
@@ -28,6 +29,7 @@ const FEATURES: readonly ((app: App) => Disposable)[] = [
   registerChecks,
   registerHealth,
   registerTrust,
+  registerAssistants,
 ];
 
 export interface AppDeps {

@@ -31,7 +31,7 @@ const LAYERS = [
   ["appContext.ts"],
   ["transcript/", "compose/", "delegators/", "checks/", "health/", "review/"],
   ["delegations/", "transcriptPage/"],
-  ["composePage/"],
+  ["composePage/", "assistants/"],
   ["app.ts"],
   ["extension.ts"],
 ];

@@ -16,6 +16,7 @@ export interface Host {
   readonly windows: Windows;
   readonly documents: Documents;
   readonly review: ReviewEditors;
+  readonly assistants: Assistants;
   readonly commands: Commands;
   readonly output: Output;
   readonly secrets: Secrets;
@@ -395,6 +396,66 @@ export interface ReviewEditors {
    */
   thread(id: string, uri: string, range: Range): Thread;
 }
+
+/**
+ * The agents and the chat of the editor. In an editor that has not the part of the API, or in which it is turned off,
+ * each function registers nothing and returns undefined.
+ */
+export interface Assistants {
+  /** Offer a tool, which `package.json` declares, to language models. */
+  tool(name: string, tool: LanguageTool): Disposable | undefined;
+  /** Offer MCP servers, which the user starts. */
+  mcpServers(
+    id: string,
+    source: { servers(): Promise<readonly McpServer[]>; readonly onDidChange: Subscribe<void> },
+  ): Disposable | undefined;
+  /** Answer chat messages that address the participant, which `package.json` declares. */
+  participant(id: string, answer: ChatHandler): Disposable | undefined;
+}
+
+export interface LanguageTool {
+  /** What the user sees before the call; with `question`, they must confirm it. Markdown. */
+  describe(input: unknown): {
+    readonly title: string;
+    readonly question?: { readonly title: string; readonly text: string };
+  };
+  /** Return what the model reads. Errors are shown to the model. */
+  run(input: unknown, signal: AbortSignal): Promise<string>;
+}
+
+/** A program that serves MCP on its standard input and output. */
+export interface McpServer {
+  readonly label: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string | undefined;
+  readonly version: string;
+}
+
+export interface ChatRequest {
+  readonly prompt: string;
+  /** The slash command, without slash. */
+  readonly command?: string;
+  /** The files that the message refers to; `range`: lines of them. */
+  readonly files: readonly { readonly uri: string; readonly range?: Range }[];
+  /** What the participant returned for its last message of this conversation. */
+  readonly previous?: string;
+}
+
+export interface ChatReply {
+  /** Add to the answer. Commands of links do not run. */
+  markdown(text: string): void;
+  /** Replace the line that shows what happens. Plain text. */
+  progress(text: string): void;
+  button(command: CommandLink): void;
+}
+
+/** Answers a message; returns what the next one of the conversation gets as `previous`. */
+export type ChatHandler = (
+  request: ChatRequest,
+  reply: ChatReply,
+  signal: AbortSignal,
+) => Promise<{ readonly remember?: string; readonly error?: string }>;
 
 export interface Commands extends Disposable {
   /** Errors of the handler are shown to the user. URIs of menus are passed as strings, bars as their IDs. */

@@ -103,6 +103,11 @@ export class Sidecar implements Requester, Subscriber, Disposable {
     return this.#state;
   }
 
+  /** The program that runs, or would be started. */
+  async program(): Promise<FoundProgram | undefined> {
+    return this.#state.kind === "running" ? this.#state.found : (await this.#deps.locate()).found;
+  }
+
   /** Start unless it is running or starting. Never rejects; see `state`. */
   start(): Promise<void> {
     if (this.#closed || this.#connection || this.#state.kind === "crashed") return Promise.resolve();

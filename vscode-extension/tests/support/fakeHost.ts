@@ -221,6 +221,17 @@ export class FakeHost implements h.Host {
     },
   };
 
+  /** Whether the editor has chat, tools of language models and MCP servers. */
+  hasAssistants = true;
+  readonly tools = new Map<string, h.LanguageTool>();
+  readonly mcpSources = new Map<string, Parameters<h.Assistants["mcpServers"]>[1]>();
+  readonly participants = new Map<string, h.ChatHandler>();
+  readonly assistants: h.Assistants = {
+    tool: (name, tool) => this.#keep(this.tools, name, tool),
+    mcpServers: (id, source) => this.#keep(this.mcpSources, id, source),
+    participant: (id, answer) => this.#keep(this.participants, id, answer),
+  };
+
   readonly commands: h.Commands = {
     register: (id, handler) => {
       if (this.handlers.has(id)) throw new Error(`command '${id}' already exists`);
@@ -256,6 +267,12 @@ export class FakeHost implements h.Host {
     get: <T>(key: string, fallback: T) => (this.kept.get(key) as T | undefined) ?? fallback,
     set: (key, value) => Promise.resolve(void this.kept.set(key, value)),
   };
+
+  #keep<T>(where: Map<string, T>, name: string, value: T): { dispose(): void } | undefined {
+    if (!this.hasAssistants) return undefined;
+    where.set(name, value);
+    return { dispose: () => void where.delete(name) };
+  }
 
   #panel(type: string, title: string, html: string): h.Panel {
     const messages = new Emitter<unknown>();

@@ -13,6 +13,7 @@ import { setTranslator, t } from "../../base/l10n.ts";
 import { SidecarError, toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { plainTextWindows } from "../plainTextWindows.ts";
+import { assistantsOf } from "./assistants.ts";
 import { EXTENSION_ID } from "./convert.ts";
 import { reviewEditorsOf, threadIds } from "./reviewEditors.ts";
 import { documentsOf } from "./documents.ts";
@@ -34,6 +35,7 @@ export function createHost(context: vscode.ExtensionContext, disposables: Dispos
     windows: plainTextWindows(windowsOf(disposables)),
     documents: documentsOf(disposables),
     review: reviewEditorsOf(disposables),
+    assistants: assistantsOf((line) => output.debug(line)),
     commands,
     output,
     secrets: {
