@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from understudy.api import instruction_messages as instructions
 from understudy.api import ledger_messages as ledger
 from understudy.api import messages as m
+from understudy.api import other_agent_messages as others
 from understudy.api import review_messages as r
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
@@ -569,17 +569,31 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "instructions/list",
-        instructions.InstructionsParams,
-        instructions.InstructionsResult,
+        others.InstructionsParams,
+        others.InstructionsResult,
         "setup.instructions:read",
         "List where other agents can be told when and how to delegate, and the text.",
     ),
     Method(
         "instructions/change",
-        instructions.ChangeInstructionsParams,
-        instructions.ChangeInstructionsResult,
+        others.ChangeInstructionsParams,
+        others.ChangeInstructionsResult,
         "setup.instructions:change",
         "Install or remove these instructions, in files of other agents or of a workspace.",
+    ),
+    Method(
+        "mcpClients/list",
+        others.McpClientsParams,
+        others.McpClientsResult,
+        "setup.mcp_clients:read",
+        "List the agents and editors that the MCP server can be registered in, and whether it is.",
+    ),
+    Method(
+        "mcpClients/change",
+        others.ChangeMcpClientsParams,
+        others.ChangeMcpClientsResult,
+        "setup.mcp_clients:change",
+        "Register the MCP server in the configuration of agents and editors, or remove it.",
     ),
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from understudy.engine.agent_instructions import instruction_files, instruction_text, marked_block
-from understudy.model.config.instructions import InstructionChange, InstructionState
+from understudy.model.config.other_agents import InstructionChange, InstructionState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 SKILLS = ("claude", "codex", "opencode", "pi")

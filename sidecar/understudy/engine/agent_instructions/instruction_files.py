@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.config import suggestions
 from understudy.engine.agent_instructions import instruction_text, marked_block
-from understudy.files import durable
-from understudy.model.config.instructions import InstructionChange, InstructionState, InstructionTarget
+from understudy.files.user_file import UserFile
+from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import line_diff
 
 MOST_BYTES = 4 * 1024 * 1024
 """An agent reads no larger file at its start."""
-_NEW_FILE = 0o644
 _MOST_FOLDERS = 9
 """What one digit of a marker can hold; no path below an agent's folder is deeper."""
 
@@ -37,7 +35,12 @@ class _Place:
     agent: Path | None
     """The agent's folder: if it exists, the agent is or was used here. None: only where the user names it."""
     inside: Path | None = None
-    """The project that must contain the file, also behind a link: the author of the project may have made the link."""
+    """The project that must contain the file."""
+
+    @property
+    def file(self) -> UserFile:
+        """Return the file."""
+        return UserFile(self.path, MOST_BYTES, self.inside)
 
 
 def listed(workspace: Path | None, environment: Mapping[str, str] = os.environ) -> list[InstructionTarget]:
@@ -181,9 +184,9 @@ def _refuse(place: _Place, state: InstructionState, *, install: bool, force: boo
 def _installed(place: _Place, content: bytes | None) -> bytes:
     if place.skill:
         block = marked_block.find_file(content) if content is not None else None
-        made = _missing_folders(place.path) if block is None else block.made or 0
+        made = _missing_folders(place) if block is None else block.made or 0
         return marked_block.whole_file(instruction_text.SKILL, made)
-    return marked_block.insert(content, instruction_text.BLOCK, _missing_folders(place.path))
+    return marked_block.insert(content, instruction_text.BLOCK, _missing_folders(place))
 
 
 def _removed(place: _Place, content: bytes | None) -> bytes | None:
@@ -192,64 +195,20 @@ def _removed(place: _Place, content: bytes | None) -> bytes | None:
     return content if marked_block.find_file(content) is None else None
 
 
-def _missing_folders(path: Path) -> int:
-    return min(sum(not folder.exists() for folder in path.parents), _MOST_FOLDERS)
-
-
-def _target(place: _Place) -> Path:
-    """Return the file behind all links; raise ``path_escape`` if it is outside of the project, or in its ``.git``."""
-    target = Path(os.path.realpath(place.path))
-    if place.inside is None:
-        return target
-    project = Path(os.path.realpath(place.inside))
-    if not target.is_relative_to(project) or ".git" in (part.lower() for part in target.relative_to(project).parts):
-        raise UnderstudyError(
-            ErrorKind.PATH_ESCAPE,
-            f"{place.path} is a link to {target}, which is not a file of this project.",
-            hint="It was left as it is. Replace the link by a file.",
-        )
-    return target
+def _missing_folders(place: _Place) -> int:
+    return place.file.missing_folders(_MOST_FOLDERS)
 
 
 def _read(place: _Place) -> bytes | None:
-    """Return the content; None if no file. Errors: ``permission_denied``, ``file_too_large``, ``path_escape``."""
-    path = place.path
-    try:
-        content = durable.read_whole(_target(place), MOST_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise UnderstudyError(
-            ErrorKind.PERMISSION_DENIED,
-            f"{path} cannot be read: {error.strerror or error}.",
-            hint="Check its permissions.",
-        ) from error
-    if len(content) > MOST_BYTES:
-        raise UnderstudyError(ErrorKind.FILE_TOO_LARGE, f"{path} is longer than {MOST_BYTES} bytes.")
-    return content
+    return place.file.read()
 
 
 def _write(place: _Place, before: bytes | None, after: bytes | None) -> set[Path]:
     """Write, or remove for None, unless the file has changed since it was read; return the folders made for it then."""
-    target = _target(place)
-    mode = _NEW_FILE
-    if before is not None:
-        mode = stat.S_IMODE(target.stat().st_mode)
-        if not mode & 0o222 or not os.access(target, os.W_OK):
-            raise UnderstudyError(
-                ErrorKind.PERMISSION_DENIED, f"{place.path} is read-only.", hint="Make it writable, then try again."
-            )
-    if _read(place) != before:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT, f"{place.path} changed in the meantime.", hint="Nothing was written. Try again."
-        )
+    place.file.write(before, after)
     if after is not None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        durable.replace(target, after, mode=mode, several_writers=True)
-        target.chmod(mode)
         return set()
     block = (marked_block.find_file if place.skill else marked_block.find)(before or b"")
-    target.unlink()
     # A link is the user's: what it names is gone, as it was before.
     number = 0 if block is None or place.path.is_symlink() else block.made or 0
     return set(list(place.path.parents)[:number])

@@ -10,7 +10,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.config.instructions import InstructionChange, InstructionState, InstructionTarget
+from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
 
 _STATES = {
     InstructionState.ABSENT: "not installed",

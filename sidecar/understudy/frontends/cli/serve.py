@@ -59,9 +59,25 @@ def acp() -> int:
     return agent.serve_stdio()
 
 
+class _McpGroup(click.Group):
+    """The commands for registering the server; serving imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        _ = ctx
+        return ["install", "status", "uninstall"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from understudy.frontends.cli import register_mcp
+
+        found: click.Command | None = getattr(register_mcp, cmd_name) if cmd_name in self.list_commands(ctx) else None
+        return found
+
+
 @click.group(
+    cls=_McpGroup,
     invoke_without_command=True,
     epilog=options.examples(
+        "understudy mcp install",
         "understudy mcp",
         "understudy mcp --tools delegate-local",
         "understudy mcp --http 7431 --token-file ~/.understudy-token",
@@ -91,8 +107,9 @@ def acp() -> int:
 def mcp(context: click.Context, *, tool_sets: tuple[str, ...], port: int | None, token_file: str | None) -> int | None:
     """Serve other agents over the Model Context Protocol.
 
-    Serves stdio until the end of input, or HTTP clients that send a token until Ctrl-C. docs/mcp.md lists the tools.
-    Needs the extra `mcp`: pip install 'understudy[mcp]'.
+    `install` registers the server in agents and editors, which then start it. Without a command, serves stdio until the
+    end of input, or HTTP clients that send a token until Ctrl-C. docs/mcp.md lists the tools. Needs the extra `mcp`:
+    pip install 'understudy[mcp]'.
     """
     if context.invoked_subcommand is not None:
         return None

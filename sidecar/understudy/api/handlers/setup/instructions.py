@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.api.caller import Caller
-from understudy.api.instruction_messages import (
+from understudy.api.other_agent_messages import (
     ChangeInstructionsParams,
     ChangeInstructionsResult,
     InstructionsParams,

@@ -1,0 +1,41 @@
+"""Requests about other agents and editors that start the MCP server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from understudy.api.caller import Caller
+from understudy.api.other_agent_messages import (
+    ChangeMcpClientsParams,
+    ChangeMcpClientsResult,
+    McpClientsParams,
+    McpClientsResult,
+)
+from understudy.engine import workspaces
+from understudy.engine.mcp_clients import registration
+
+
+def read(caller: Caller, params: McpClientsParams) -> McpClientsResult:
+    """Return the clients, with the state of our entry in each."""
+    _ = caller
+    return McpClientsResult(
+        clients=registration.listed(_workspace(params.workspace), registration.Wanted(params.entry))
+    )
+
+
+def change(caller: Caller, params: ChangeMcpClientsParams) -> ChangeMcpClientsResult:
+    """Register the server, or remove it, where the user wants it."""
+    _ = caller
+    changes, revision = registration.change(
+        params.names,
+        _workspace(params.workspace),
+        registration.Wanted(params.entry, tuple(params.tools or ())),
+        install=params.action == "install",
+        dry_run=params.dry_run,
+        revision=params.revision,
+    )
+    return ChangeMcpClientsResult(changes=changes, revision=revision)
+
+
+def _workspace(uri: str | None) -> Path | None:
+    return None if uri is None else workspaces.workspace_of([], uri, None)

@@ -1,0 +1,82 @@
+"""A file that the user owns: read with a bound, replaced atomically, never when it changed since it was read.
+
+A link is kept, and its target is written. Permissions are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.files import durable
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_NEW_FILE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class UserFile:
+    """A file at ``path``, which may be missing."""
+
+    path: Path
+    most_bytes: int
+    inside: Path | None = None
+    """The project that must contain the file, also behind a link: the author of the project may have made the link."""
+    new_mode: int = _NEW_FILE
+
+    def target(self) -> Path:
+        """Return the file behind all links; raise ``path_escape`` if it is outside the project, or in its ``.git``."""
+        target = Path(os.path.realpath(self.path))
+        if self.inside is None:
+            return target
+        project = Path(os.path.realpath(self.inside))
+        if not target.is_relative_to(project) or ".git" in (p.lower() for p in target.relative_to(project).parts):
+            raise UnderstudyError(
+                ErrorKind.PATH_ESCAPE,
+                f"{self.path} is a link to {target}, which is not a file of this project.",
+                hint="It was left as it is. Replace the link by a file.",
+            )
+        return target
+
+    def read(self) -> bytes | None:
+        """Return the content; None if no file. Errors: ``permission_denied``, ``file_too_large``, ``path_escape``."""
+        try:
+            content = durable.read_whole(self.target(), self.most_bytes + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise UnderstudyError(
+                ErrorKind.PERMISSION_DENIED,
+                f"{self.path} cannot be read: {error.strerror or error}.",
+                hint="Check its permissions.",
+            ) from error
+        if len(content) > self.most_bytes:
+            raise UnderstudyError(ErrorKind.FILE_TOO_LARGE, f"{self.path} is longer than {self.most_bytes} bytes.")
+        return content
+
+    def write(self, before: bytes | None, after: bytes | None) -> None:
+        """Write, or remove for None. Errors: ``permission_denied``, ``conflict`` if it is no longer ``before``."""
+        target = self.target()
+        mode = self.new_mode
+        if before is not None:
+            mode = stat.S_IMODE(target.stat().st_mode)
+            if not mode & 0o222 or not os.access(target, os.W_OK):
+                raise UnderstudyError(
+                    ErrorKind.PERMISSION_DENIED, f"{self.path} is read-only.", hint="Make it writable, then try again."
+                )
+        if self.read() != before:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"{self.path} changed in the meantime.", hint="Nothing was written. Try again."
+            )
+        if after is None:
+            target.unlink()
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        durable.replace(target, after, mode=mode, sync=True, several_writers=True)
+        target.chmod(mode)
+
+    def missing_folders(self, most: int) -> int:
+        """Return how many folders above the file do not exist, ``most`` at most."""
+        return min(sum(not folder.exists() for folder in self.path.parents), most)

@@ -1,0 +1,94 @@
+"""What is written into files of other agents: instructions, and the registration of our MCP server."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from understudy.model.wire import Wire
+
+
+class InstructionState(StrEnum):
+    """The state of the instructions in one file."""
+
+    ABSENT = "absent"
+    """There are none."""
+    INSTALLED = "installed"
+    """They are there, in the current version."""
+    OUTDATED = "outdated"
+    """They are there, in another version."""
+    EDITED = "edited"
+    """Someone has changed them: they are neither replaced nor removed unless forced."""
+    FOREIGN = "foreign"
+    """A skill of the same name was not written by Understudy: it is never replaced."""
+    UNREADABLE = "unreadable"
+    """The file cannot be read; see ``problem``."""
+
+
+class InstructionTarget(Wire, kw_only=True):
+    """One place where instructions can be."""
+
+    name: str
+    title: str
+    path: str
+    state: InstructionState
+    found: bool
+    """Whether the agent's folder exists; where it does, the instructions are installed unless others are named."""
+    problem: str | None = None
+
+
+class InstructionChange(Wire, kw_only=True):
+    """What was done to one file, or would be."""
+
+    name: str
+    path: str
+    before: InstructionState
+    after: InstructionState
+    diff: str = ""
+    """Unified diff of the change; empty if nothing changes. Bytes that are not UTF-8 are shown as U+FFFD."""
+    problem: str | None = None
+    """Why the file stays as it is, and what to do."""
+
+
+class RegistrationState(StrEnum):
+    """The state of our entry in one client's configuration."""
+
+    ABSENT = "absent"
+    """There is none."""
+    REGISTERED = "registered"
+    """It is there, and starts this Understudy."""
+    OUTDATED = "outdated"
+    """It is there, and starts Understudy in another way: another program, other tools, other folders."""
+    FOREIGN = "foreign"
+    """An entry of this name does not start Understudy: it is neither replaced nor removed."""
+    UNREADABLE = "unreadable"
+    """The file cannot be read or parsed; see ``problem``."""
+
+
+class McpClient(Wire, kw_only=True):
+    """One client, and our entry in its configuration."""
+
+    name: str
+    title: str
+    path: str
+    state: RegistrationState
+    found: bool
+    """Whether the client's folder exists; where it does, the server is registered unless others are named."""
+    workspace: bool
+    """Whether the file belongs to the workspace."""
+    problem: str | None = None
+
+
+class McpClientChange(Wire, kw_only=True):
+    """What was done to the configuration of one client, or would be."""
+
+    name: str
+    title: str
+    path: str
+    before: RegistrationState
+    after: RegistrationState
+    diff: str = ""
+    """Unified diff of the change; empty if nothing changes."""
+    problem: str | None = None
+    """Why the file stays as it is, and what to do."""
+    next: str | None = None
+    """What the user has to do in the client before it starts the server."""
