@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +13,7 @@ from unittest import mock
 
 import psutil
 import pytest
+from agent_programs import install, install_python
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
@@ -28,70 +25,6 @@ from understudy.model.events import Event
 from understudy.runners import registry
 from understudy.runners.runner import Outcome, Task
 from understudy.testing.model_server import ModelServer
-
-HERE = Path(__file__).parent
-LOCKED = HERE / "requirements-python-agents.txt"
-INSTALL_SECONDS = 600
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy-tests"
-"""Looked up before the tests redirect it."""
-
-
-def once(name: str, locked: bytes, fill: Callable[[Path], str | None]) -> Path | str:
-    """Return a cached folder that ``fill`` has filled, or the reason that it returned for why it could not."""
-    folder = CACHE / f"{name}-{hashlib.sha256(locked).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # parallel test processes install once
-        if not (folder / ".ready").exists():
-            if (reason := fill(folder)) is not None:
-                return reason
-            (folder / ".ready").touch()
-    return folder
-
-
-def ran(argv: list[str], folder: Path) -> str | None:
-    """Run a command of an installation; return why it failed, None if it did not."""
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
-    return f"{Path(argv[0]).name} failed: {done.stderr.strip()[-300:]}" if done.returncode != 0 else None
-
-
-def install() -> Path | str:
-    """Return the folder with the CLIs' programs, or the reason why there is none."""
-    npm = shutil.which("npm")
-    if npm is None:
-        return "npm is not installed"
-
-    def fill(folder: Path) -> str | None:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copyfile(HERE / name, folder / name)
-        # Not `npm ci`, which refuses a lock file without the optional packages of other platforms; a registry may
-        # not have those. Versions and hashes are those of the lock file all the same.
-        return ran([npm, "install", "--no-save", "--no-audit", "--no-fund"], folder)
-
-    folder = once("clis", (HERE / "package-lock.json").read_bytes(), fill)
-    return folder if isinstance(folder, str) else folder / "node_modules/.bin"
-
-
-def install_python() -> Path | str:
-    """Return the folder with the programs of the agents that are Python packages, or why there is none."""
-    if sys.version_info >= (3, 13):
-        return "aider needs an older Python"
-
-    def fill(folder: Path) -> str | None:
-        environment, programs = folder / "environment", folder / "programs"
-        pip = [str(environment / "bin/pip"), "--disable-pip-version-check", "install", "--quiet"]
-        # Compiling everything takes longer than everything else; the first run compiles what it uses.
-        reason = ran([sys.executable, "-m", "venv", "--clear", str(environment)], folder) or ran(
-            [*pip, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(LOCKED)], folder
-        )
-        programs.mkdir(exist_ok=True)
-        for name in ("aider", "mini"):  # not the environment's Python, which agents must not find first
-            (programs / name).unlink(missing_ok=True)
-            (programs / name).symlink_to(environment / "bin" / name)
-        return reason
-
-    folder = once(f"python{sys.version_info.minor}", LOCKED.read_bytes(), fill)
-    return folder if isinstance(folder, str) else folder / "programs"
 
 
 @pytest.fixture(scope="session")

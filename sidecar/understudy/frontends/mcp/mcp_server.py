@@ -120,7 +120,7 @@ def _declared(tool: tool_table.Tool) -> types.Tool:
     annotations = types.ToolAnnotations(
         read_only_hint=reads,
         destructive_hint=None if reads else tool.effect == "changes",
-        idempotent_hint=None if reads else tool.effect != "changes",
+        idempotent_hint=None if reads else tool.idempotent,
         open_world_hint=False,
     )
     return types.Tool(name=tool.name, description=tool.description, input_schema=tool.schema, annotations=annotations)

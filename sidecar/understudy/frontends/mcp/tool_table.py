@@ -35,6 +35,8 @@ class Tool:
     set: Literal["own", "delegate-local"] = "own"
     decides: bool = False
     """Whether the user must have allowed it."""
+    idempotent: bool = True
+    """Whether the same call again does nothing more."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -77,7 +79,7 @@ _ROWS: tuple[Tool, ...] = (
     Tool("evidence", p.Named, f.evidence, "reads", "What the verdict rests on."),
     Tool("reply", p.Reply, f.reply, "adds", "Send a finished result back with instructions. Returns a new id."),
     Tool("answer", p.Answer, f.answer, "adds", "Answer an agent's permission request; if in doubt, ask the user."),
-    Tool("say", p.Say, f.say, "adds", "Say something to a running agent."),
+    Tool("say", p.Say, f.say, "adds", "Say something to a running agent.", idempotent=False),
     Tool("cancel", p.Named, f.cancel, "stops", "Stop a delegation or group. Partial work is kept."),
     Tool("list_delegators", p.Workspace, f.list_delegators, "reads", "Delegators, recipes and agents."),
     Tool(
@@ -94,6 +96,7 @@ _ROWS: tuple[Tool, ...] = (
         "changes",
         "Accept a result into the user's files, or reject it. Read its diff first.",
         decides=True,
+        idempotent=False,
     ),
     Tool(
         "delegate_to_local_agent",

@@ -3,25 +3,33 @@
 A turn is ``{"text", "thinking", "calls": [{"name", "arguments", "id"}], "finish", "piece", "usage"}``,
 ``{"refuse": [status, message]}``, or ``{"scenario": name}``, a built-in scenario of the dialect. ``arguments`` may be
 a text, to send invalid JSON. Each request of a model takes the next turn, and the last one repeats.
+
+In a test, an answer may also be a function, which gets the body of a request and returns the turn; a base URL with
+``/s/<name>`` selects it, too. A call with a ``namespace``, and the call ``tool_search``, are those of Codex.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE, named_event
+from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE, message, named_event
 from understudy.testing.model_server.responses import USAGE, Answer, event, pieces
 from understudy.testing.model_server.responses_scenarios import RESPONSE_USAGE
 
 
 def send_turn(answer: Answer) -> bool:
     """Send the next turn of the model's script; return whether it has one."""
-    script = answer.owner.answers.get(answer.model)
-    if not isinstance(script, dict) or "loop" not in script:
+    scenario = re.match(r"/s/([^/]+)/", answer.request.path)
+    script = answer.owner.answers.get(scenario[1] if scenario else answer.model)
+    turn: dict[str, Any]
+    if callable(script):
+        turn = script(answer.body)
+    elif isinstance(script, dict) and "loop" in script:
+        turn = script["loop"][min(answer.before, len(script["loop"]) - 1)]
+    else:
         return False
-    turns = script["loop"]
-    turn: dict[str, Any] = turns[min(answer.before, len(turns) - 1)]
     if "refuse" in turn:
         status, message = turn["refuse"]
         answer.refuse(status, message, None, retry_after="0")
@@ -48,7 +56,9 @@ class _Call:
         given = call.get("arguments", {})
         self.name = str(call.get("name", ""))
         self.call_id = str(call.get("id", f"call_{number}"))  # the same ids in each turn, as some servers do
+        self.given = given
         self.text = given if isinstance(given, str) else json.dumps(given)
+        self.namespace = call.get("namespace")
 
 
 def _send_chat(answer: Answer, turn: dict[str, Any], calls: list[_Call]) -> None:
@@ -71,7 +81,8 @@ def _send_message(answer: Answer, turn: dict[str, Any], calls: list[_Call]) -> N
         answer.raw(named_event(kind, {"type": kind, **value}))
 
     size = int(turn.get("piece", 20))
-    send("message_start", message={"usage": {**MESSAGE_USAGE, "output_tokens": 1}})
+    begun = message(answer.model, [])
+    send("message_start", message={**begun, "stop_reason": None, "usage": {**MESSAGE_USAGE, "output_tokens": 1}})
     index = 0
     if "thinking" in turn:
         send("content_block_start", index=0, content_block={"type": "thinking", "thinking": "", "signature": ""})
@@ -112,6 +123,12 @@ def _send_response(answer: Answer, turn: dict[str, Any], calls: list[_Call]) -> 
         index += 1
     for number, call in enumerate(calls, index):
         item = {"type": "function_call", "id": f"fc_{number}", "call_id": call.call_id, "name": call.name}
+        if call.name == "tool_search":
+            search = {"type": "tool_search_call", "execution": "client", "arguments": call.given}
+            send("response.output_item.done", output_index=number, item={**search, "call_id": call.call_id})
+            continue
+        if call.namespace is not None:
+            item["namespace"] = call.namespace
         send("response.output_item.added", output_index=number, item={**item, "arguments": ""})
         for piece in pieces(call.text, int(turn.get("piece", 20))):
             send("response.function_call_arguments.delta", output_index=number, delta=piece)
@@ -120,4 +137,4 @@ def _send_response(answer: Answer, turn: dict[str, Any], calls: list[_Call]) -> 
     ending = {"incomplete_details": {"reason": "max_output_tokens"}} if cut else {}
     status = "incomplete" if cut else "completed"
     usage = turn.get("usage", RESPONSE_USAGE)
-    send("response.completed", response={"status": status, "usage": usage, **ending})
+    send("response.completed", response={"id": "resp_1", "status": status, "usage": usage, **ending})
