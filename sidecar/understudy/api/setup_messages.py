@@ -31,7 +31,7 @@ class StatusResult(Wire, kw_only=True):
     """Absolute path of the workspace; absent without one."""
     trusted: bool = False
     delegators: int
-    """Configured delegators, without those built in."""
+    """Configured delegators that can be started, without those built in."""
     not_ready: list[str]
     """Names of those that have errors."""
     paused: list[str] = msgspec.field(default_factory=list)

@@ -415,6 +415,9 @@ def _refuse_useless_default(
         return
     if delegator not in seen.delegators:
         raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, delegator, seen.delegators)
+    remote = seen.delegators[delegator].delegator.remote_agent
+    if remote is not None:
+        raise declarations.remote_only(delegator, remote)
     if recipe is not None and recipe not in seen.recipes:
         raise unknown_name(ErrorKind.UNKNOWN_RECIPE, recipe, seen.recipes)
     if recipe is not None and seen.recipes[recipe].delegator is not None:

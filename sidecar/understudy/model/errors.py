@@ -26,6 +26,8 @@ class ErrorKind(enum.StrEnum):
     """No method of this name is served."""
     UNKNOWN_DELEGATOR = "unknown_delegator"
     """No delegator of this name is configured; ``names`` lists similar ones."""
+    REMOTE_ONLY_DELEGATOR = "remote_only_delegator"
+    """The delegator stands for an agent on another service, which cannot be started here."""
     UNKNOWN_MODEL_SERVER = "unknown_model_server"
     """No model server of this name is configured."""
     UNKNOWN_TOOL = "unknown_tool"

@@ -118,6 +118,9 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
     counts = _counts()
     for name, entry in loaded.delegators.items():
         entry.state.running, entry.state.queued = counts.get(name, (0, 0))
+        if entry.delegator.remote_agent is not None:
+            _add_remote(entry)
+            continue
         _add_pauses(entry, loaded)
         missing = _missing(entry, loaded.definition_of(entry.delegator))
         if missing is not None:
@@ -133,6 +136,16 @@ def reset_delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
     circuit_store.reset(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
     change_notifications.notify(CHANGED)
     return delegator(caller, params)
+
+
+def _add_remote(entry: DelegatorEntry) -> None:
+    """Mark a delegator that stands for an agent on another service as one that cannot be started."""
+    agent = entry.delegator.remote_agent
+    entry.state.ready = False
+    if agent is not None:
+        message = f"An agent on {agent.platform}, which is listed and exported, and cannot be started here."
+        problem = Problem(severity="information", message=message, location=entry.location)
+        entry.state.problems.append(problem)
 
 
 def _add_pauses(entry: DelegatorEntry, loaded: config.Configuration) -> None:

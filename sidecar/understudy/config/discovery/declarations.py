@@ -18,7 +18,7 @@ from understudy.config.suggestions import close
 from understudy.model import backends as backend_package
 from understudy.model import tools as tool_package
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, RemoteAgent
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -71,11 +71,25 @@ def capabilities_of(
 def require_capabilities(
     delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None = None
 ) -> Capabilities:
-    """Return what ``capabilities_of`` returns; raise ``unknown_tool`` if no runner can drive them."""
+    """Return what ``capabilities_of`` returns.
+
+    Raises ``remote_only_delegator`` for an agent on another service, ``unknown_tool`` if no runner can drive them.
+    """
+    if delegator.remote_agent is not None:
+        raise remote_only(delegator.name, delegator.remote_agent)
     found = capabilities_of(delegator, server, defined)
     if found is None:
         raise unknown_tool(delegator.tool or f"model server {delegator.model_server}")
     return found
+
+
+def remote_only(name: str, agent: RemoteAgent) -> UnderstudyError:
+    """Return the error for the start of a delegator that stands for an agent on another service."""
+    return UnderstudyError(
+        ErrorKind.REMOTE_ONLY_DELEGATOR,
+        f"The delegator {name!r} stands for the agent {agent.id!r} on {agent.platform}, which cannot be started here.",
+        hint="Name another delegator, or export this one: understudy delegators export " + name,
+    )
 
 
 def unknown_tool(name: str, defined: Iterable[str] = ()) -> UnderstudyError:

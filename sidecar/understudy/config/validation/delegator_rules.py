@@ -43,6 +43,8 @@ SECRET_NAME = re.compile(r"(^|_)(API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_?KEY)$", 
 """The end of the names of variables that hold keys."""
 _SLOT = re.compile(r"\{[A-Za-z]+\}")
 _CHECK_SLOTS = {"{python}", "{tests}"}
+REMOTE_FIELDS = frozenset({"name", "display_name", "tool", "model", "remote_agent", "extensions"})
+"""The fields of a delegator that stands for an agent on another service."""
 _OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}")
 """Slots of a command for what a protocol delivers instead."""
 
@@ -66,6 +68,9 @@ def check_name(name: str) -> Iterator[Finding]:
 def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Finding]:
     """Find everything that keeps ``delegator`` from working, and every field without effect."""
     yield from check_name(delegator.name)
+    if delegator.remote_agent is not None:
+        yield from _check_remote(delegator)
+        return
     if delegator.tool is None and delegator.model_server is None:
         yield Finding((), "The delegator names neither a `tool` nor a `model_server`.", "Name one of them.")
         return
@@ -90,6 +95,18 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     yield from _check_permissions(delegator.permissions, supported, what)
     yield from _check_env(delegator)
     yield from _check_locality(delegator, server, what)
+
+
+def _check_remote(delegator: Delegator) -> Iterator[Finding]:
+    """Find what has no effect on a delegator that stands for an agent on another service."""
+    for name in ("platform", "id"):
+        if not getattr(delegator.remote_agent, name).strip():
+            message = f"`remote_agent.{name}` is empty."
+            yield Finding(("remote_agent", name), message, "Name the service and its agent.")
+    for name in _fields(delegator):
+        if name not in REMOTE_FIELDS:
+            message = f"`{name}` has no effect: the agent runs on another service."
+            yield no_effect((name,), message, "Remove it, or remove `remote_agent`.")
 
 
 def check_fallback(names: Sequence[str], owner: str) -> Iterator[Finding]:

@@ -49,6 +49,7 @@ def choose(
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
     entries = configuration.delegators
     tried: list[Candidate] = []
+    refused: list[UnderstudyError] = []
     its_default = f"it is the default for {recipe.name!r}"
     general_default = "it is the default delegator"
     candidates = [
@@ -57,7 +58,11 @@ def choose(
         (configuration.defaults.recipes.get(recipe.name), its_default),
         (configuration.defaults.delegator, general_default),
     ]
-    own = [entry for entry in entries.values() if entry.scope is not Scope.BUILTIN]
+    own = [
+        entry
+        for entry in entries.values()
+        if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
+    ]
     if len(own) == 1:
         candidates.append((own[0].delegator.name, "it is the only one configured"))
     elif not own:
@@ -92,6 +97,9 @@ def choose(
             # A request that names a delegator gets that one or an error, never silently another one.
             raise reason
         tried.append(Candidate(name=name, skipped_because=reason.message))
+        refused.append(reason)
+    if refused and all(one.kind is ErrorKind.REMOTE_ONLY_DELEGATOR for one in refused):
+        raise refused[0]
     if tried:
         skipped = "; ".join(f"{item.name}: {item.skipped_because}" for item in tried)
         raise UnderstudyError(
@@ -132,6 +140,8 @@ def why_unsupported(
 ) -> UnderstudyError | None:
     """Return why a delegator can never run a recipe, whatever its state is; None when it can."""
     delegator = entry.delegator
+    if delegator.remote_agent is not None:
+        return declarations.remote_only(delegator.name, delegator.remote_agent)
     server = configuration.model_servers.get(delegator.model_server or "")
     supported = declarations.require_capabilities(
         delegator, server.model_server if server is not None else None, configuration.definition_of(delegator)

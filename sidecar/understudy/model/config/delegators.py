@@ -100,6 +100,15 @@ class Limits(Strict, kw_only=True):
     """Highest cost of all turns together, as far as the prices are known."""
 
 
+class RemoteAgent(Strict, kw_only=True):
+    """An agent on another service, which that service runs; Understudy keeps, lists and exports it."""
+
+    platform: str
+    """The service: `agnt`, `openai`, …."""
+    id: str
+    """The name or id of the agent there."""
+
+
 class Delegator(Strict, kw_only=True):
     """A named pairing of an agent CLI, or of our own loop and a model server, with a model and launch options."""
 
@@ -131,6 +140,9 @@ class Delegator(Strict, kw_only=True):
     fallback: list[str] | None = None
     """Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota,
     rate limit, server, model or program fails, or it stalls. Their own lists do not count."""
+    remote_agent: RemoteAgent | None = None
+    """The agent on another service that this delegator stands for. It cannot be started here; `tool` and `model` are
+    then only what its profile says."""
     extensions: dict[str, Any] | None = None
     """Values for other programs, never interpreted."""
 

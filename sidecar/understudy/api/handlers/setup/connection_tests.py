@@ -28,6 +28,8 @@ def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ConnectionT
         delegator, steps = entry.delegator, [_configured(entry)]
     else:
         delegator, steps = params.delegator, [_would_be_accepted(caller, params, params.delegator)]
+    if delegator.remote_agent is not None:
+        raise declarations.remote_only(delegator.name, delegator.remote_agent)
     defined = loaded.definition_of(delegator)
     if steps[0].ok and delegator.tool is not None:
         steps.extend(_tool_steps(caller, delegator, defined, params.workspace))

@@ -23,7 +23,11 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
     """Return what runs, what waits for the user, and what was spent since the user's midnight."""
     loaded = configuration.load(caller, params.workspace)
     listed = configuration.delegators(caller, params)  # its entries also know which programs are missing
-    own = [entry for entry in listed.delegators if entry.scope is not Scope.BUILTIN]
+    own = [
+        entry
+        for entry in listed.delegators
+        if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
+    ]
     states: collections.Counter[State] = collections.Counter()
     questions: list[str] = []
     to_review = 0

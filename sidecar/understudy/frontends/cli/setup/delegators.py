@@ -70,6 +70,8 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         if entry.state.ready and entry.state.pauses:
             state = f"paused until {local_time(max(pause.until for pause in entry.state.pauses))}"
         tool = one.tool or f"server {one.model_server or '-'}"
+        if one.remote_agent is not None:
+            tool = f"{one.remote_agent.platform}: {one.remote_agent.id}"
         rows.append((one.name, tool, one.model or "-", entry.scope, default or "-", state))
     output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows)
     output.problems(found.problems)
@@ -329,7 +331,8 @@ def test(*, name: str | None, all_: bool, workspace: str | None, json_: bool) ->
         raise click.UsageError("Give the NAME of a delegator, or --all.")
     if name is not None:
         return print_connection_test(call("delegators/test", name=name, **place), json_=json_)
-    names = [entry.delegator.name for entry in call("delegators/list", **place).delegators]
+    listed = call("delegators/list", **place).delegators
+    names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
     return print_connection_tests(lambda one: call("delegators/test", name=one, **place), names, json_=json_)
 
 
