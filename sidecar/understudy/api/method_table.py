@@ -150,6 +150,20 @@ _ROWS: tuple[Method, ...] = (
         "Create a delegator for an agent CLI, with a generated unique name.",
     ),
     Method(
+        "delegators/importProfile",
+        setup.ImportProfileParams,
+        setup.ImportResult,
+        "setup.agent_profiles:import_profile",
+        "Create a delegator from an agent profile, which is kept; or return what would be written.",
+    ),
+    Method(
+        "delegators/exportProfile",
+        setup.ExportProfileParams,
+        setup.ExportProfileResult,
+        "setup.agent_profiles:export_profile",
+        "Return a delegator as an agent profile, or several as a workflow of AGNT.",
+    ),
+    Method(
         "delegators/update",
         m.DelegatorUpdateParams,
         config_entries.DelegatorEntry,

@@ -84,19 +84,34 @@ class ImportParams(Strict, kw_only=True):
     """Names of model servers whose keys, found in plain text, are stored as `modelServers/setKey` does."""
 
 
-class ImportedFile(Wire, kw_only=True):
-    """A file of the user's configuration that was written, or would be."""
+class ImportProfileParams(Strict, kw_only=True):
+    """Create a delegator of the user from an agent profile (`agent-profile.json`), which is kept beside it."""
 
-    kind: Literal["modelServer", "delegator", "default"]
-    name: str
-    location: Location
+    path: str | None = None
+    """The file (URI or absolute path); exactly one of `path` and `text` is given."""
+    text: str | None = None
+    """The profile as JSON."""
+    permissions: bool = False
+    """Also take over what decides about permissions: `yolo`, permission modes, flags, commands, variables. Without it,
+    they are only kept for an export."""
+    workspace: str | None = None
+    dry_run: bool = False
+    """Return what would be written, and write nothing."""
+    revision: str | None = None
+    """`revision` of a dry run: if something else would be written now, the request is a `conflict`."""
 
 
-class ImportedEntry(Wire, kw_only=True):
-    """An entry that exists already, with the same values."""
+class ExportProfileParams(Strict, kw_only=True):
+    """Return delegators in a format of other programs."""
 
-    kind: Literal["modelServer", "delegator", "default"]
-    name: str
+    names: list[str]
+    """One delegator; for `agnt` any number, which work one after the other."""
+    format: Literal["profile", "agnt"] = "profile"
+    """`profile`: an agent profile, for an imported delegator the original with what has changed since. `agnt`: a
+    workflow of AGNT."""
+    task: str | None = None
+    """What the agents of a workflow are asked."""
+    workspace: str | None = None
 
 
 class NotCarriedOver(Wire, kw_only=True):
@@ -108,6 +123,30 @@ class NotCarriedOver(Wire, kw_only=True):
     """Why, and what to do instead, as sentences."""
     location: Location | None = None
     """Absent for an environment variable of the sidecar itself."""
+
+
+class ExportProfileResult(Wire, kw_only=True):
+    """An exported profile or workflow."""
+
+    text: str
+    """JSON."""
+    left_out: list[NotCarriedOver]
+    """What the format has no place for."""
+
+
+class ImportedFile(Wire, kw_only=True):
+    """A file of the user's configuration that was written, or would be."""
+
+    kind: Literal["modelServer", "delegator", "profile", "default"]
+    name: str
+    location: Location
+
+
+class ImportedEntry(Wire, kw_only=True):
+    """An entry that exists already, with the same values."""
+
+    kind: Literal["modelServer", "delegator", "profile", "default"]
+    name: str
 
 
 class ImportedKey(Wire, kw_only=True):

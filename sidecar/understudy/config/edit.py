@@ -22,7 +22,7 @@ from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.load import load
 from understudy.config.locations import SINGLE, FileKind
-from understudy.config.parsing import config_file, file_schema
+from understudy.config.parsing import config_file, file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.rendering import is_own, render
 from understudy.config.suggestions import unknown_name
@@ -62,13 +62,13 @@ class Editor:
         self.state = state
 
     @overload
-    def create(self, thing: Delegator, scope: Scope) -> DelegatorEntry: ...
+    def create(self, thing: Delegator, scope: Scope, *, profile: str | None = None) -> DelegatorEntry: ...
     @overload
     def create(self, thing: ModelServer, scope: Scope) -> ModelServerEntry: ...
     @overload
     def create(self, thing: Check, scope: Scope) -> CheckEntry: ...
-    def create(self, thing: Thing, scope: Scope) -> Entry:
-        """Write a new delegator, model server or check into ``scope``.
+    def create(self, thing: Thing, scope: Scope, *, profile: str | None = None) -> Entry:
+        """Write a new delegator, model server or check into ``scope``; ``profile`` is kept beside a delegator.
 
         Raises ``already_exists``, ``config_invalid`` (with all problems), ``untrusted_workspace``,
         ``invalid_params`` (a builtin scope, no workspace), ``state_unavailable``.
@@ -81,7 +81,12 @@ class Editor:
             self._refuse_untrusted(before, scope)
             self._refuse_taken(before, kind, thing.name, scope, root)
             self._judge(before, thing, scope)
-            self._apply(root, [(_file(root, kind, thing.name), render(thing))])
+            path = _file(root, kind, thing.name)
+            beside: list[tuple[Path, bytes | None]] = []
+            if kind == "delegator":
+                # Also removes one that an interrupted edit left.
+                beside = _profile(path, None if profile is None else (profile, render(thing)))
+            self._apply(root, [*beside, (path, render(thing))])
             return self._entry(self._load(), kind, thing.name)
 
     @overload
@@ -106,6 +111,10 @@ class Editor:
             if thing.name != name:
                 self._refuse_taken(before, kind, thing.name, entry.scope, root)
                 changes.append((path, None))
+                if kind == "delegator":
+                    kept = kept_profiles.read(path)
+                    given = (kept.text, kept.base or b"") if kept is not None else None
+                    changes = [*_profile(changes[0][0], given), *changes, *_profile(path, None)]
             self._judge(before, thing, entry.scope)
             self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)
@@ -228,7 +237,7 @@ class Editor:
             entry = self._entry(self._load(), kind, name)
             path = self._editable(entry, kind, name)
             _refuse_stale(entry, kind, name, revision)
-            self._apply(root, [(path, None)])
+            self._apply(root, [(path, None), *(_profile(path, None) if kind == "delegator" else [])])
 
     def generate_name(self, tool: str, model: str = "") -> str:
         """Return an unused name for a delegator of ``tool`` and ``model``."""
@@ -437,6 +446,14 @@ def _refuse_useless_default(
 
 def _file(root: Path, kind: Kind, name: str) -> Path:
     return root / _FOLDER[kind] / f"{name}.toml"
+
+
+def _profile(delegator: Path, given: tuple[str, bytes] | None) -> list[tuple[Path, bytes | None]]:
+    """Return the changes that keep a profile and its base beside a delegator's file, or remove those that exist."""
+    places = kept_profiles.place(delegator), kept_profiles.base_place(delegator)
+    if given is None:
+        return [(place, None) for place in places if os.path.lexists(place)]
+    return [(places[0], kept_profiles.encode(given[0])), (places[1], given[1])]
 
 
 def _write(changes: list[tuple[Path, bytes | None]], *, mode: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from understudy.config import load
 from understudy.config.edit import Editor
 from understudy.config.importing import import_plan
-from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Scope
+from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, RemoteAgent, Scope
 
 Planned = Callable[..., import_plan.ImportPlan]
 SECRET = "sk-test-0123456789abcdef"
@@ -185,7 +185,7 @@ def test_operator(planned: Planned, editor: Editor) -> None:
     assert found["git"] == 1
     assert found["model_servers[1].extra_env"] == 14
     assert found["delegators[0].launch_config.docker"] == 27
-    assert found["delegators[2].remote_agent"] == 37
+    assert "delegators[2].remote_agent" not in found
     assert {name for name in found if name.startswith("delegators[0]: ")} == {
         "delegators[0]: launch.permission_mode",
         "delegators[0]: launch.flags",
@@ -198,6 +198,7 @@ def test_operator(planned: Planned, editor: Editor) -> None:
             name="claude-opus", tool="claude", model="opus", launch=Launch(yolo=True, prompt_suffix="Be concise.")
         ),
         "codex-qwen": Delegator(name="codex-qwen", tool="codex", model="qwen", model_server="ollama-local"),
+        "remote": Delegator(name="remote", remote_agent=RemoteAgent(platform="agnt", id="Research Assistant")),
     }, "a delegator that cannot use its server must not go to another one"
     servers = {name: entry.model_server for name, entry in load(None, trusted=False).model_servers.items()}
     assert servers["ollama-local"].base_url == "http://localhost:11434/v1"

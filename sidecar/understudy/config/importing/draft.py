@@ -57,6 +57,10 @@ class Drafted(Generic[_Entry]):
     location: Location | None
     key: FoundKey | None = None
     """The key of a model server that was found in plain text."""
+    profile: str | None = None
+    """The agent profile that a delegator comes from; it is kept beside it."""
+    otherwise: _Entry | None = None
+    """What is written if the entry cannot be used as it is."""
 
 
 @dataclass

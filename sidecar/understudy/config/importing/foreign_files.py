@@ -8,10 +8,13 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from understudy.config.findings import KeyPath, LocatedFinding
+from understudy.config.importing import exact_json
 from understudy.config.parsing import toml_positions
 from understudy.config.parsing.source_file import MAX_BYTES, MAX_DEPTH, Source, read, unusable_value
 from understudy.config.parsing.yaml_syntax import NULL, Refused, compose
@@ -21,6 +24,8 @@ Syntax = Literal["toml", "json", "yaml"]
 
 MAX_NODES = 20_000
 """The most values of a YAML file; the largest that people wrote have a few hundred."""
+MAX_PLACES = 100_000
+"""The most values of a JSON file whose places are known; those further down have the place of what is around them."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
@@ -82,6 +87,27 @@ def read_document(path: Path, syntax: Syntax, *, most: int = MAX_BYTES) -> Docum
     return found
 
 
+def parse_exact(text: str, path: Path) -> Document:
+    """Return a JSON object whose numbers can be written again digit by digit; raises what ``read_document`` raises."""
+    text = text.removeprefix("\ufeff")
+    source = Source(path, text.encode(errors="surrogatepass"))
+    found = _json(source, text, loads=exact_json.loads)
+    if exact_json.depth(found.values) > exact_json.MAX_DEPTH:
+        raise _error(source.problem(f"The JSON is nested more than {exact_json.MAX_DEPTH} levels deep."))
+    return found
+
+
+def read_exact(path: Path) -> tuple[str, Document] | None:
+    """Return the text of a JSON file and what ``parse_exact`` returns for it; None if there is no such file."""
+    source, problems = read(path, inside=None, most=exact_json.MAX_BYTES)
+    if source is None:
+        if problems:
+            raise _error(problems[0])
+        return None
+    text = _text(source)
+    return ("\ufeff" if source.data != source.toml else "") + text, parse_exact(text, path)
+
+
 def _error(problem: LocatedFinding) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.CONFIG_INVALID,
@@ -104,9 +130,9 @@ def _at(line: int, character: int) -> Range:
     return Range(place, place)
 
 
-def _json(source: Source, text: str) -> Document:
+def _json(source: Source, text: str, *, loads: Callable[..., Any] = json.loads) -> Document:
     try:
-        values = json.loads(text, parse_constant=_refuse_constant)
+        values = loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise _error(source.problem(f"The JSON is nested more than {MAX_DEPTH} levels deep.")) from None
     except json.JSONDecodeError as error:
@@ -116,7 +142,11 @@ def _json(source: Source, text: str) -> Document:
         raise _error(source.problem("The JSON has a number that is out of range.", at=_number(text))) from None
     if not isinstance(values, dict):
         raise _error(source.problem("The file is not a JSON object."))
-    return Document(source.path, values, _json_places(text))
+    try:
+        places = _json_places(text)
+    except Refused as refused:
+        raise _error(source.problem(refused.message, at=_at(refused.line, refused.column))) from None
+    return Document(source.path, values, places)
 
 
 def _refuse_constant(name: str) -> None:
@@ -132,7 +162,10 @@ def _number(text: str) -> Range:
 
 
 def _json_places(text: str) -> dict[KeyPath, Range]:
-    """Return the place of every value of valid JSON; of a member, where its name is."""
+    """Return the places of the values of valid JSON, as far as a reader may name them; of a member, that of its name.
+
+    Raises ``Refused`` for a name that occurs twice in one object.
+    """
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def place(offset: int) -> Range:
@@ -140,27 +173,51 @@ def _json_places(text: str) -> dict[KeyPath, Range]:
         return _at(line, toml_positions.utf16(text[starts[line] : offset]))
 
     places: dict[KeyPath, Range] = {}
-    # Of every open object or list: its path, the name or index of the value that follows, whether a name is next.
-    stack: list[tuple[KeyPath, list[Any], bool]] = []
+    # Of every open object or list: its path (None: too deep to be named), the index of the next value of a list, the
+    # names of an object, and the name whose value follows.
+    stack: list[_Open] = []
     for token in _TOKEN.finditer(text):
         word = token[0]
         if word in "}]":
             stack.pop()
         elif word == ",":
-            _, state, is_object = stack[-1]
-            state[0] = None if is_object else state[0] + 1
-        elif word == ":":
-            pass
-        elif stack and stack[-1][2] and stack[-1][1][0] is None:
-            name = json.loads(word)
-            stack[-1][1][0] = name
-            places[(*stack[-1][0], name)] = place(token.start())
-        else:
-            path = (*stack[-1][0], stack[-1][1][0]) if stack else ()
-            places.setdefault(path, place(token.start()))
-            if word in "{[":
-                stack.append((path, [None if word == "{" else 0], word == "{"))
+            stack[-1].next()
+        elif word != ":":
+            around = stack[-1] if stack else None
+            if around is not None and around.names is not None and around.name is None:
+                around.name = name = json.loads(word)
+                if name in around.names:
+                    here = place(token.start()).start
+                    raise Refused("A setting occurs twice.", here.line, here.character)
+                around.names.add(name)
+                path = around.path_of_next()
+            else:
+                path = around.path_of_next() if around is not None else ()
+                if word in "{[":
+                    stack.append(_Open(path, set() if word == "{" else None))
+            if path is not None and path not in places and len(places) < MAX_PLACES:
+                places[path] = place(token.start())
     return places
+
+
+@dataclass
+class _Open:
+    """An object or a list whose end was not read yet."""
+
+    path: KeyPath | None
+    names: set[str] | None
+    name: str | None = None
+    index: int = 0
+
+    def next(self) -> None:
+        self.name = None
+        self.index += 1
+
+    def path_of_next(self) -> KeyPath | None:
+        step = self.index if self.names is None else self.name
+        if self.path is None or len(self.path) >= MAX_DEPTH or step is None:
+            return None
+        return (*self.path, step)
 
 
 def _yaml(source: Source, text: str) -> Document:

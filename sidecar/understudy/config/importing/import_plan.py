@@ -24,14 +24,14 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
 from understudy.config.importing.foreign_files import setting
 from understudy.config.load import load
-from understudy.config.parsing import file_schema
+from understudy.config.parsing import file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.rendering import render
 from understudy.config.validation import delegator_rules, server_rules
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
-Kind = Literal["modelServer", "delegator", "default"]
+Kind = Literal["modelServer", "delegator", "profile", "default"]
 _Entry = TypeVar("_Entry", ModelServer, Delegator)
 
 _DROPPABLE: dict[type, frozenset[str]] = {
@@ -85,8 +85,8 @@ class ImportPlan:
         return digest.hexdigest()[:16]
 
     def diff(self) -> str:
-        """Return what is written as a unified diff."""
-        return "".join(line for file in self.files for line in _diff(file))
+        """Return what is written as a unified diff, without profiles: they are kept as they are, also keys in them."""
+        return "".join(line for file in self.files if file.kind != "profile" for line in _diff(file))
 
     def write(self, editor: Editor) -> None:
         """Write everything, each file atomically; raises what ``Editor.create`` and ``Editor.set_default`` raise."""
@@ -129,6 +129,10 @@ class _Planner:
                 found.entry = msgspec.structs.replace(wanted, model_server=known)
             around = delegator_rules.Surroundings(self.servers, self.tools)
             delegator = self._valid(found, Delegator, functools.partial(_check_delegator, around))
+            if delegator is None and found.otherwise is not None:
+                self._drop(found.setting, "It is kept, listed and exported; it cannot be started here.", found.location)
+                found.entry = found.otherwise
+                delegator = self._valid(found, Delegator, functools.partial(_check_delegator, around))
             if delegator is not None:
                 self.names[wanted.name] = self._place(found, delegator, self.delegators)
         self._defaults()
@@ -143,7 +147,9 @@ class _Planner:
             path = _path(kind, name)
             candidate = msgspec.structs.replace(entry, name=name)
             present = taken.get(name)
-            if present is not None and _same(present, candidate, keyed=drafted.key is not None):
+            beside = kept_profiles.read(path) if drafted.profile is not None else None
+            same_profile = drafted.profile is None or (beside is not None and beside.text == drafted.profile)
+            if present is not None and same_profile and _same(present, candidate, keyed=drafted.key is not None):
                 if (kind, name) not in self.result.unchanged and all(file.name != name for file in self.result.files):
                     self.result.unchanged.append((kind, name))
                 self._offer(drafted, present, name)
@@ -161,7 +167,10 @@ class _Planner:
             self._drop(drafted.setting, why, drafted.location)
         taken[name] = candidate
         self.result.files.append(PlannedFile(kind, name, path, b"", render(candidate)))
-        self.result.steps.append(functools.partial(_create, candidate))
+        if drafted.profile is not None:
+            kept = kept_profiles.encode(drafted.profile)
+            self.result.files.append(PlannedFile("profile", name, kept_profiles.place(path), b"", kept))
+        self.result.steps.append(functools.partial(_create, candidate, drafted.profile))
         self._offer(drafted, candidate, name)
         return name
 
@@ -235,11 +244,11 @@ class _Planner:
         self.result.not_carried.append(NotCarried(name, reason, location))
 
 
-def _create(entry: ModelServer | Delegator, editor: Editor) -> None:
+def _create(entry: ModelServer | Delegator, profile: str | None, editor: Editor) -> None:
     if isinstance(entry, ModelServer):
         editor.create(entry, Scope.USER)
     else:
-        editor.create(entry, Scope.USER)
+        editor.create(entry, Scope.USER, profile=profile)
 
 
 def _set_default(delegator: str, recipe: str | None, editor: Editor) -> None:

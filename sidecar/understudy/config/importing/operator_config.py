@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import KINDS
 from understudy.config.importing.draft import Draft, Drafted, Table
 from understudy.config.importing.foreign_files import Document
-from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer
+from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer, RemoteAgent
 
 _KINDS = {
     "anthropic-api": "anthropic",
@@ -38,6 +39,10 @@ _REASONS = {
     "mcp": "MCP servers are not part of a delegator.",
     "acp": "Set `default_delegator` as default: understudy delegators default",
 }
+
+_BAGS = ("x_agnt", "x_openai", "unmapped_core")
+_KEPT = ("remote_agent", *_BAGS)
+"""What a delegator has only for other services; the agent profile beside it keeps it."""
 
 
 def read(document: Document, draft: Draft) -> None:
@@ -85,9 +90,9 @@ def _has_no_path(url: str) -> bool:
 
 def _delegator(table: Table, draft: Draft) -> None:
     name = table.required("name")
+    profile = _profile(table) if any(key in table for key in _KEPT) else None
     if "remote_agent" in table:
-        table.drop("remote_agent", "The agent lives on another service, so it cannot be started here.")
-        table.end("Its delegator is not carried over.")
+        _remote_delegator(name, table, profile, draft)
         return
     tool = table.required("llm_tool")
     properties, launch = table.any("model_properties"), table.table("launch_config")
@@ -102,9 +107,44 @@ def _delegator(table: Table, draft: Draft) -> None:
         model_properties=properties or None,
         launch=_launch(launch) if launch is not None else None,
     )
-    table.drop_all(("x_agnt", "x_openai", "unmapped_core"), "Values for other services have no effect here.")
+    table.drop_all(_BAGS, "It is kept for `understudy delegators export`, and has no effect here.")
     table.end()
-    draft.delegators.append(Drafted(made, table.name(), table.location()))
+    draft.delegators.append(Drafted(made, table.name(), table.location(), profile=profile))
+
+
+def _remote_delegator(name: str, table: Table, profile: str | None, draft: Draft) -> None:
+    """Add a delegator that stands for an agent on another service: it is listed and exported, and never started."""
+    remote = table.table("remote_agent")
+    if remote is None:
+        return
+    agent = RemoteAgent(platform=remote.required("platform"), id=remote.required("id"))
+    remote.end()
+    made = Delegator(
+        name=name,
+        display_name=table.text("display_name"),
+        tool=table.text("llm_tool"),
+        model=table.text("model") or "",
+        remote_agent=agent,
+    )
+    table.end("The agent runs on another service; this is kept for `understudy delegators export`.")
+    draft.delegators.append(Drafted(made, table.name(), table.location(), profile=profile))
+
+
+def _profile(table: Table) -> str:
+    """Return the agent profile that Operator exports for a delegator."""
+    values = table.values
+    core = values.get("unmapped_core")
+    core = core if isinstance(core, dict) else {}
+    profile = {"name": values.get("name"), "provider": values.get("llm_tool"), "model": values.get("model")}
+    if "system_prompt" in core:
+        profile["system_prompt"] = core["system_prompt"]
+    profile |= {key: core.get(key, []) for key in ("skills", "mcp_servers", "tools")}
+    keys = ("display_name", "model_properties", "model_server", "launch_config")
+    profile |= {key: values[key] for key in ("remote_agent",) if key in values}
+    bag = {key: values[key] for key in keys if values.get(key)}
+    profile |= {"x_operator": bag} if bag else {}
+    profile |= {key: values[key] for key in ("x_agnt", "x_openai") if key in values}
+    return json.dumps(profile, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def _launch(table: Table) -> Launch | None:

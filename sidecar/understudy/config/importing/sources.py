@@ -17,6 +17,7 @@ SOURCES: tuple[ImportSource, ...] = get_args(ImportSource)
 
 _CLAUDE_BYTES = 16 * 1024 * 1024
 """The largest ``~/.claude.json``: it also holds the history of prompts of every project."""
+_MOST_BYTES = 256 * 1024
 
 
 def read_source(
@@ -67,7 +68,9 @@ def _read_delegate_local(
         return
     found = delegate_local.read_environment(variables, draft)
     for place in places:
-        document_ = read_document(place, "json", most=_CLAUDE_BYTES)
+        # A repository's own file is read by `doctor`, too.
+        most = _CLAUDE_BYTES if place.name == ".claude.json" else _MOST_BYTES
+        document_ = read_document(place, "json", most=most)
         if document_ is not None and delegate_local.read(document_, draft, project):
             draft.read.append(place)
             found = True
@@ -78,7 +81,8 @@ def _read_delegate_local(
 def _one(draft: Draft, syntax: Syntax, path: Path | None, usual: list[Path]) -> Document:
     """Return the file that was named, else the first usual one that exists."""
     for place in [path] if path is not None else usual:
-        document = read_document(place.absolute(), syntax, most=_CLAUDE_BYTES if syntax == "json" else 256 * 1024)
+        most = _CLAUDE_BYTES if syntax == "json" and path is not None else _MOST_BYTES
+        document = read_document(place.absolute(), syntax, most=most)
         if document is not None:
             draft.read.append(place.absolute())
             return document

@@ -49,7 +49,6 @@ def choose(
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
     entries = configuration.delegators
     tried: list[Candidate] = []
-    refused: list[UnderstudyError] = []
     its_default = f"it is the default for {recipe.name!r}"
     general_default = "it is the default delegator"
     candidates = [
@@ -59,9 +58,7 @@ def choose(
         (configuration.defaults.delegator, general_default),
     ]
     own = [
-        entry
-        for entry in entries.values()
-        if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
+        entry for entry in entries.values() if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
     ]
     if len(own) == 1:
         candidates.append((own[0].delegator.name, "it is the only one configured"))
@@ -93,13 +90,11 @@ def choose(
         reason = why_unusable(configuration, entry, recipe)
         if reason is None:
             return entry, Explanation(delegator=name, candidates=tried, reason=because)
-        if name == explicit:
-            # A request that names a delegator gets that one or an error, never silently another one.
+        if name == explicit or reason.kind is ErrorKind.REMOTE_ONLY_DELEGATOR:
+            # A request that names a delegator gets that one or an error, never silently another one. One that stands
+            # for an agent on another service never gets ready by itself.
             raise reason
         tried.append(Candidate(name=name, skipped_because=reason.message))
-        refused.append(reason)
-    if refused and all(one.kind is ErrorKind.REMOTE_ONLY_DELEGATOR for one in refused):
-        raise refused[0]
     if tried:
         skipped = "; ".join(f"{item.name}: {item.skipped_because}" for item in tried)
         raise UnderstudyError(

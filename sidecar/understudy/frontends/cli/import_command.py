@@ -103,6 +103,11 @@ def _show(seen: Any) -> None:
         same = len(seen.unchanged)
         what = f"{same} of its entries exist already" if same else "nothing in it can be carried over"
         click.echo(f"There is nothing to import: {what}.")
+    show_not_carried(seen)
+
+
+def show_not_carried(seen: Any) -> None:
+    """Print every setting of an ``ImportResult`` that is not carried over."""
     if seen.not_carried_over:
         click.echo("Not carried over as it is:", err=True)
     for one in seen.not_carried_over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from understudy.api import messages as m
@@ -20,12 +21,7 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
     """Write what another tool's configuration means here, or only return it."""
     path = workspaces.require_path(params.path) if params.path is not None else None
     made = _plan(caller, params.source, path, params.workspace)
-    if params.revision is not None and params.revision != made.revision:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT,
-            "The configuration, or the file to import, has changed since it was shown.",
-            hint="Look at it again: import with `dryRun`.",
-        )
+    require_revision(made, params.revision)
     offered = {one.model_server: one for one in made.keys}
     for name in params.store_keys:
         if name not in offered:
@@ -44,6 +40,21 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
             value = offered[name].key.value
             configuration.set_key(caller, m.SetKeyParams(name=name, key=value, workspace=params.workspace))
             stored.add(name)
+    return result(made, stored, written=bool(stored) or (bool(made.files) and not params.dry_run))
+
+
+def require_revision(made: import_plan.ImportPlan, revision: str | None) -> None:
+    """Raise ``conflict`` if something else would be written than what a dry run returned."""
+    if revision is not None and revision != made.revision:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            "The configuration, or the file to import, has changed since it was shown.",
+            hint="Look at it again: import with `dryRun`.",
+        )
+
+
+def result(made: import_plan.ImportPlan, stored: Collection[str], *, written: bool) -> setup.ImportResult:
+    """Return a plan as a client sees it; ``stored`` are the model servers whose keys were stored."""
     return setup.ImportResult(
         read=[os.fsdecode(one) for one in made.read],
         files=[setup.ImportedFile(kind=one.kind, name=one.name, location=_start(one.path)) for one in made.files],
@@ -63,7 +74,7 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
             for one in made.keys
         ],
         revision=made.revision,
-        written=bool(stored) or (bool(made.files) and not params.dry_run),
+        written=written,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.moving_in import profile_commands
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard
 from understudy.frontends.cli.setup.entries import (
@@ -452,3 +453,7 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+delegators.add_command(profile_commands.import_)
+delegators.add_command(profile_commands.export)
