@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from understudy.config.importing import import_plan, sources
+from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 Planned = Callable[..., import_plan.ImportPlan]
@@ -42,6 +49,22 @@ SERVER = '{"mcpServers": {"delegate-local": {"env": %s}}}'
         pytest.param("agent-delegate", "a = " + "[" * 5000, 1, id="toml-depth"),
         pytest.param("operator", "\n[[delegators]]\nname = 'a'\nllm_tool = 'claude'\n", 2, id="toml-missing"),
         pytest.param("operator", "#" * 300_000, 1, id="toml-size"),
+        pytest.param("agent-delegator", '{"a": {"b": 1,\n"b": 2}}', 2, id="json-twice"),
+        pytest.param("agent-delegator", '{"a": [{"b": 1},\n{"b": 1,\n\n"b": 2}]}', 4, id="json-twice-in-a-list"),
+        pytest.param("agent-delegator", '{"a": 1,\n "b": 1e999}', 2, id="json-infinity"),
+        pytest.param("agent-delegator", '{"a": 1,\n "b": 99999999999999999999}', 2, id="json-64-bits"),
+        pytest.param("agent-delegator", b'{"a": "\xff"}', 1, id="json-bytes"),
+        pytest.param("agent-delegator", "", 1, id="json-empty"),
+        pytest.param("sideagent", "profiles:\n  a: &x {command: y}\n", 2, id="yaml-anchor"),
+        pytest.param("sideagent", "profiles:\n  ? [a]\n  : 1\n", 2, id="yaml-list-as-name"),
+        pytest.param("sideagent", "a: " + "{b: " * 60 + "}" * 60, 1, id="yaml-flow-depth"),
+        pytest.param("sideagent", "a:\n" + "- 1\n" * 30_000, 19_997, id="yaml-values"),
+        pytest.param("sideagent", "a: '\n\0'\n", 1, id="yaml-control"),
+        pytest.param("operator", "a = 1\na = 2\n", 2, id="toml-twice"),
+        pytest.param("operator", "a = 1\nb = 99999999999999999999\n", 2, id="toml-64-bits"),
+        pytest.param("operator", "a = 1\nb = inf\n", 2, id="toml-infinity"),
+        pytest.param("operator", b"a = 1\nb = '\xff'\n", 2, id="toml-bytes"),
+        pytest.param("operator", "[[model_servers]]\nname = 'a'\nkind = 'new-kind'\n", 3, id="toml-kind"),
     ],
 )
 def test_the_error_names_the_line(planned: Planned, source: str, text: str | bytes, line: int) -> None:
@@ -63,3 +86,95 @@ def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:
                 sources.read_source(source, place, None, {}, tmp_path)
             assert caught.value.kind is ErrorKind.CONFIG_INVALID
             assert caught.value.location is not None
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    for source in sources.SOURCES:
+        with pytest.raises(UnderstudyError) as caught:
+            sources.read_source(source, huge, None, {}, tmp_path)
+        assert caught.value.kind is ErrorKind.CONFIG_INVALID
+        assert "larger than" in caught.value.message
+
+
+@pytest.mark.parametrize("key", ["version", "schema", "format_version"])
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("agent-delegate", "{key} = 99\n"),
+        ("operator", "{key} = 99\n"),
+        ("sideagent", "{key}: 99\n"),
+        ("agent-delegator", '{{"{key}": 99}}'),
+    ],
+)
+def test_a_version_that_is_not_known_is_named_with_its_line(planned: Planned, source: str, text: str, key: str) -> None:
+    made = planned(source, text.format(key=key))
+    assert [(one.setting, one.location.range.start.line) for one in made.not_carried if one.location] == [(key, 0)]
+    assert made.files == []
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1536 * 1024 * 1024,) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+from pathlib import Path
+from understudy.config.importing import sources
+from understudy.model.config.config_entries import ImportSource
+from understudy.model.errors import UnderstudyError
+for name in sys.argv[1:]:
+    try:
+        sources.read_source(name.partition("@")[2], Path(name), None, {}, Path("/nonexistent"))
+    except UnderstudyError as error:
+        print(error.kind, error.location is not None)
+    else:
+        print("read")
+"""
+BIG = {
+    "1@sideagent": "a: " + "[" * 100_000,
+    "2@sideagent": BOMB * 2000,
+    "3@operator": "a" + ".a" * 100_000 + " = 1",
+    "4@operator": "a = [" + "[]," * 20_000 + "1e400]",
+    "5@agent-delegator": '{"a": ' + "[" * 900 + "1," * 300_000 + "1" + "]" * 900 + "}",
+    "6@agent-delegator": "{" + ",".join(f'"{number}": {{}}' for number in range(100_000)) + "}",
+    "7@delegate-local": '{"mcpServers": {"delegate-local": {"env": {' + '"A": "x",' * 100_000 + '"B": "y"}}}}',
+    "8@agent-delegate": "[profiles." + '"' + "x" * 200_000 + '"]\nbackend = "openai-compat"\n',
+}
+
+
+def test_large_hostile_files_stay_within_memory_and_time(tmp_path: Path) -> None:
+    for name, text in BIG.items():
+        (tmp_path / name).write_text(text)
+    names = [str(tmp_path / name) for name in BIG]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *names], capture_output=True, text=True, timeout=120, check=True
+    )
+    refused = [f"{ErrorKind.CONFIG_INVALID} True"] * len(BIG)
+    refused[5] = "read"  # unknown settings are named, also if they are many
+    assert done.stdout.splitlines() == refused
+
+
+pieces = st.sampled_from(
+    [
+        *"{}[]:,\"'\n-=#&*|>!%@`\\ ",
+        *("profiles", "delegators", "model_servers", "mcpServers", "name", "command", "env", "null", "true"),
+        *("1e999", "0x", "nan", "---", "<<: *a", "[[", "]]", "\t", "\x00", "\ufeff", "9" * 400, "é", "'''"),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(sources.SOURCES), st.lists(pieces, max_size=30).map("".join) | st.binary(max_size=80))
+def test_any_content_is_read_or_refused(source: ImportSource, content: str | bytes) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "theirs")
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with contextlib.suppress(UnderstudyError):
+            sources.read_source(source, file, None, {}, Path(folder))
+            return
+        with pytest.raises(UnderstudyError) as caught:
+            sources.read_source(source, file, None, {}, Path(folder))
+    assert caught.value.kind in {ErrorKind.CONFIG_INVALID, ErrorKind.INVALID_PARAMS}
+    assert caught.value.hint
+    assert caught.value.kind is ErrorKind.INVALID_PARAMS or caught.value.location is not None

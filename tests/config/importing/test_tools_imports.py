@@ -130,7 +130,7 @@ def test_agent_delegator(planned: Planned, editor: Editor) -> None:
         "custom": 10,
     }
     assert written(editor, made) == {
-        "opencode": Delegator(name="opencode", tool="opencode"),
+        "opencode": Delegator(name="opencode", tool="opencode", fallback=["claude"]),
         "claude": Delegator(name="claude", tool="claude"),
         "claude-claude-sonnet-4-6": Delegator(
             name="claude-claude-sonnet-4-6", tool="claude", model="claude-sonnet-4-6"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import KINDS
@@ -13,8 +14,20 @@ _BACKENDS = ("openai-compat", "anthropic")
 _USUAL = {"anthropic": "https://api.anthropic.com/v1"}
 
 
-def read(document: Document, draft: Draft) -> None:
+_LOG = "Understudy writes its own ledger. For token-meter: understudy ledger --export token-meter"
+VARIABLES = {
+    "AGENT_DELEGATE_MAX_FILE_BYTES": "How large a file may be is not read from the environment.",
+    "AGENT_DELEGATE_MAX_CORPUS_BYTES": "How large all files together may be is not read from the environment.",
+    "AGENT_DELEGATE_LOG": _LOG,
+    "AGENT_DELEGATE_LOG_DIR": _LOG,
+    "OLLAMA_DELEGATE_USAGE_LOG": _LOG,
+    "TOKEN_METER_HOME": _LOG,
+}
+
+
+def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
     """Add the profiles to ``draft``."""
+    draft.drop_variables(variables, VARIABLES)
     top = Table(document, draft, (), document.values)
     default = top.text("default_profile")
     if default is not None:

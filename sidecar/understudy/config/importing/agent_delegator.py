@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from understudy.config.discovery import declarations
 from understudy.config.importing.draft import Draft, Drafted, Table
 from understudy.config.importing.foreign_files import Document
-from understudy.model.config.delegators import Delegator
+from understudy.model.config.delegators import MOST_FALLBACKS, Delegator
 
 _RECIPES = {
     "implementation": "implement",
@@ -20,17 +24,24 @@ _RECIPES = {
 _REASONS = {
     "routing_matrix": "Each recipe has one default delegator: understudy delegators default",
     "worktree_ttl_hours": "Set `keep_days` below [worktrees] in config.toml; only what is decided is removed.",
-    "cooldown": "A delegation does not go on to another delegator by itself.",
-    "cooldown_minutes": "A delegation does not go on to another delegator by itself.",
+    "cooldown": "Set `failures`, `pause_minutes` and `longest_pause_minutes` below [fallback] in config.toml.",
+    "cooldown_minutes": "Set `pause_minutes` below [fallback] in config.toml.",
     "disable_dashboard": "Understudy has no dashboard server.",
     "agents": "Commands for a shell are never carried over. Define the tool: understudy tools new",
-    "logical_models": "A delegator has one model; a delegation does not go on to another one by itself.",
+    "logical_models": "A delegator has one model; name those that take over from it in its `fallback`.",
+    "workflows": "Recipes replace workflows. See: understudy recipes",
+    "version": "It is the version of the file's format.",
     "rate_limit_patterns": "Limits are known from the typed errors of a tool or server.",
 }
 
 
-def read(document: Document, draft: Draft) -> None:
-    """Add the agents and preferred models to ``draft``."""
+PRIORITY = "AGENT_DELEGATOR_PROVIDER_PRIORITY"
+_VARIABLES = {"AGENT_DELEGATOR_NO_DASHBOARD": "Understudy has no dashboard server."}
+
+
+def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
+    """Add the agents and preferred models to ``draft``; the first agent gets the others as its fallbacks."""
+    draft.drop_variables(variables, _VARIABLES)
     top = Table(document, draft, (), document.values)
     made: set[str] = set()
 
@@ -45,10 +56,18 @@ def read(document: Document, draft: Draft) -> None:
             draft.delegators.append(Drafted(Delegator(name=name, tool=tool, model=model), setting, table.location(key)))
         return name
 
-    for number, tool in enumerate(top.texts("provider_priority") or ()):
-        name = add(tool, "", f"provider_priority[{number}]", "provider_priority", top)
-        if name is not None and draft.default is None:
-            draft.default = (name, "provider_priority", top.location("provider_priority"))
+    given, setting = top.texts("provider_priority") or [], "provider_priority"
+    if variables.get(PRIORITY):
+        given, setting = [word.strip() for word in variables[PRIORITY].split(",") if word.strip()], PRIORITY
+    order = [add(tool, "", f"{setting}[{number}]", "provider_priority", top) for number, tool in enumerate(given)]
+    named = list(dict.fromkeys(name for name in order if name is not None))
+    if named:
+        draft.default = (named[0], setting, top.location("provider_priority"))
+    if named[1:]:
+        first = next(one for one in draft.delegators if one.entry.name == named[0])
+        first.entry = msgspec.structs.replace(first.entry, fallback=named[1 : MOST_FALLBACKS + 1])
+        for left in named[MOST_FALLBACKS + 1 :]:
+            draft.drop(setting, f"At most {MOST_FALLBACKS} can take over, so `{left}` does not.", None)
     preferred = top.table("preferred_models")
     for work in preferred.values if preferred is not None else ():
         chosen = preferred.text(work) if preferred is not None else None
@@ -56,7 +75,10 @@ def read(document: Document, draft: Draft) -> None:
             continue
         tool, found, model = chosen.partition(":")
         if not found:
-            preferred.drop(work, "A logical model has no counterpart; name one as TOOL:MODEL.")
+            reason = (
+                "A logical model has no counterpart: name one as TOOL:MODEL, and those that take over in `fallback`."
+            )
+            preferred.drop(work, reason)
             continue
         name = add(tool, model, preferred.name(work), work, preferred)
         recipe = _RECIPES.get(work)

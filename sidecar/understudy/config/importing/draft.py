@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -27,6 +27,9 @@ _SECRET_VALUE = re.compile(
 )
 _SECRET_ARGUMENT = re.compile(r"--?[A-Za-z-]*(?:key|token|secret|password|auth)(=.+)?", re.IGNORECASE)
 _EXPANSION = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}|\$([A-Za-z_][A-Za-z0-9_]*)")
+
+MOST_NAMED = 500
+"""The most unknown settings of one table that are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,12 @@ class Draft:
     def drop(self, name: str, reason: str, location: Location | None) -> None:
         """Name a setting that is not carried over."""
         self.dropped.append(NotCarried(name, reason, location))
+
+    def drop_variables(self, variables: Mapping[str, str], reasons: Mapping[str, str]) -> None:
+        """Name environment variables of the other tool as not carried over, as far as they are set."""
+        for name, reason in reasons.items():
+            if variables.get(name):
+                self.drop(name, reason, None)
 
 
 class Table:
@@ -195,9 +204,12 @@ class Table:
 
     def end(self, reason: str = "Understudy does not know this setting.") -> None:
         """Name everything that was not taken."""
-        for key in self.values:
-            if key not in self._taken:
-                self.drop(key, reason)
+        left = [key for key in self.values if key not in self._taken]
+        for key in left[:MOST_NAMED]:
+            self.drop(key, reason)
+        if left[MOST_NAMED:]:
+            self._taken.update(left)
+            self.draft.drop(self.name() or "the file", f"{len(left)} of its settings are unknown.", self.location())
 
     def _take(self, key: str) -> Any:
         self._taken.add(key)

@@ -36,7 +36,7 @@ _Entry = TypeVar("_Entry", ModelServer, Delegator)
 
 _DROPPABLE: dict[type, frozenset[str]] = {
     # Without its tool, model, server or locality, a delegator would send the work elsewhere.
-    Delegator: frozenset({"display_name", "model_properties", "launch", "env", "limits", "mode"}),
+    Delegator: frozenset({"display_name", "model_properties", "launch", "env", "limits", "mode", "fallback"}),
     ModelServer: frozenset({"display_name", "headers", "max_concurrent"}),
 }
 _WHOLE = 256
@@ -117,8 +117,12 @@ class _Planner:
             server = self._valid(drafted, ModelServer, server_rules.check_server)
             if server is not None:
                 renamed[drafted.entry.name] = self._place(drafted, server, self.servers)
-        for found in self.draft.delegators:
+        # Those that name others come last, because these may get other names.
+        for found in sorted(self.draft.delegators, key=lambda one: one.entry.fallback is not None):
             wanted = found.entry
+            if wanted.fallback is not None:
+                known_names = [self.names[name] for name in wanted.fallback if name in self.names]
+                found.entry = wanted = msgspec.structs.replace(wanted, fallback=known_names or None)
             if wanted.model_server is not None:
                 if wanted.model_server not in renamed and any(
                     one.entry.name == wanted.model_server for one in self.draft.servers

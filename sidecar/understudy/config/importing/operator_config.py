@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import KINDS
@@ -45,8 +46,11 @@ _KEPT = ("remote_agent", *_BAGS)
 """What a delegator has only for other services; the agent profile beside it keeps it."""
 
 
-def read(document: Document, draft: Draft) -> None:
+def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
     """Add the delegators and model servers to ``draft``."""
+    for name in sorted(variables):
+        if name.startswith("OPERATOR_") and "__" in name:
+            draft.drop(name, "Only the file is read, not variables that override it.", None)
     top = Table(document, draft, (), document.values)
     for server in top.tables("model_servers"):
         _server(server, draft)

@@ -29,10 +29,10 @@ def read_source(
     """
     draft = Draft()
     if source == "agent-delegate":
-        agent_delegate.read(_one(draft, "toml", path, _agent_delegate(variables, home)), draft)
+        agent_delegate.read(_one(draft, "toml", path, _agent_delegate(variables, home)), draft, variables)
     elif source == "agent-delegator":
         places = [workspace / ".agent-delegator.json"] if workspace is not None else []
-        agent_delegator.read(_one(draft, "json", path, places), draft)
+        agent_delegator.read(_one(draft, "json", path, places), draft, variables)
     elif source == "sideagent":
         # Not the project's own file: a repository must not name programs for the user's configuration.
         folder = home / ".config"
@@ -40,7 +40,7 @@ def read_source(
         sideagent.read(_one(draft, "yaml", path, places), draft)
     elif source == "operator":
         places = [home / ".config" / "operator" / "config.toml"]
-        operator_config.read(_one(draft, "toml", path, places), draft)
+        operator_config.read(_one(draft, "toml", path, places), draft, variables)
     else:
         _read_delegate_local(draft, path, workspace, variables, home)
     return draft
