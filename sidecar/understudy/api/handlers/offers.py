@@ -64,6 +64,20 @@ def offers(caller: Caller, uri: str) -> Offers:
     return Offers(workspace=workspace, offers=found)
 
 
+def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
+    """Return every recipe with the delegator that a start without a delegator would take now, or why it is refused."""
+    loaded = configuration.load(caller, workspace)
+    incomplete = delegator_choice.incompleteness(loaded)
+    found = []
+    for recipe in loaded.recipes.values():
+        try:
+            offer = _offer(recipe, loaded, None) if incomplete is None else None
+        except UnderstudyError as refused:
+            offer = RecipeOffer(recipe=recipe, refused=refused)
+        found.append(offer or RecipeOffer(recipe=recipe, refused=incomplete))
+    return found
+
+
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
     try:
         return [_offer(recipe, loaded, None)]

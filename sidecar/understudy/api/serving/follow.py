@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from understudy.api import messages as m
 from understudy.api.caller import TerminalCaller
@@ -21,6 +21,9 @@ WORKER_CHECK_SECONDS = 2.0
 
 PAUSE_SECONDS = 0.2
 """How long a group is left alone between two looks: agents that write much notify all the time."""
+
+MOST_FOLLOWED = 500
+"""The most delegations in progress that are followed together, the newest ones."""
 
 
 def follow(
@@ -76,5 +79,22 @@ def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation
             yield found
             if all(one.state is State.FINISHED for one in found):
                 return
+            changes.wait(idle_seconds)
+            time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))
+
+
+def follow_all(*, idle_seconds: float, newest: int) -> Generator[list[Delegation], None, None]:
+    """Yield what is in progress in all workspaces, and the ``newest`` that have finished, oldest first, without end."""
+    caller = TerminalCaller()
+    live: list[State] = [state for state in State if state is not State.FINISHED]
+    with ChangeListener() as changes:
+        while True:
+            began = time.monotonic()
+            working = delegations.list_page(caller, m.ListParams(states=live, limit=MOST_FOLLOWED)).delegations
+            ended = []
+            if newest:
+                page = delegations.list_page(caller, m.ListParams(states=[State.FINISHED], limit=newest))
+                ended = page.delegations
+            yield sorted([*working, *ended], key=lambda one: one.started_at)
             changes.wait(idle_seconds)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))

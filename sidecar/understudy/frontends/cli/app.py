@@ -76,6 +76,14 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "agents": ("setup.agents:agents", "List the agents that give a delegation instructions."),
         "trust": ("setup.trust:trust", "Trust a workspace, or revoke its trust."),
     },
+    "Familiar from other tools": {
+        "capabilities": ("moving_in.familiar:capabilities", "Show what each agent CLI can do here."),
+        "routes": ("moving_in.familiar:routes", "Show which delegator each recipe would take."),
+        "model": ("moving_in.familiar:model", "Show which delegators use a model."),
+        "config": ("moving_in.config_keys:config", "Show or set one value of your configuration."),
+        "cleanup": ("moving_in.familiar:cleanup", "Remove worktrees whose results are decided."),
+        "monitor": ("moving_in.familiar:monitor", "Show everything in progress, live."),
+    },
     "For programs": {
         "serve": ("serve:serve", "Run the language server."),
         "rpc": ("serve:rpc", "Serve the API as JSON-RPC on stdio or a Unix socket."),

@@ -63,7 +63,7 @@ def print_result(members: Sequence[Delegation], *, as_json: bool) -> int:
     return max((exit_codes.of_verdict(one.verdict) for one in members), default=exit_codes.Exit.OK)
 
 
-def print_table(members: Sequence[Delegation]) -> None:
+def print_table(members: Sequence[Delegation], empty: str = "No delegation has joined this group.") -> None:
     """Print members in order, with what each of them did; on a terminal with the short form of their ids."""
     now, for_people = datetime.now(UTC), terminal.is_terminal(sys.stdout)
     header = ("ID", "STATE", "BY", "TIME", "TOKENS", "COST", "CHANGES", "TITLE")
@@ -84,7 +84,7 @@ def print_table(members: Sequence[Delegation]) -> None:
     output.table(
         [header[column] for column in kept],
         [[row[column] for column in kept] for row in rows],
-        empty="No delegation has joined this group.",
+        empty=empty,
     )
     if for_people:
         _print_rest(members)

@@ -141,9 +141,9 @@ def export(
     workspace: str | None,
     json_: bool,
 ) -> int:
-    """Export a delegator as an agent profile, or several as a workflow of AGNT.
+    """Export delegators as an agent profile or an AGNT workflow.
 
-    An imported delegator gives its original profile, byte for byte, with what you have changed since. With --json,
+    A profile has one delegator; in a workflow, several work one after the other. An imported delegator gives its original profile, byte for byte, with what you have changed since. With --json,
     prints the `ExportProfileResult`.
     """
     with option_names.as_options():

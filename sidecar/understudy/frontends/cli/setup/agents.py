@@ -17,18 +17,21 @@ from understudy.model.text import uris
 
 @click.command(
     epilog=options.examples(
-        "understudy agents", "understudy agents reviewer", "understudy start implement src/wrap.py --agent reviewer"
+        "understudy agents",
+        "understudy agents show reviewer",
+        "understudy start implement src/wrap.py --agent reviewer",
     )
 )
-@click.argument("name", required=False, shell_complete=options.complete_agents)
+@click.argument("names", metavar="[[show] NAME]", nargs=-1, shell_complete=options.complete_agents)
 @options.in_workspace
 @options.as_json
-def agents(*, name: str | None, workspace: str | None, json_: bool) -> int:
+def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int:
     """List the agents that `start --agent` takes: of the workspace, yours, and built in; with NAME, show one.
 
     They are Markdown files in .understudy/agents and .claude/agents, of the workspace or of your home, and skills in
     .claude/skills. Of several with one name, the nearest is used.
     """
+    name = _named(names)
     found = call("agents/list", workspace=uri(workspace or "."))
     if name is not None:
         entry = next((one for one in found.agents if one.name == name), None)
@@ -59,6 +62,17 @@ def agents(*, name: str | None, workspace: str | None, json_: bool) -> int:
             click.echo(f"{one.name} hides {_file(hidden.uri)}", err=True)
     output.problems(found.problems)
     return exit_codes.Exit.OK
+
+
+def _named(names: tuple[str, ...]) -> str | None:
+    """Return the agent to show, also after the word `show`; None for the list."""
+    if names in {(), ("list",)}:
+        return None
+    if len(names) == 1:
+        return names[0]
+    if len(names) == 2 and names[0] == "show":
+        return names[1]
+    raise click.UsageError("Give the NAME of one agent.")
 
 
 def _tools(entry: AgentEntry) -> str:

@@ -1,0 +1,211 @@
+"""``config KEY VALUE``: read or set one value of the entries that Understudy writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from understudy.frontends.cli import exit_codes, option_names, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_DEFAULT = "default"
+_OTHER_NAMES = {"default_profile": _DEFAULT, "default_delegator": _DEFAULT, "defaults.delegator": _DEFAULT}
+"""Names of other tools, and that of the file, for the default delegator."""
+_GROUPS = {"delegators": "delegators", "model-servers": "modelServers"}
+_ENTRY = {"delegators": "delegator", "model-servers": "model_server"}
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy config",
+        "understudy config default claude",
+        "understudy config default.review claude",
+        "understudy config delegators.claude.model sonnet",
+        "understudy config delegators.claude.launch.yolo true",
+        "understudy config delegators.claude.limits --unset",
+    )
+)
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("--unset", is_flag=True, help="Remove the value of KEY.")
+@options.in_workspace
+@options.as_json
+def config(*, key: str | None, value: str | None, unset: bool, workspace: str | None, json_: bool) -> int:
+    """Show or set one value of your configuration.
+
+    The name is agent-delegator's. KEY is `default`, `default.RECIPE`, `delegators.NAME.FIELD` or
+    `model-servers.NAME.FIELD`; without KEY, all are listed. VALUE is a text, a number, true, false, or JSON. Only files
+    that Understudy wrote are changed: what you wrote by hand, such as config.toml, you edit yourself.
+    """
+    if unset and (value is not None or key is None):
+        raise click.UsageError("--unset takes KEY, and no VALUE.")
+    known = dict(_every(workspace))
+    if key is None:
+        if json_:
+            output.json(known)
+        else:
+            output.table(("KEY", "VALUE"), [(name, _shown(item)) for name, item in known.items()])
+        return exit_codes.Exit.OK
+    key = _OTHER_NAMES.get(key, key)
+    if value is None and not unset:
+        found = _below(known, key)
+        output.json(found) if json_ else click.echo(terminal.one_line(_shown(found)))
+        return exit_codes.Exit.OK
+    _set(key, None if value is None else _parsed(value), value, workspace)
+    now = _below(dict(_every(workspace)), key, missing=None)
+    if json_:
+        output.json({"key": key, "value": now})
+    else:
+        click.echo(f"{terminal.one_line(key)} = {terminal.one_line(_shown(now))}" if not unset else f"Removed {key}.")
+    return exit_codes.Exit.OK
+
+
+def _every(workspace: str | None) -> Iterator[tuple[str, Any]]:
+    place = uri(workspace or ".")
+    entries = call("delegators/list", workspace=place).delegators
+    for entry in entries:
+        if entry.is_default:
+            yield _DEFAULT, entry.delegator.name
+        for recipe in entry.default_for:
+            yield f"{_DEFAULT}.{recipe}", entry.delegator.name
+    for group, method in _GROUPS.items():
+        found = entries if group == "delegators" else call(f"{method}/list", workspace=place).model_servers
+        for entry in found:
+            declared = getattr(entry, _ENTRY[group])
+            values = _snake(msgspec.to_builtins(declared))
+            name = values.pop("name")
+            yield from _leaves(f"{group}.{name}", values)
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}", inner)
+    else:
+        yield path, value
+
+
+def _below(known: dict[str, Any], key: str, **instead: Any) -> Any:
+    """Return the value of a key, or a table of those below it."""
+    if key in known:
+        return known[key]
+    inner = {name.removeprefix(f"{key}."): value for name, value in known.items() if name.startswith(f"{key}.")}
+    if inner or "missing" in instead:
+        return inner or instead["missing"]
+    raise _unknown(key, known)
+
+
+def _unknown(key: str, known: dict[str, Any]) -> UnderstudyError:
+    import difflib
+
+    near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "`understudy config` lists the keys that have a value."
+    return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{key!r} has no value.", hint=hint, names=near or None)
+
+
+def _set(key: str, value: Any, raw: str | None, workspace: str | None) -> None:
+    head, _, rest = key.partition(".")
+    place = uri(workspace or ".")
+    if head == _DEFAULT:
+        with option_names.as_options():
+            call("delegators/setDefault", delegator=raw, recipe=rest or None, workspace=place)
+        return
+    group = _GROUPS.get(head)
+    names = {getattr(one, _ENTRY[head]).name for one in _listed(head, place)} if group is not None else set()
+    # Names may have dots, so the longest one that fits counts.
+    name = max((one for one in names if rest.startswith(f"{one}.")), key=len, default=None)
+    if group is None or name is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{key!r} cannot be set here.",
+            hint="Set `default`, `default.RECIPE`, `delegators.NAME.FIELD` or `model-servers.NAME.FIELD`; what is in "
+            "config.toml, you edit yourself: understudy init writes a commented one.",
+        )
+    field = rest.removeprefix(f"{name}.")
+    try:
+        _update(head, name, field, value, place)
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.INVALID_PARAMS or raw is None or isinstance(value, str):
+            raise
+        # A text that looks like a number: a version, an amount, the value of a variable.
+        _update(head, name, field, raw, place)
+
+
+def _update(head: str, name: str, field: str, value: Any, place: str) -> None:
+    group = _GROUPS[head]
+    before = call(f"{group}/get", name=name, workspace=place)
+    declared = msgspec.to_builtins(getattr(before, _ENTRY[head]))
+    _put(declared, [_camel(step) for step in field.split(".")], value, field)
+    wire = "delegator" if head == "delegators" else "modelServer"
+    with option_names.as_options():
+        call(f"{group}/update", name=name, revision=before.revision, workspace=place, **{wire: declared})
+
+
+def _listed(head: str, place: str) -> list[Any]:
+    found = call(f"{_GROUPS[head]}/list", workspace=place)
+    entries: list[Any] = found.delegators if head == "delegators" else found.model_servers
+    return entries
+
+
+_FREE = frozenset({"env", "modelProperties", "headers", "extensions", "prices"})
+"""Tables whose keys the user chooses, so that they are not translated."""
+
+
+def _put(values: dict[str, Any], path: list[str], value: Any, key: str) -> None:
+    for number, step in enumerate(path[:-1]):
+        if step in _FREE:
+            # What follows is a name, with all its dots and underscores.
+            path = [*path[: number + 1], f".{key}".partition(f".{_plain(step)}.")[2]]
+            inner = values.setdefault(step, {})
+            if not isinstance(inner, dict):
+                raise click.UsageError(f"{key} is not a table.")
+            _assign(inner, path[-1], value)
+            return
+        inner = values.setdefault(step, {})
+        if not isinstance(inner, dict):
+            raise click.UsageError(f"{key} is not a table.")
+        values = inner
+    _assign(values, path[-1], value)
+
+
+def _assign(values: dict[str, Any], name: str, value: Any) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def _camel(word: str) -> str:
+    head, *rest = word.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _plain(word: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word)
+
+
+def _snake(value: Any, free: bool = False) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key if free else _plain(key): _snake(inner, key in _FREE) for key, inner in value.items()}
+
+
+def _parsed(text: str) -> Any:
+    """Return a value as typed: JSON where it is JSON, else the text itself."""
+    parse: Callable[[str], Any] = json.loads
+    try:
+        found = parse(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if found is None else found
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

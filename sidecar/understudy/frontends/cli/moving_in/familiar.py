@@ -1,0 +1,248 @@
+"""Commands that keep their names from other tools: ``capabilities``, ``routes``, ``model``, ``cleanup``, ``monitor``.
+
+Each is a view of what other commands show, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from understudy.api.caller import TerminalCaller
+from understudy.api.handlers import offers
+from understudy.api.serving.follow import follow_all
+from understudy.frontends.cli import exit_codes, options
+from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.group import group_table
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output.units import size
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.config.config_entries import SupportedOptions, ToolEntry
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+_DECIDED = frozenset({"decided", "expired"})
+
+
+@click.command(epilog=options.examples("understudy capabilities", "understudy capabilities --agent claude"))
+@click.option("--agent", metavar="TOOL", shell_complete=options.complete_tools, help="Only this agent CLI, in full.")
+@options.in_workspace
+@options.as_json
+def capabilities(*, agent: str | None, workspace: str | None, json_: bool) -> int:
+    """Show what each agent CLI can do here: modes, permissions, model servers, sessions.
+
+    The name is agent-delegator's; `understudy tools TOOL` shows how to install one. With --json, prints the
+    `ToolsResult`, or the `ToolEntry` of one.
+    """
+    found = call("tools/list", workspace=uri(workspace or "."))
+    tools = [one for one in found.tools if one.runnable]
+    if agent is None:
+        output.json(found) if json_ else output.table(
+            ("AGENT", "FOUND", "MODES", "PERMISSION MODES", "MODEL SERVERS", "SESSIONS"),
+            [_capability(one) for one in tools],
+        )
+        return exit_codes.Exit.OK
+    entry = next((one for one in tools if one.name == agent), None)
+    if entry is None:
+        names = [one.name for one in tools]
+        hint = f"Use one of: {', '.join(names)}."
+        raise UnderstudyError(ErrorKind.UNKNOWN_TOOL, f"There is no agent CLI {agent!r}.", hint=hint, names=names)
+    output.json(entry) if json_ else _show_capabilities(entry)
+    return exit_codes.Exit.OK
+
+
+def _capability(entry: ToolEntry) -> tuple[str, ...]:
+    known = entry.supports
+    return (
+        entry.name,
+        "yes" if entry.found else "no",
+        ", ".join(entry.modes) or "-",
+        ", ".join(one.value for one in known.permission_modes) or "-" if known is not None else "-",
+        ", ".join(known.protocols) or "-" if known is not None else "-",
+        "yes" if known is not None and known.sessions else "no",
+    )
+
+
+def _show_capabilities(entry: ToolEntry) -> None:
+    click.echo(f"{entry.name}: {terminal.one_line(entry.display_name)}")
+    for title, known in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
+        if known is not None:
+            click.echo(f"\nMode {title}:")
+            for name, text in _facts(known):
+                click.echo(f"  {name + ':':<18}{text or '-'}")
+
+
+def _facts(known: SupportedOptions) -> list[tuple[str, str]]:
+    return [
+        ("Returns", ", ".join(known.returns)),
+        ("Recipes", "every one" if known.recipes is None else ", ".join(known.recipes)),
+        ("Permission modes", ", ".join(one.value for one in known.permission_modes)),
+        ("Model servers", ", ".join(known.protocols)),
+        ("Sessions", "a reply continues the session" if known.sessions else "a reply starts a new session"),
+        ("Messages", str(known.messages)),
+        ("Launch options", ", ".join(one.name for one in known.launch)),
+        ("Limits", ", ".join(one.name for one in known.limits)),
+        ("Model properties", ", ".join(one.name for one in known.properties)),
+    ]
+
+
+@click.command(epilog=options.examples("understudy routes", "understudy delegators default claude --for review"))
+@options.in_workspace
+@options.as_json
+def routes(*, workspace: str | None, json_: bool) -> int:
+    """Show which delegator a start of each recipe would take now, and why.
+
+    The name is agent-delegator's. Change a route with `understudy delegators default NAME --for RECIPE`. With --json,
+    prints a list of objects with `recipe`, `delegator`, `reason`, `fallback` and `refused`.
+    """
+    listed = {
+        one.delegator.name: one.delegator for one in call("delegators/list", workspace=uri(workspace or ".")).delegators
+    }
+    rows: list[dict[str, Any]] = []
+    for one in offers.routes(TerminalCaller(Path.cwd()), uri(workspace or ".")):
+        name = one.explain.delegator if one.explain is not None else None
+        then = listed[name].fallback if name in listed else None
+        why = one.explain.reason if one.explain is not None else None
+        refused = one.refused.message if one.refused is not None else None
+        rows.append(
+            {"recipe": one.recipe.name, "delegator": name, "fallback": then or [], "reason": why, "refused": refused}
+        )
+    if json_:
+        output.json(rows)
+        return exit_codes.Exit.OK
+    output.table(
+        ("RECIPE", "DELEGATOR", "THEN", "WHY"),
+        [
+            (row["recipe"], row["delegator"] or "-", ", ".join(row["fallback"]) or "-", row["refused"] or row["reason"])
+            for row in rows
+        ],
+    )
+    return exit_codes.Exit.OK
+
+
+@click.command(epilog=options.examples("understudy model sonnet", "understudy model qwen3-coder:30b --json"))
+@click.argument("name")
+@options.in_workspace
+@options.as_json
+def model(*, name: str, workspace: str | None, json_: bool) -> int:
+    """Show which delegators use a model, and what was spent on it.
+
+    The name is agent-delegator's. NAME is the ID of a model, or a part of it. `understudy servers models SERVER` lists
+    the models of a server. With --json, prints a list of `DelegatorEntry`.
+    """
+    entries = call("delegators/list", workspace=uri(workspace or ".")).delegators
+    found = [one for one in entries if name.lower() in one.delegator.model.lower()]
+    if not found:
+        raise UnderstudyError(
+            ErrorKind.MODEL_NOT_FOUND,
+            f"No delegator uses a model {name!r}.",
+            hint=f"Add one: understudy delegators add NAME --tool TOOL --model {terminal.one_line(name)}",
+            names=sorted({one.delegator.model for one in entries if one.delegator.model}) or None,
+        )
+    if json_:
+        output.json(found)
+        return exit_codes.Exit.OK
+    spent = {id_: call("ledger/read", model=id_, limit=1).totals for id_ in {one.delegator.model for one in found}}
+    output.table(
+        ("MODEL", "DELEGATOR", "WITH", "ATTEMPTS", "USD"),
+        [
+            (
+                one.delegator.model,
+                one.delegator.name,
+                one.delegator.tool or f"server {one.delegator.model_server or '-'}",
+                str(spent[one.delegator.model].attempts),
+                spent[one.delegator.model].cost_usd if spent[one.delegator.model].attempts else "-",
+            )
+            for one in found
+        ],
+    )
+    return exit_codes.Exit.OK
+
+
+@click.command(epilog=options.examples("understudy cleanup", "understudy cleanup --ttl 24 --dry-run"))
+@click.option(
+    "--ttl",
+    metavar="HOURS",
+    type=click.FloatRange(min=0),
+    default=24,
+    show_default=True,
+    help="Only of delegations that finished this long ago.",
+)
+@click.option("--project", metavar="DIR", type=click.Path(file_okay=False), help="Only worktrees of this repository.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@options.as_json
+def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> int:
+    """Remove worktrees whose results are decided; each can be restored.
+
+    The name is agent-delegator's. Worktrees of agents that work, and of results that you have not decided, are kept:
+    `understudy worktrees remove` removes those. With --json, prints a list of objects with `id` and `rescueRef`.
+    """
+    before = datetime.now(UTC) - timedelta(hours=ttl)
+    top = Path(project).resolve() if project is not None else None
+    every = call("worktrees/list").worktrees
+    ours = [one for one in every if top is None or Path(one.repo).resolve() == top]
+    old = [one for one in ours if one.state in _DECIDED and _ended(one.owner or one.id, before)]
+    done: list[dict[str, str | None]] = []
+    for one in old:
+        ref = None if dry_run else call("worktrees/remove", id=one.id).rescue_ref
+        done.append({"id": one.id, "rescueRef": ref})
+        if not json_:
+            click.echo(
+                f"{one.id}  would be removed ({size(one.bytes)})"
+                if ref is None
+                else f"{one.id}  removed; restore with: understudy restore {terminal.one_line(ref)}"
+            )
+    if json_:
+        output.json(done)
+        return exit_codes.Exit.OK
+    kept = len(ours) - len(old)
+    if not old:
+        click.echo("No worktree is decided and old enough.")
+    if kept:
+        click.echo(f"{kept} kept: in use, not decided, or newer. See: understudy worktrees", err=True)
+    return exit_codes.Exit.OK
+
+
+def _ended(identifier: str, before: datetime) -> bool:
+    """Return whether a delegation finished before a time; one whose journal has expired did."""
+    try:
+        finished = call("delegations/get", id=identifier).finished_at
+    except UnderstudyError as error:
+        return error.kind is ErrorKind.UNKNOWN_DELEGATION
+    return finished is not None and datetime.fromisoformat(finished) <= before
+
+
+@click.command(epilog=options.examples("understudy monitor", "understudy monitor --once"))
+@click.option(
+    "-n",
+    "--newest",
+    metavar="N",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Finished ones to show.",
+)
+@click.option("--once", is_flag=True, help="Print the table once, and exit.")
+def monitor(*, newest: int, once: bool) -> int:
+    """Show every delegation in progress, of all workspaces, and redraw the table as they change.
+
+    The name is sideagent's; Ctrl-C ends it, and the delegations go on. In a pipe, each change is a line. `understudy
+    watch ID` follows one.
+    """
+    followed = follow_all(idle_seconds=group_table.IDLE_SECONDS, newest=newest)
+    if once:
+        group_table.print_table(next(followed), "Nothing was delegated yet.")
+        followed.close()
+        return exit_codes.Exit.OK
+    table = group_table.view_on(sys.stdout, None)
+    try:
+        for members in followed:
+            table.show(members)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        followed.close()
+    return exit_codes.Exit.OK

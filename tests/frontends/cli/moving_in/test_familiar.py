@@ -1,0 +1,175 @@
+"""Test the commands that keep their names from other tools: each shows and changes what other commands do."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from understudy import config
+from understudy.frontends.cli import app
+from understudy.frontends.cli.moving_in import familiar
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    (folder / "a.py").write_text("x = 1\n")
+    monkeypatch.chdir(folder)
+    run("delegators", "add", "echo", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+    return folder
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app.group, list(arguments), standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return click.unstyle(result.stdout)
+
+
+def refused(*arguments: str) -> ErrorKind:
+    with pytest.raises(UnderstudyError) as caught:
+        run(*arguments)
+    assert caught.value.hint
+    return caught.value.kind
+
+
+def delegator(name: str) -> Delegator:
+    return config.load(None, trusted=False).delegators[name].delegator
+
+
+def test_capabilities_are_those_of_the_tools(project: Path) -> None:
+    rows = {line.split()[0]: line for line in run("capabilities").splitlines()}
+    assert "acceptEdits" in rows["claude"]
+    assert "anthropic" in rows["claude"]
+    assert "Permission modes: acceptEdits" in run("capabilities", "--agent", "claude")
+    assert json.loads(run("capabilities", "--agent", "codex", "--json"))["name"] == "codex"
+    assert refused("capabilities", "--agent", "cluade") is ErrorKind.UNKNOWN_TOOL
+
+
+def test_routes_are_what_a_start_would_take(project: Path) -> None:
+    found = {one["recipe"]: one for one in json.loads(run("routes", "--json"))}
+    assert found["explain"]["delegator"] == "echo"
+    assert found["explain"]["reason"] == "it is the only one configured"
+    run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+    assert "Several delegators" in next(line for line in run("routes").splitlines() if line.startswith("explain"))
+    run("config", "default.explain", "other")
+    assert {one["recipe"]: one["delegator"] for one in json.loads(run("routes", "--json"))}["explain"] == "other"
+
+
+def test_a_model_is_found_with_its_delegators(project: Path) -> None:
+    run("delegators", "add", "big", "--tool", "claude", "--model", "claude-opus-4")
+    assert run("model", "OPUS").split() == ["claude-opus-4", "big", "claude", "0", "-"]
+    assert refused("model", "gpt") is ErrorKind.MODEL_NOT_FOUND
+
+
+def test_config_sets_and_shows_single_values(project: Path) -> None:
+    run("delegators", "add", "a.b", "--tool", "claude")
+    for key, value in {
+        "model": "opus",
+        "launch.yolo": "true",
+        "launch.flags": '["--x"]',
+        "limits.max_usd": "0.50",
+        "limits.total_seconds": "60",
+        "env.SOME_NAME": "1",
+        "env.KEY": '{"fromEnv": "MINE"}',
+    }.items():
+        run("config", f"delegators.a.b.{key}", value)
+    made = delegator("a.b")
+    assert (made.model, made.launch) == ("opus", Launch(yolo=True, flags=["--x"]))
+    assert made.limits == Limits(max_usd="0.50", total_seconds=60)
+    assert made.env == {"SOME_NAME": "1", "KEY": EnvReference(from_env="MINE")}
+    assert run("config", "delegators.a.b.limits.max_usd").strip() == "0.50"
+    assert json.loads(run("config", "--json"))["delegators.a.b.env.SOME_NAME"] == "1"
+    run("config", "delegators.a.b.env.SOME_NAME", "--unset")
+    assert delegator("a.b").env == {"KEY": EnvReference(from_env="MINE")}
+
+
+@pytest.mark.parametrize("key", ["default", "default_profile", "defaults.delegator"])
+def test_the_default_has_the_names_of_other_tools(project: Path, key: str) -> None:
+    run("config", key, "echo")
+    assert run("config", key).strip() == "echo"
+    run("config", key, "--unset")
+    assert config.load(None, trusted=False).defaults.delegator is None
+
+
+def test_config_refuses_what_it_cannot_set(project: Path) -> None:
+    assert refused("config", "limits.slots", "3") is ErrorKind.INVALID_PARAMS
+    assert refused("config", "delegators.nobody.model", "x") is ErrorKind.INVALID_PARAMS
+    assert refused("config", "delegators.echo.modle", "x") is ErrorKind.INVALID_PARAMS
+    assert refused("config", "delegators.echo.modle") is ErrorKind.INVALID_PARAMS
+    assert refused("config", "default", "nobody") is ErrorKind.UNKNOWN_DELEGATOR
+    before = delegator("echo")
+    assert refused("config", "delegators.echo.launch", "5") is ErrorKind.INVALID_PARAMS
+    assert delegator("echo") == before
+
+
+def test_cleanup_removes_what_is_decided_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.api.review_messages import RescueResult, WorktreeEntry, WorktreesResult
+
+    def tree(identifier: str, state: str, repo: str) -> WorktreeEntry:
+        return WorktreeEntry(id=identifier, path="/w", repo=repo, bytes=1, state=state)  # type: ignore[arg-type]
+
+    removed: list[str] = []
+    trees = [
+        tree("d", "decided", "/r"),
+        tree("o", "decided", "/other"),
+        tree("p", "pending", "/r"),
+        tree("w", "working", "/r"),
+    ]
+
+    def call(name: str, **given: object) -> object:
+        if name == "worktrees/list":
+            return WorktreesResult(worktrees=trees, rescues=[])
+        if name == "worktrees/remove":
+            removed.append(str(given["id"]))
+            return RescueResult(rescue_ref="r/1")
+        return real(name, **given)
+
+    real = familiar.call
+    monkeypatch.setattr(familiar, "call", call)
+    assert "d  would be removed" in run("cleanup", "--dry-run", "--project", "/r")
+    assert removed == []
+    assert json.loads(run("cleanup", "--project", "/r", "--json")) == [{"id": "d", "rescueRef": "r/1"}]
+    assert removed == ["d"]
+
+
+def test_cleanup_keeps_what_finished_a_short_time_ago(project: Path) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    run("start", "explain", "a.py", "-d", "echo", "--trust", "-q")
+    (identifier,) = [one["id"] for one in json.loads(run("list", "--json"))["delegations"]]
+    now = datetime.now(UTC)
+    assert not familiar._ended(identifier, now - timedelta(hours=24))
+    assert familiar._ended(identifier, now)
+    assert familiar._ended("20200101-000000-aaaaa", now)
+
+
+def test_monitor_shows_every_change_and_ends_with_ctrl_c(project: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-m", "understudy", "monitor"], stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        run("start", "explain", "a.py", "-d", "echo", "--trust", "-q")
+        assert process.stdout is not None
+        seen = next(line for line in process.stdout if "answered" in line)
+        assert "(echo): answered" in seen
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+    assert "answered" in run("monitor", "--once")
+    assert "answered" not in run("monitor", "--once", "-n", "0")
