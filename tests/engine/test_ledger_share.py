@@ -14,6 +14,7 @@ from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.engine import ledger_share
 from understudy.journal import state_folder
+from understudy.model.config.price_table import PRICES, PRICES_DATE
 from understudy.model.delegations import AskedBy, no_usage
 from understudy.model.errors import UnderstudyError
 from understudy.model.ledger import LedgerEntry, LedgerShare
@@ -116,6 +117,21 @@ def test_each_answer_of_an_orchestrator_counts_once(home: Path) -> None:
     assert read(workspace=str(home)).orchestrators == []
     assert [one.tool for one in read(session="c-1").orchestrators] == ["codex"]
     assert read(until="2026-11-02T08:30:00Z", since="2026-11-01").read_percent == 21.8
+
+
+def test_what_was_delegated_has_the_list_price_of_the_orchestrators_model(home: Path) -> None:
+    attempt("2026-11-02T08:00:00.000Z", 2_000_000, 100_000)
+    at = "2026-11-02T09:00:00.000Z"
+    known, unknown = claude("a", at, input_tokens=1), claude("b", at, input_tokens=1)
+    known["message"]["model"] = "claude-sonnet-4-5-20250929"
+    session(home / ".claude" / "projects" / "p" / "s.jsonl", known, unknown)
+    found = {one.model: (one.delegated_usd, one.price_date) for one in read().orchestrators}
+    read_usd, written_usd = map(float, PRICES["api.anthropic.com"]["claude-sonnet-4-5"][:2])
+    assert found["opus-x"] == (None, None)
+    cost, date = found["claude-sonnet-4-5-20250929"]
+    assert cost is not None
+    assert float(cost) == pytest.approx(2 * read_usd + 0.1 * written_usd)
+    assert date == PRICES_DATE
 
 
 def test_what_cannot_be_read_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

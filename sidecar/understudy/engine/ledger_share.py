@@ -20,9 +20,11 @@ import msgspec
 
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.summaries import summary
+from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import UnderstudyError
 from understudy.model.ledger import LedgerShare, OrchestratorUsage
+from understudy.runners.backends import pricing
 
 MAX_FILES = 20_000
 MAX_BYTES = 2 * 1024**3
@@ -129,7 +131,7 @@ def share(period: Period, delegated: Usage) -> LedgerShare:
     _read_claude(counted, period, own)
     _read_codex(counted, period, own)
     orchestrators = [
-        OrchestratorUsage(tool=tool, model=model, sessions=len(counted.sessions[tool, model]), usage=usage)
+        _orchestrator(tool, model, len(counted.sessions[tool, model]), usage, delegated)
         for (tool, model), usage in sorted(counted.usages.items(), key=lambda item: -item[1].output_tokens)
     ]
     return LedgerShare(
@@ -138,6 +140,22 @@ def share(period: Period, delegated: Usage) -> LedgerShare:
         read_percent=_percent(delegated.input_tokens, sum(one.usage.input_tokens for one in orchestrators)),
         written_percent=_percent(delegated.output_tokens, sum(one.usage.output_tokens for one in orchestrators)),
         unread=[f"{what} ({count})." if count > 1 else f"{what}." for what, count in counted.unread.items()],
+    )
+
+
+_HOSTS = {"claude": "api.anthropic.com", "codex": "api.openai.com"}
+"""Whose list prices an agent CLI's models have."""
+
+
+def _orchestrator(tool: str, model: str, sessions: int, usage: Usage, delegated: Usage) -> OrchestratorUsage:
+    cost = pricing.list_cost(_HOSTS.get(tool, ""), model, delegated)
+    return OrchestratorUsage(
+        tool=tool,
+        model=model,
+        sessions=sessions,
+        usage=usage,
+        delegated_usd=cost,
+        price_date=PRICES_DATE if cost is not None else None,
     )
 
 

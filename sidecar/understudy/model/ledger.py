@@ -99,6 +99,10 @@ class OrchestratorUsage(Wire, kw_only=True):
     model: str
     sessions: int
     usage: Usage
+    delegated_usd: str | None = None
+    """What the delegated tokens would have cost on this model, at its list price; absent if that is not known."""
+    price_date: str | None = None
+    """The day of that price."""
 
 
 class LedgerShare(Wire, kw_only=True):

@@ -43,7 +43,7 @@ def test_a_delegation_appears_with_its_outcome_and_in_every_export(worked: Path)
     said = run("ledger", "--compare", "3/15")
     row, *summary = said.splitlines()
     assert row.split()[3:5] == ["explain", "answered"]
-    assert row.split()[-2:] == ["echo", "-"]
+    assert row.split()[-3:] == ["claude", "echo", "-"]
     assert summary[0] == "1 attempt of 1 delegation: 1 answered."
     assert summary[2] == "Cost: unknown."
     assert summary[3].startswith("At 3/15 US dollars per million tokens: ")

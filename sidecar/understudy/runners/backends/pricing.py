@@ -14,6 +14,7 @@ import msgspec
 
 from understudy.model.config.delegators import ModelServer, Price
 from understudy.model.config.price_table import PRICES, PRICES_DATE
+from understudy.model.delegations import Usage
 from understudy.model.events import UsageReport
 
 _MILLION = 1_000_000
@@ -41,6 +42,12 @@ def priced(report: UsageReport, server: ModelServer | None, model: str) -> Usage
     return msgspec.structs.replace(report, cost_usd=None, cost_source="unknown")
 
 
+def list_cost(host: str, model: str, usage: Usage) -> str | None:
+    """Return what ``usage`` costs at the list price of a provider's model, as if no request was a large one."""
+    price = _in_table(host, model, 0)
+    return _cost(usage, price) if price is not None else None
+
+
 def _configured(server: ModelServer, model: str) -> Price | None:
     prices = server.prices or {}
     fits = [prefix for prefix in prices if model.startswith(prefix)]
@@ -52,6 +59,10 @@ def _listed(server: ModelServer, model: str, size: int) -> Price | None:
         host = urlsplit(server.base_url).hostname or ""
     except ValueError:
         return None
+    return _in_table(host, model, size)
+
+
+def _in_table(host: str, model: str, size: int) -> Price | None:
     table = PRICES.get(host, {})
     # Google's own clients write the name as a path.
     name = model.removeprefix("models/")
@@ -64,7 +75,7 @@ def _listed(server: ModelServer, model: str, size: int) -> Price | None:
     return Price(input=found, output=written, cache_read=cache_read or None, cache_write=cache_write or None)
 
 
-def _cost(report: UsageReport, price: Price) -> str | None:
+def _cost(report: UsageReport | Usage, price: Price) -> str | None:
     full, written = _amount(price.input), _amount(price.output)
     if full is None or written is None:
         return None

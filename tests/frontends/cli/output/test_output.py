@@ -6,6 +6,7 @@ import io
 import os
 import re
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -481,6 +482,23 @@ def test_a_narrow_terminal_shows_whole_columns(
     header, line = (re.split("  +", text) for text in capsys.readouterr().out.splitlines())
     assert header == [name for name in row if name[0] in shown]
     assert line == [row[name] for name in header]
+
+
+@pytest.mark.parametrize("columns", [120, 80, 60, 40, 20])
+def test_a_narrow_terminal_loses_no_column_that_can_be_below_its_row(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    header = ("ID", "RECIPE", "USD", "MODEL", "BY")
+    row = ("k3f9q", "implement", "0.0034", "qwen3-coder-480b", "-")
+    output.table(header, [row], below=("MODEL", "BY", "USD", "RECIPE"))
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    assert all(terminal.width_of(line) <= columns for line in lines)
+    text = " ".join(lines)
+    assert all(cell in text for cell in row[:3])
+    assert ("qwen3-coder-480b" in text) is (columns > 20)
+    assert " by" not in text.partition("BY")[2]
 
 
 def test_a_patch_is_split_by_file() -> None:

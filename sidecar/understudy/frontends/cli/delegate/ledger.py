@@ -118,9 +118,10 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         output.table(
             (asked["by"].replace("_", " ").upper(), *_SUMS),
             [(one.key or "-", *_sums(one.totals)) for one in found.groups],
+            below=_SUMS_NEEDED_LEAST,
         )
     else:
-        output.table(_HEADER, [_row(line) for line in found.lines], drop=_NEEDED_LEAST)
+        output.table(_HEADER, [_row(line) for line in found.lines], below=_NEEDED_LEAST)
     if terminal.is_terminal(sys.stdout):
         click.echo()
     for text in _summary(found.totals, compare):
@@ -143,10 +144,13 @@ _HEADER = (
     "COST FROM",
     "TIME",
     "DECIDED",
+    "ASKED BY",
     "BY",
     "MODEL",
 )
-_NEEDED_LEAST = ("COST FROM", "MODEL", "TIME", "BY", "READ", "WRITTEN")
+_NEEDED_LEAST = ("COST FROM", "ASKED BY", "TIME", "READ", "WRITTEN", "MODEL", "BY", "DECIDED", "USD", "OUTCOME")
+"""The columns that are written below their row where a terminal is too narrow, in this order."""
+_SUMS_NEEDED_LEAST = ("9 OF 10", "MEDIAN", "TIME", "WRITTEN", "READ", "FAILED", "VERIFIED")
 _SUMS = ("ATTEMPTS", "VERIFIED", "FAILED", "READ", "WRITTEN", "USD", "TIME", "MEDIAN", "9 OF 10")
 
 
@@ -178,6 +182,7 @@ def _row(line: LedgerLine) -> tuple[str, ...]:
         cost_origin(entry.cost_source, entry.price_date),
         duration(entry.seconds),
         ", ".join(decided) or "-",
+        terminal.one_line(entry.asked_by.agent or entry.asked_by.frontend),
         entry.delegator,
         entry.model or "-",
     )
@@ -244,7 +249,11 @@ def _share(share: LedgerShare, compare: str | None) -> Iterable[str]:
         yield f"  {one.tool}, {model}: {plural(one.sessions, 'session')}, {_tokens(one.usage)}."
     for text in share.unread:
         yield f"  Not read: {terminal.one_line(text)}"
-    if share.orchestrators and compare is None:
+    known = [one for one in share.orchestrators if one.delegated_usd is not None]
+    for one in known:
+        model, price = terminal.one_line(one.model), f"at its list price of {one.price_date}"
+        yield f"  What was delegated would have cost {one.delegated_usd} US dollars on {model}, {price}."
+    if share.orchestrators and not known and compare is None:
         model = terminal.one_line(share.orchestrators[0].model) or "your model"
         yield f"  What it would have cost on {model}: add --compare with its prices."
 

@@ -143,8 +143,8 @@ def export(
 ) -> int:
     """Export delegators as an agent profile or an AGNT workflow.
 
-    A profile has one delegator; in a workflow, several work one after the other. An imported delegator gives its original profile, byte for byte, with what you have changed since. With --json,
-    prints the `ExportProfileResult`.
+    A profile has one delegator; in a workflow, several work one after the other. An imported delegator gives its
+    original profile, byte for byte, with what you have changed since. With --json, prints the `ExportProfileResult`.
     """
     with option_names.as_options():
         made = call(

@@ -72,11 +72,17 @@ def paint() -> terminal.Paint:
 
 
 def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str | None = None, drop: Sequence[str] = ()
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    empty: str | None = None,
+    drop: Sequence[str] = (),
+    below: Sequence[str] = (),
 ) -> None:
     """Print columns; on a terminal with a header, and cut to its width. Without rows, say ``empty`` on stderr.
 
-    Where a terminal is too narrow, the columns in ``drop`` are left out, in that order, until the others fit.
+    Where a terminal is too narrow, columns are taken out of the table until the others fit: those in ``drop`` are left
+    out, in that order, and those in ``below`` are written below their row, each with its name.
     """
     if not rows and empty is not None:
         click.echo(empty, err=True)
@@ -90,7 +96,7 @@ def table(
         return
     widths = [max(terminal.width_of(line[column]) for line in lines) for column in range(len(header))]
     shown = list(range(len(header)))
-    for name in drop if for_people else ():
+    for name in [*drop, *below] if for_people else ():
         if sum(widths[column] + 2 for column in shown) - 2 <= terminal.width():
             break
         shown.remove(header.index(name))
@@ -101,6 +107,23 @@ def table(
         if for_people:
             text = terminal.cut(text, terminal.width())
         click.echo(brush(text, dim=True) if for_people and number == 0 else text)
+        if number and for_people:
+            moved = [column for column in range(len(header)) if column not in shown and header[column] in below]
+            facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in {"", "-"}]
+            for wrapped in _wrapped(facts, terminal.width()):
+                click.echo(brush(wrapped, dim=True))
+
+
+def _wrapped(facts: Sequence[str], width: int) -> list[str]:
+    """Return facts on as few indented lines as they fit on; one that is too long for a line is cut."""
+    lines: list[str] = []
+    for fact in facts:
+        longer = f"{lines[-1]} · {fact}" if lines else ""
+        if lines and terminal.width_of(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(terminal.cut(f"  {fact}", width))
+    return lines
 
 
 def problems(found: Sequence[Any]) -> None:
