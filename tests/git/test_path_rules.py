@@ -117,6 +117,28 @@ def test_flagged_and_secret_names():
         "app/App.csproj",
         "package.json::$DATA",
         "tasks.py",
+        "hooks/pre-push",
+        "CODEOWNERS",
+        "etc/app.service",
+        "tsconfig.base.json",
+        ".antigravity/settings.json",
+        "deep/.rvmrc",
+        "src/app.egg-info/entry_points.txt",
+        "python312._pth",
+        "node.config.json",
+        "src/__pycache__/main.cpython-312.pyc",
+        "lib/fast.cpython-312-x86_64-linux-gnu.so",
+        "uv.lock",
+        "web/package-lock.json",
+        "go.mod",
+        "Directory.Build.rsp",
+        "App.sln",
+        "src-tauri/tauri.conf.json",
+        "foundry.toml",
+        "spec/spec_helper.rb",
+        "m4/check.m4",
+        "src/main/resources/META-INF/services/javax.annotation.processing.Processor",
+        ".tox/py312/bin/pytest",
     ):
         assert flagged(path), path
     for path in (
@@ -142,15 +164,28 @@ def test_flagged_and_secret_names():
         "docs/hugo.md",
         "src/head.py",
         "config/flake.py",
+        "src/user.service.ts",
+        "docs/update",
+        "src/lock.py",
+        "src/class.py",
+        "docs/project.md",
+        "app/commit-msg.ts",
     ):
         assert flagged(path.encode()) is None, path
-    for path in (b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env"):
+    for path in (
+        *(b".env", b"a/.env.local", b"x.pem", b"id_rsa", b".ssh/config", b"prod.env", b".dev.vars", b"AuthKey_1.p8"),
+        *(b".streamlit/secrets.toml", b"config/Credentials.json", b"aws_credentials", b".docker/config.json"),
+        *(b"client_secret_1.apps.json", b"app-firebase-adminsdk-x.json", b".vault-token", b"terraform.tfstate.backup"),
+    ):
         assert looks_secret(path), path
-    for path in (b".env.example", b"id_rsa.pub", b"env.py", b"keys.py"):
+    for path in (
+        *(b".env.example", b"id_rsa.pub", b"env.py", b"keys.py", b"secrets.py", b"src/credentials.ts", b"password.md"),
+        *(b"secrets.json.example", b"tests/test_secrets.py"),
+    ):
         assert not looks_secret(path), path
 
 
-@pytest.mark.parametrize(("reason", "patterns"), flagged_files.FLAGGED, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("reason", "patterns"), flagged_files.table(), ids=lambda value: str(value)[:20])
 def test_every_pattern_of_the_table_finds_its_files_in_any_case(reason, patterns):
     for pattern in patterns:
         assert pattern == pattern.casefold()
@@ -163,7 +198,7 @@ def test_every_pattern_of_the_table_finds_its_files_in_any_case(reason, patterns
 
 
 def test_a_name_is_listed_once():
-    every = [pattern for _, patterns in flagged_files.FLAGGED for pattern in patterns]
+    every = [pattern for _, patterns in flagged_files.table() for pattern in patterns]
     assert sorted(pattern for pattern in set(every) if every.count(pattern) > 1) == []
 
 

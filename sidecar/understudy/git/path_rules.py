@@ -9,38 +9,26 @@ from collections.abc import Iterable
 
 from understudy.git import flagged_files
 
+_DATA = ("", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".txt", ".csv", ".xml")
 _SECRET = (
-    ".env",
-    ".env.*",
-    "*.env",
-    ".envrc",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    "*.ppk",
-    "*.ovpn",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".pypirc",
-    ".npmrc",
-    ".git-credentials",
-    ".htpasswd",
-    "credentials.json",
-    "service-account*.json",
-    "*.tfstate",
-    "*.tfvars",
+    *(".env", ".env.*", "*.env", ".envrc", ".envrc.*", ".dev.vars", ".flaskenv", "local.settings.json"),
+    # keys and certificates with keys
+    *("*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.pkcs12", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.ovpn"),
+    *("*.asc", "*.gpg", "*.pgp", "*.agekey", "keys.txt", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.kwallet"),
+    # logins of programs
+    *(".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".pypirc", ".npmrc", ".git-credentials"),
+    *(".htpasswd", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".vault-token", ".vault_pass*", "vault_pass*"),
+    *(".terraformrc", "terraform.rc", "*.tfrc", "kubeconfig", "*.kubeconfig", "auth.json", "rclone.conf", ".cdsapirc"),
+    # credentials by name
+    *(f"*{word}{ending}" for word in ("credentials", "secrets") for ending in _DATA),
+    *(f"{word}{ending}" for word in ("secret", "credential", "password", "passwords", "passwd") for ending in _DATA),
+    *("client_secret*.json", "service-account*.json", "service_account*.json", "*firebase-adminsdk*.json"),
+    *("*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json", ".secrets"),
 )
 _NOT_SECRET = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
-_SECRET_FOLDERS = frozenset({b".ssh", b".aws", b".gnupg", b".azure", b".kube"})
+_SECRET_FOLDERS = frozenset(
+    {b".ssh", b".aws", b".gnupg", b".azure", b".kube", b".docker", b".gcloud", b".oci", b".password-store"}
+)
 
 
 def looks_secret(path: bytes) -> bool:
