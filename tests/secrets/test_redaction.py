@@ -6,6 +6,7 @@ import base64
 import html
 import itertools
 import json
+import quopri
 import random
 import re
 import time
@@ -44,6 +45,20 @@ def spellings(value: str) -> dict[str, str]:
         "html in json": json.dumps(html.escape(value))[1:-1],
         "javascript in html": json.dumps(value).replace("&", "\\u0026").replace("<", "\\u003c")[1:-1],
         "python bytes": str(data)[2:-1],
+        "hex with spaces": data.hex(" "),
+        "hex with colons": data.hex(":").upper(),
+        "C array": ", ".join(f"0x{byte:02x}" for byte in data)[2:],
+        "JSON of a Node buffer": json.dumps(list(data), separators=(",", ":"))[1:-1],
+        "Python list of bytes": str(list(data))[1:-1],
+        "backwards": value[::-1],
+        "upper case": value.upper(),
+        "lower case": value.lower(),
+        "base64 of UTF-16": base64.b64encode(value.encode("utf-16-le")).decode()[: len(value) * 16 // 6],
+        "base32": base64.b32encode(data).decode()[: len(data) * 8 // 5],
+        "quoted-printable": quopri.encodestring(data).decode(),
+        "folded": "\n".join(value[place : place + 5] for place in range(0, len(value), 5)),
+        "coloured": value[:9] + "\x1b[1;31m" + value[9:],
+        "with a soft hyphen": value[:6] + "\u00ad" + value[6:],
     }
 
 
@@ -72,9 +87,17 @@ ENCODERS: dict[str, Callable[[str], str]] = {
     "json utf-8": lambda character: json.dumps(character, ensure_ascii=False)[1:-1],
     "\\u, lower case": lambda character: "".join(f"\\u{unit:04x}" for unit in units(character)),
     "\\u, upper case": lambda character: "".join(f"\\u{unit:04X}" for unit in units(character)),
+    "\\u{}": lambda character: f"\\u{{{ord(character):x}}}",
+    "\\x{}": lambda character: f"\\x{{{ord(character):X}}}",
+    "octal": lambda character: "".join(f"\\{byte:03o}" for byte in character.encode()),
+    "%u": lambda character: "".join(f"%u{unit:04X}" for unit in units(character)),
+    "quoted-printable": lambda character: "".join(f"={byte:02X}" for byte in character.encode()),
     "\\u, twice": lambda character: "".join(f"\\\\u{unit:04x}" for unit in units(character)),
 }
 """Ways to write one character; real encoders mix them, because each of them escapes other characters."""
+
+FILLERS = ("", "", "\n", "\r\n  ", "=\n", "\x1b[0;1m", "\x1b[K", "\u200b")
+"""What a layout puts between two characters."""
 
 
 @pytest.mark.parametrize("form", spellings(KEY))
@@ -110,10 +133,12 @@ def test_whatever_surrounds_it_the_value_is_gone(value, before, after):
     ),
     st.one_of(st.sampled_from([[name] for name in ENCODERS]), st.lists(st.sampled_from([*ENCODERS]), min_size=1)),
     st.lists(st.integers(0, 10**6), max_size=12),
+    st.lists(st.sampled_from([*FILLERS]), min_size=1, max_size=4),
 )
-def test_any_value_is_found_in_any_mix_of_encodings_however_it_is_cut(value, encoders, cuts):
+def test_any_value_is_found_in_any_mix_of_encodings_however_it_is_cut_and_wrapped(value, encoders, cuts, fillers):
     value = value.strip()
-    written = "".join(ENCODERS[name](one) for name, one in zip(itertools.cycle(encoders), value, strict=False))
+    encoded = [ENCODERS[name](one) for name, one in zip(itertools.cycle(encoders), value, strict=False)]
+    written = encoded[0] + "".join(itertools.chain(*zip(itertools.cycle(fillers), encoded[1:], strict=False)))
     whole = f"\n{written}\n"
     redactor = Redactor({"K": value})
     assert redactor.redact(whole) == "\n<secret:K>\n"

@@ -1,15 +1,16 @@
 """Replace known secrets, in all common encodings, by ``<secret:NAME>``.
 
 A key appears in many encodings: an error body quotes it, a URL percent-encodes it, JSON escapes it, a page contains
-it as HTML, a dump prints it in hex, an ``Authorization: Basic`` header contains it in base64, at one of three offsets.
-``encodings`` knows them. Limits: an unknown value is not found, and in base64 up to two characters at each edge are
-mixed with their neighbours and stay.
+it as HTML, a dump prints it in hex, an ``Authorization: Basic`` header contains it in base64, at one of three offsets,
+a terminal wraps it. ``encodings`` knows them. Limits: an unknown value is not found, and in base64 and base32 up to two
+characters at each edge are mixed with their neighbours and stay.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, overload
 
 from understudy.secrets import encodings
@@ -87,10 +88,10 @@ class _Matcher:
             for character in value:
                 node = node.setdefault(character, {})
             node.setdefault(_END, label)
-            self.longest = max(self.longest, len(value) * encodings.LONGEST_ESCAPE)
+            self.longest = max(self.longest, len(value) * (encodings.LONGEST_ESCAPE + encodings.LONGEST_FILLER))
             for text in encodings.whole_encodings(value, MIN_LENGTH):
                 self._literals.setdefault(text[:_HEAD], {})[text] = label
-        self._heads = re.compile(_heads([value for value, _ in secrets], [*self._literals]))
+        self._heads = re.compile(_heads([value for value, _ in secrets], chain(*self._literals.values())))
 
     def find(self, data: str, start: int = 0) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and label of each form from ``start`` on; of several at one place, the longest."""
@@ -119,7 +120,7 @@ class _Matcher:
             return end
         position = max(start, end - self.longest)
         # A head that the end of the text may have cut off is not searched for.
-        while position < (certain := max(start, end - _HEAD - encodings.LONGEST_ESCAPE)):
+        while position < (certain := max(start, end - _HEAD - encodings.LONGEST_ESCAPE - encodings.LONGEST_FILLER)):
             head = self._heads.search(data, position)
             if head is None or head.start() >= certain:
                 break
@@ -136,7 +137,7 @@ class _Matcher:
         found = [
             (start + len(text), label) for text, label in self._literals_at(data, start) if data.startswith(text, start)
         ]
-        found += [(end, node[_END]) for node, end in self._walk(data, start) if _END in node]
+        found += [(end, node[_END]) for node, end, filled in self._walk(data, start) if _END in node and not filled]
         return max(found, key=lambda each: each[0], default=(0, ""))
 
     def _could_change(self, data: str, start: int) -> bool:
@@ -147,7 +148,8 @@ class _Matcher:
         return any(
             position == len(data)
             or (data[position] in encodings.STARTERS and encodings.OPEN_ESCAPE.match(data, position) is not None)
-            for node, position in self._walk(data, start)
+            or (position > start and not filled and encodings.OPEN_FILLER.match(data, position) is not None)
+            for node, position, filled in self._walk(data, start)
             if node.keys() - {_END}
         )
 
@@ -157,13 +159,13 @@ class _Matcher:
             return self._literals.get(head, {}).items()
         return (each for known, texts in self._literals.items() if known.startswith(head) for each in texts.items())
 
-    def _walk(self, data: str, start: int) -> Iterator[tuple[_Node, int]]:
-        """Yield each node that the text at ``start`` leads to, with the end of the text that led there."""
+    def _walk(self, data: str, start: int) -> Iterator[tuple[_Node, int, bool]]:
+        """Yield each node that the text at ``start`` leads to, the end of that text, and whether a filler ends it."""
         # An escape sequence may also be the text itself, so one text can lead to several nodes.
-        waiting = [(self._values, start)]
+        waiting = [(self._values, start, False)]
         while waiting:
-            node, position = waiting.pop()
-            yield node, position
+            node, position, filled = waiting.pop()
+            yield node, position, filled
             if position == len(data):
                 continue
             found = data[position]
@@ -172,25 +174,35 @@ class _Matcher:
                 steps.append((" ", position + 1))  # in the data of a form
             elif found in encodings.STARTERS:
                 steps += encodings.escapes(data, position)
-            waiting += [(node[character], end) for character, end in steps if character in node]
+            waiting += [(node[character], end, False) for character, end in steps if character in node]
+            if position > start and not filled:
+                waiting += [(node, end, True) for end in encodings.fillers(data, position)]
 
 
-def _heads(values: list[str], literals: list[str]) -> str:
+def _heads(values: list[str], literals: Iterable[str]) -> str:
     """Return a pattern of the places where a value or a literal may begin; it matches at others, too."""
     later: dict[str, list[set[str]]] = {}
-    for text in [*values, *literals]:
+    for text in values:
         for first in " +" if text[0] == " " else text[0]:
             for characters, character in zip(
                 later.setdefault(first, [set() for _ in range(_HEAD - 1)]), text[1:_HEAD], strict=False
             ):
                 characters.update(" +" if character == " " else character)
     patterns = []
+    starters = re.escape(encodings.STARTERS)
     for first, sets in later.items():
         rest = ""
         for characters in reversed(sets):
-            rest = f"(?:[{re.escape(encodings.STARTERS)}]|[{re.escape(''.join(sorted(characters)))}]{rest})"
+            rest = f"{encodings.FILLER}?(?:[{starters}]|{_one_of(characters)}{rest})"
         patterns.append(re.escape(first) + rest)
+    # One branch for all literals: trying one branch for each first character would take most of the time.
+    columns = zip(*(text[:MIN_LENGTH] for text in literals), strict=True)
+    patterns.append("".join(map(_one_of, columns)))
     return "|".join([*patterns, encodings.beginnings({value[0] for value in values})])
+
+
+def _one_of(characters: Iterable[str]) -> str:
+    return f"[{re.escape(''.join(sorted(set(characters))))}]"
 
 
 class TextStream:
