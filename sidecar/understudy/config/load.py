@@ -301,8 +301,9 @@ class Loader:
                 message = f"No tool has the permission mode `{asked}`."
                 names = close(asked, modes)
                 item.note(Finding(("permission_mode",), message, near(asked, modes), code="not_allowed", names=names))
-            if item.value.branch is not None and not result_branch.is_valid(item.value.branch):
-                item.note(delegator_rules.branch_finding(("branch",)))
+            branch = item.value.branch
+            if branch is not None and (reason := result_branch.why_invalid(branch)) is not None:
+                item.note(delegator_rules.branch_finding(("branch",), reason))
             if item.usable:
                 merged |= _given(item.value)
         return Launch(**merged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -19,15 +20,24 @@ _LISTED = {
 def near(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for an unknown name: the closest known one, otherwise all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"Did you mean `{close[0]}`?"
+    closest = close(name, names)
+    if closest:
+        return f"Did you mean `{closest[0]}`?"
     return f"Valid names: {', '.join(names[:20])}." if names else None
 
 
 def close(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names closest to an unknown one, the closest first, at most three."""
-    return difflib.get_close_matches(name, sorted(known), n=3)
+    """Return the known names closest to an unknown one, the closest first, at most three.
+
+    Case and separators do not count: ``baseURL`` and ``base-url`` are ``base_url``.
+    """
+    names = sorted(known)
+    same = [one for one in names if _plain(one) == _plain(name)]
+    return [*same, *(one for one in difflib.get_close_matches(name, names, n=3) if one not in same)][:3]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name).casefold()
 
 
 def unknown_name(kind: ErrorKind, name: str, known: Iterable[str]) -> UnderstudyError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from understudy.config import suggestions
+
 MISTAKES = """# my servers
 [defaults]
 delegater = "cheap"
@@ -254,3 +256,9 @@ def test_a_file_name_that_differs_from_the_entry_is_a_problem(user, write, loade
     assert lines(loaded()) == [
         "a.toml:1:8: error: The name differs from the file's name. (Rename the file to b.toml, or set the name to a.)"
     ]
+
+
+@pytest.mark.parametrize("written", ["baseURL", "BASE_URL", "base-url", "baseurl", "Base.Url"])
+def test_case_and_separators_do_not_hide_which_key_was_meant(written):
+    assert suggestions.close(written, ["api_key", "base_url", "prices"])[0] == "base_url"
+    assert suggestions.near(written, ["api_key", "base_url", "prices"]) == "Did you mean `base_url`?"

@@ -114,18 +114,24 @@ def test_a_git_that_hangs_ends_at_the_limit_and_the_verdict_stays(project: Any, 
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["done", "{id}/../x", "-{id}", "{id}/", "a//{id}", "{id}.lock", ".{id}", "{id} x", "{id}@{x", "{id}~1", "{nope}/{id}",
-     "a/{id}.lock/b", "@{id}{"],
-)  # fmt: skip
-def test_names_that_are_no_branch_are_refused(name: str) -> None:
-    assert not result_branch.is_valid(name)
+    ("name", "reason"),
+    [
+        *[("done", "must contain `{id}`"), ("-{id}", "begin with a hyphen"), ("{id}" + "x" * 200, "longer than 200")],
+        *[(name, "slash") for name in ("{id}/", "a//{id}", "/{id}")],
+        *[(name, "dot") for name in ("{id}/../x", ".{id}", "{id}.", "a/.b/{id}", "{id}..x")],
+        *[(name, ".lock") for name in ("{id}.lock", "a/{id}.lock/b")],
+        *[("{id} x", "' '"), ("{id}@{x", "'{'"), ("{id}~1", "'~'"), ("@{id}{", "'{'"), ("{id}/ü", "'ü'")],
+        *[(name, "no placeholder {nope}; there are {id}, {recipe}, {delegator}") for name in ("{nope}/{id}", "{nope}")],
+    ],
+)
+def test_a_name_that_is_not_a_branch_is_refused_with_its_own_reason(name: str, reason: str) -> None:
+    assert reason in (result_branch.why_invalid(name) or "")
 
 
 @given(st.text(alphabet="ab./-@{}+_ ~^:?*[\\", max_size=8), st.text(alphabet="ab./-@{}+_", max_size=8))
 def test_git_accepts_every_name_that_is_valid(before: str, after: str) -> None:
     template = f"{before}{{id}}{after}"
-    if not result_branch.is_valid(template):
+    if result_branch.why_invalid(template) is not None:
         return
     name = result_branch.filled(template, "20260101-000000-abcde", "tests", "worker")
     # The rules of git-check-ref-format(1).

@@ -96,7 +96,7 @@ def unknown_tool(name: str, defined: Iterable[str] = ()) -> UnderstudyError:
     """Return the error for a tool that Understudy cannot drive; ``defined`` are those that files define."""
     known = [*runnable_tools(), *defined]
     suggested = close(name, known)
-    every = f"Use one of: {', '.join(known)}; or omit `tool` and name a model server."
+    every = f"Use one of: {', '.join(known)}; or define it: `understudy tools new {name}`."
     return UnderstudyError(
         ErrorKind.UNKNOWN_TOOL,
         f"Understudy cannot drive the tool {name!r}.",

@@ -237,8 +237,8 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         message = "`launch.permission_mode` contradicts `launch.yolo`."
         yield Finding(("launch", "permission_mode"), message, "Remove one of them.")
     branch = launch.branch if launch is not None else None
-    if branch is not None and not result_branch.is_valid(branch):
-        yield branch_finding(("launch", "branch"))
+    if branch is not None and (reason := result_branch.why_invalid(branch)) is not None:
+        yield branch_finding(("launch", "branch"), reason)
     if launch is not None and branch is not None and launch.use_worktree is False:
         message = "`launch.branch` has no effect with `launch.use_worktree = false`: such a result is never verified."
         yield no_effect(("launch", "branch"), message, "Remove one of them.")
@@ -326,10 +326,10 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(f"`{name}`" for name in names)
 
 
-def branch_finding(path: KeyPath) -> Finding:
-    """Return the finding about a branch that cannot be made for each result."""
-    message = "`branch` must be the name of a branch with `{id}`, so that each result has its own."
-    return Finding(path, message, "For example understudy/{id}; {recipe} and {delegator} may be in it, too.")
+def branch_finding(path: KeyPath, reason: str) -> Finding:
+    """Return the finding about a branch that cannot be made for each result, for a ``reason`` of ``why_invalid``."""
+    hint = "For example understudy/{id}; {recipe} and {delegator} may be in it, too."
+    return Finding(path, f"`branch` {reason}", hint)
 
 
 def no_effect(path: KeyPath, message: str, hint: str = "Remove it.") -> Finding:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 PLACEHOLDERS = ("{id}", "{recipe}", "{delegator}")
-_PART = re.compile(r"(?!\.)[A-Za-z0-9._@+-]+(?<!\.)(?<!\.lock)")
-"""A part between slashes. git allows more (``git check-ref-format``), but nothing that anyone names a branch."""
+_STRANGE = re.compile(r"[^A-Za-z0-9._@+-]")
+"""A character that no part between slashes has. git allows more (``git check-ref-format``), but no usual name has others."""
+_MOST_CHARACTERS = 200
 
 
 def filled(template: str, identifier: str, recipe: str, delegator: str) -> str:
@@ -15,13 +16,28 @@ def filled(template: str, identifier: str, recipe: str, delegator: str) -> str:
     return re.sub("|".join(map(re.escape, PLACEHOLDERS)), lambda found: values[found[0]], template)
 
 
-def is_valid(template: str) -> bool:
-    """Return whether ``template`` becomes the name of a branch, and of another one for each delegation."""
+def why_invalid(template: str) -> str | None:
+    """Return why ``template`` does not become the name of a branch, another one for each delegation; None if it does.
+
+    The text goes on after the name of the option: "`branch` …".
+    """
+    unknown = next((one for one in re.findall(r"\{[^{}]*\}", template) if one not in PLACEHOLDERS), None)
+    if unknown is not None:
+        return f"has no placeholder {unknown}; there are {', '.join(PLACEHOLDERS)}."
+    if "{id}" not in template:
+        return "must contain `{id}`, so that each result has its own branch."
     name = filled(template, "20260101-000000-abcde", "tests", "worker")
-    parts = name.split("/")
-    return (
-        "{id}" in template
-        and all(_PART.fullmatch(part) for part in parts)
-        and not name.startswith("-")
-        and (".." not in name and "@{" not in name and len(name) <= 200)
-    )
+    if len(name) > _MOST_CHARACTERS:
+        return f"must not be longer than {_MOST_CHARACTERS} characters."
+    if name.startswith("-"):
+        return "must not begin with a hyphen."
+    for part in name.split("/"):
+        if not part:
+            return "must not begin or end with a slash, or contain two in a row."
+        if (strange := _STRANGE.search(part)) is not None:
+            return f"must not contain {strange[0]!r}: letters, digits and . _ - @ + / are allowed."
+        if ".." in part or part.startswith(".") or part.endswith("."):
+            return "must not contain two dots in a row, or a dot at the beginning or end of a part."
+        if part.endswith(".lock"):
+            return "must not have a part that ends with .lock."
+    return None
