@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from understudy.engine import workspaces
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
+from understudy.engine.text_recipes import kept_configuration
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.model import events
@@ -36,9 +37,6 @@ from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from understudy.runners.runner import Outcome
-
-LOOK_SECONDS = 0.05
-"""Time between two checks whether a request was cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +89,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     ``input_too_large`` for a prompt above the limit `max_tokens`.
     """
     workspace = workspaces.workspace_of([], None, request.folder)
-    configuration = config.load(workspace, trusted=_is_trusted(workspace))
+    configuration = kept_configuration.load(workspace, trusted=_is_trusted(workspace))
     recipe = require_recipe(configuration, request.recipe)
     params = _params(request)
     chosen = choose_candidate(configuration, recipe, params)
@@ -147,19 +145,21 @@ def run(
 ) -> tuple[str, Outcome]:
     """Send the request and hand its answer to ``deliver``; return its ID in the ledger and the outcome.
 
-    ``said`` gets every event while the answer arrives. ``is_cancelled`` is called every ``LOOK_SECONDS``. The attempt
+    ``said`` gets every event while the answer arrives. ``is_cancelled`` is called every 50 ms. The attempt
     is recorded however it ends, also when ``deliver`` fails. Raises the errors of the runner and of ``deliver``, and
     ``cancelled`` when the user stops it.
     """
-    import asyncio
-
-    from understudy.runners.runner import Outcome as Result
+    from understudy.runners.driver import clock
 
     attempt = _Attempt(prepared, asked_by)
     arrived = False
     try:
-        sent = _send(prepared, attempt, said)
-        outcome: Result = asyncio.run(sent if is_cancelled is None else _unless(is_cancelled, sent))
+        try:
+            outcome = clock.run_alone(_send(prepared, attempt, said), look=is_cancelled)
+        except clock.Stopped:
+            raise UnderstudyError(
+                ErrorKind.CANCELLED, "The request was cancelled.", hint="Send it again if you still need the answer."
+            ) from None
         attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
         arrived = True
         deliver(outcome.text or "")
@@ -172,24 +172,6 @@ def run(
         raise UnderstudyError(ErrorKind.CANCELLED, f"Stopped. {ending}", hint=None) from None
     attempt.record(None)
     return attempt.id, outcome
-
-
-async def _unless(is_cancelled: Callable[[], bool], work: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Await ``work``, and cancel it once ``is_cancelled`` returns true."""
-    import asyncio
-
-    task = asyncio.create_task(work)
-    while not task.done():
-        if is_cancelled():
-            task.cancel()
-            break
-        await asyncio.wait({task}, timeout=LOOK_SECONDS)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        raise UnderstudyError(
-            ErrorKind.CANCELLED, "The request was cancelled.", hint="Send it again if you still need the answer."
-        ) from None
 
 
 async def _send(prepared: PreparedRequest, attempt: _Attempt, said: Callable[[events.Event], None]) -> Outcome:

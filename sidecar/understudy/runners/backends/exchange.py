@@ -5,12 +5,10 @@ Connecting may take five seconds. Keep-alive comments are not items, so they do 
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,12 +19,10 @@ from understudy.model.text.sanitize import strip_controls
 from understudy.runners.backends import file_answers, http_client, http_errors, pricing, request_options, server_slots
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.sse import Decoder
+from understudy.runners.driver import clock
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem
 from understudy.runners.runner import Message, Task
 from understudy.secrets import Redactor
-
-if TYPE_CHECKING:
-    import httpx
 
 MAX_BODY_BYTES = 8 << 20
 """Bound of an answer that is not an event stream."""
@@ -103,7 +99,7 @@ class Exchange:
             return
         self._begun = True
         async with (
-            http_client.client(self._where) as client,
+            http_client.client_here(self._where) as client,
             aclosing(self._answered(client)) as items,  # type: ignore[type-var]
         ):
             async for item in items:
@@ -120,7 +116,7 @@ class Exchange:
             yield event
         yield finished
 
-    async def _answered(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
+    async def _answered(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
         """Send the request until it is answered, and yield the answer as it arrives, then its usage.
 
         ``self._answer`` has the whole answer. Raises if it cannot be used, and ``ToolsRefused``.
@@ -146,7 +142,7 @@ class Exchange:
                 text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
                 yield Note(level="warning", text=text)
                 yield Retrying(after_seconds=seconds)
-                await asyncio.sleep(seconds)
+                await clock.sleep(seconds)
         error = self._answer.failure()
         if error is not None:
             raise error
@@ -202,7 +198,7 @@ class Exchange:
         # The openai client's schedule: 0.5 · 2^n up to 8 s, less up to a quarter, so that clients spread out.
         return min(self._backoff * 2.0 ** (tries - 1), 8.0) * random.uniform(0.75, 1)  # noqa: S311
 
-    async def _in_turn(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
+    async def _in_turn(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
         """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
         server = self._server
         if server is None or server.max_concurrent is None:
@@ -215,7 +211,7 @@ class Exchange:
             while slot is None:
                 seconds = server_slots.pause()
                 yield Retrying(after_seconds=seconds)
-                await asyncio.sleep(seconds)
+                await clock.sleep(seconds)
                 slot = server_slots.take(server)
         try:
             async with aclosing(self._once(client)) as items:  # type: ignore[type-var]
@@ -225,7 +221,7 @@ class Exchange:
             if slot is not None:
                 slot.free()
 
-    async def _once(self, client: httpx.AsyncClient) -> AsyncIterator[SourceItem]:
+    async def _once(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
         """Send the request once and yield its answer, also kept in ``self._answer``."""
         import httpx
 
@@ -252,7 +248,7 @@ class Exchange:
             if not self._answer.ended:
                 raise self._broken(error) from None
 
-    async def _read(self, response: httpx.Response) -> AsyncIterator[SourceItem]:
+    async def _read(self, response: http_client.Response) -> AsyncIterator[SourceItem]:
         status = response.status_code
         headers: Mapping[str, str] = response.headers
         if headers.get("content-encoding", "identity").lower() not in {"identity", ""}:
@@ -277,7 +273,7 @@ class Exchange:
         deadline: float | None = None
         while True:
             try:
-                async with asyncio.timeout_at(deadline):
+                async with clock.timeout_at(deadline):
                     chunk = await anext(chunks, None)
             except TimeoutError:
                 return  # a fixed deadline for anything after the announced end
@@ -294,12 +290,13 @@ class Exchange:
                 for item in self._take(event.data):
                     yield item
             if self._answer.done:
+                await http_client.spare(response)
                 return
             if self._answer.ended and deadline is None:
-                deadline = asyncio.get_running_loop().time() + AFTER_END_SECONDS
+                deadline = clock.now() + AFTER_END_SECONDS
                 yield Heartbeat(grace_seconds=2 * AFTER_END_SECONDS)
             # A server that sends faster than we read must not starve the other tasks of this loop.
-            await asyncio.sleep(0)
+            await clock.sleep(0)
         for event in decoder.end():
             # Without the final empty line the event may be cut off, so its content proves nothing.
             try:
@@ -379,7 +376,7 @@ class Exchange:
         )
 
 
-async def _body(response: httpx.Response, limit: int) -> str:
+async def _body(response: http_client.Response, limit: int) -> str:
     """Return a body as text, at most ``limit`` bytes of it; a broken connection ends it early."""
     import httpx
 

@@ -7,8 +7,8 @@ redirects.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from understudy.config import locality
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.driver import clock
 
 if TYPE_CHECKING:
     import ssl
@@ -24,8 +25,15 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from understudy.runners.backends.blocking_http import BlockingClient, BlockingResponse
+
+    Client = httpx.AsyncClient | BlockingClient
+    Response = httpx.Response | BlockingResponse
+
 CONNECT_SECONDS = 5.0
 """A running server accepts at once; both official clients use five seconds too."""
+ANSWERING_SECONDS = 1.0
+"""For each address of this machine."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +83,37 @@ def client(where: Endpoint) -> httpx.AsyncClient:
     """Return a client for ``where``; its reads have no timeout, because the caller has timers."""
     import httpx
 
-    return httpx.AsyncClient(
-        verify=_trusted_authorities(where),
-        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
-        follow_redirects=False,
-        trust_env=not where.loopback,
-        limits=httpx.Limits(max_connections=4, max_keepalive_connections=0),
-    )
+    limits = httpx.Limits(max_connections=4, max_keepalive_connections=0)
+    return httpx.AsyncClient(**_settings(where), limits=limits)
+
+
+def client_here(where: Endpoint) -> Client:
+    """Return what ``client`` does, or without an event loop one that keeps its connections for the next request."""
+    if clock.alone() is None:
+        return client(where)
+    import httpx
+
+    from understudy.runners.backends import blocking_http
+
+    place = (where.base.scheme, where.base.netloc, where.headers.get("Host"), where.loopback)
+    return blocking_http.client(place, lambda: httpx.Client(**_settings(where), limits=blocking_http.LIMITS))
+
+
+async def spare(response: Response) -> None:
+    """Let the connection of a response whose content has ended be used again, where connections are kept."""
+    if clock.alone() is not None:
+        await cast("BlockingResponse", response).spare()
+
+
+def _settings(where: Endpoint) -> dict[str, Any]:
+    import httpx
+
+    return {
+        "verify": _trusted_authorities(where),
+        "timeout": httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
+        "follow_redirects": False,
+        "trust_env": not where.loopback,
+    }
 
 
 def import_httpx() -> None:
@@ -131,13 +163,13 @@ def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
 async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool) -> str | None:
     """Return the loopback address of the host, ``None`` when it is on another machine and may be."""
     host = base.host
-    addresses = await asyncio.to_thread(locality.loopback_addresses, host)
+    addresses = await clock.in_thread(locality.loopback_addresses, host)
     if addresses:
         port = base.port or (443 if base.scheme == "https" else 80)
         return addresses[0] if len(addresses) == 1 else await _answering(addresses, port)
     if not local:
         return None
-    if not await asyncio.to_thread(locality.resolve, host):
+    if not await clock.in_thread(locality.resolve, host):
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"The host {host!r} of model server {server.name!r} cannot be resolved.",
@@ -153,14 +185,17 @@ async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool
 async def _answering(addresses: Sequence[str], port: int) -> str:
     """Return the first address that accepts a connection, else the first: ``localhost`` often has two addresses."""
     for address in dict.fromkeys(addresses):
-        try:
-            async with asyncio.timeout(1.0):
-                _, writer = await asyncio.open_connection(address, port)
-        except (OSError, TimeoutError):
-            continue
-        writer.close()
-        return address
+        if await clock.in_thread(_accepts, address, port):
+            return address
     return addresses[0]
+
+
+def _accepts(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), ANSWERING_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _invalid(server: ModelServer, what: str) -> UnderstudyError:

@@ -7,7 +7,6 @@ for everything, including pauses between tries.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from understudy.config import locality
@@ -18,7 +17,7 @@ from understudy.model.events import Event, File
 from understudy.runners.backends import file_answers, http_client
 from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Exchange
-from understudy.runners.driver import driver
+from understudy.runners.driver import clock, driver
 from understudy.runners.driver.source import AgentFinished
 from understudy.runners.runner import Emit, Outcome, Task
 from understudy.secrets import Redactor
@@ -59,7 +58,7 @@ async def reach(task: Task) -> tuple[ModelServer, http_client.Endpoint, Redactor
             hint="Set `model_server` to the name of a configured model server.",
         )
     # A keyring may be slow, and must not block the event loop.
-    key = await asyncio.to_thread(task.key) if task.key is not None else None
+    key = await clock.in_thread(task.key) if task.key is not None else None
     # What a delegator's variables contain must not reach the server in a command's output either.
     redactor = Redactor({**task.secrets, **({f"model server {server.name}": key} if key else {})})
     where = await http_client.endpoint(server, local=locality.is_bound(task.delegator, server), key=key)

@@ -16,7 +16,6 @@ whatever the source raises, explains or announces.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -37,6 +36,7 @@ from understudy.model.events import (
 )
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.runners.budgets import estimate_tokens, estimate_tokens_of, over_budget
+from understudy.runners.driver import clock
 from understudy.runners.driver.permission_relay import PermissionRelay
 from understudy.runners.driver.source import (
     AgentFinished,
@@ -88,7 +88,7 @@ async def drive(task: Task, emit: Emit, source: Source) -> Outcome:
     """
     attempt = _Attempt(task, emit, source)
     try:
-        async with asyncio.timeout(task.limits.total_seconds) as total:
+        async with clock.timeout(task.limits.total_seconds) as total:
             try:
                 return await attempt.follow()
             except BaseException:
@@ -159,7 +159,7 @@ class _Attempt:
         self._items = 0
         """Signs of work since the source started or restarted."""
         self._noise = 0
-        self._clock: asyncio.Timeout | None = None
+        self._clock: clock.Timeout | None = None
         self._stopped: UnderstudyError | None = None
         """Why the attempt must end now."""
         self._closed = False
@@ -169,16 +169,16 @@ class _Attempt:
 
     async def follow(self) -> Outcome:
         """Read the source to its end and decide how it ended."""
-        clock = self._clock = asyncio.timeout(self._first)
+        limit = self._clock = clock.timeout(self._first)
         hung = False
         try:
-            async with clock, aclosing(self._source.items()) as items:  # type: ignore[type-var]
+            async with limit, aclosing(self._source.items()) as items:  # type: ignore[type-var]
                 async for item in items:
                     # Nothing counts after the result, but keep reading so that the pipe does not fill.
                     if self._finished is None:
                         await self._take(item)
         except TimeoutError:
-            if not clock.expired():
+            if not limit.expired():
                 raise
             if self._stopped is not None:
                 raise self._stopped from None
@@ -204,7 +204,7 @@ class _Attempt:
         if self._finished is not None or self._closed:
             return
         with suppress(UnderstudyError, TimeoutError):
-            async with asyncio.timeout(INTERRUPT_SECONDS):
+            async with clock.timeout(INTERRUPT_SECONDS):
                 await self._permissions.drop()
                 await self._source.interrupt()
                 async with aclosing(self._source.items()) as items:  # type: ignore[type-var]
@@ -268,7 +268,7 @@ class _Attempt:
 
     def _move_clock(self, seconds: float | None) -> None:
         if self._clock is not None and self._stopped is None:
-            self._clock.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+            self._clock.reschedule(None if seconds is None else clock.now() + seconds)
 
     def _answered(self) -> None:
         if self._clock is not None and self._clock.when() is None:

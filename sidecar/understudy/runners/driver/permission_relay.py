@@ -6,10 +6,11 @@ error with a question rejects it; ``permission_denied`` ends the attempt, too.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Note, Permission, PermissionAnswered
 from understudy.runners.driver.source import Source
 from understudy.runners.runner import Ask, Question
+
+if TYPE_CHECKING:
+    import asyncio
 
 MAX_OPEN_QUESTIONS = 32
 """An agent with more open questions is broken; further ones are rejected without asking."""
@@ -54,8 +58,13 @@ class PermissionRelay:
         self._stop = stop
         self._clean = clean
         self._open: dict[str, asyncio.Task[None]] = {}
-        self._turn = asyncio.Lock()
         self._unasked = 0
+
+    @functools.cached_property
+    def _turn(self) -> asyncio.Lock:
+        import asyncio
+
+        return asyncio.Lock()
 
     @property
     def waiting(self) -> bool:
@@ -67,6 +76,8 @@ class PermissionRelay:
         if len(self._open) >= MAX_OPEN_QUESTIONS:
             await self._reply(question, rejecting(question), None)
         elif question.question_id not in self._open:
+            import asyncio  # a source without questions may run without an event loop
+
             task = asyncio.get_running_loop().create_task(self._settle(question))
             self._open[question.question_id] = task
             task.add_done_callback(lambda _: self._settled(question.question_id))
@@ -80,6 +91,10 @@ class PermissionRelay:
     async def drop(self) -> None:
         """Stop asking all open questions, and wait until they are closed in the journal."""
         tasks = list(self._open.values())
+        if not tasks:
+            return
+        import asyncio
+
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

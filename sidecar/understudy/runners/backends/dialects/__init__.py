@@ -6,11 +6,12 @@ the answer, without any I/O. ``exchange`` handles timeouts, retries and connecti
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import ModelServer
@@ -142,14 +143,19 @@ class Dialect(Protocol):
 
 def dialect_of(server: ModelServer) -> Dialect:
     """Return the dialect of the first protocol of ``server`` that has one; raise ``config_invalid`` if none has."""
-    known = [importlib.import_module(f"{__name__}.{module.name}").Dialect for module in pkgutil.iter_modules(__path__)]
+    known = _known(tuple(__path__))
     spoken = declarations.protocols_of(server)
     for protocol in spoken:
         for dialect in known:
             if protocol in dialect.protocols:
-                return cast("Dialect", dialect())
+                return dialect()
     raise UnderstudyError(
         ErrorKind.CONFIG_INVALID,
         f"Model server {server.name!r} uses {' and '.join(spoken)}, which only some agent CLIs support.",
         hint='Name a tool that supports it, or add "openai" to `protocols` if the server supports that too.',
     )
+
+
+@functools.cache
+def _known(places: tuple[str, ...]) -> list[type[Dialect]]:
+    return [importlib.import_module(f"{__name__}.{module.name}").Dialect for module in pkgutil.iter_modules(places)]

@@ -1,0 +1,158 @@
+"""Test that the kept configuration is always the one that the files have now."""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from understudy import config
+from understudy.engine.text_recipes import kept_configuration as kept
+
+
+def shown(found: config.Configuration) -> bytes:
+    """Return everything in a configuration."""
+    return msgspec.json.encode(found, enc_hook=str, order="deterministic")
+
+
+SERVER = 'name = "{name}"\nkind = "custom"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+NAMES = ("one", "two")
+PLACES = ("user/model-servers", "user/config.toml", "work/.understudy/model-servers", "work/.understudy/local")
+
+
+class FilesChange(RuleBasedStateMachine):
+    """Files, trust and environment change in any order; a change keeps size and time if it can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp())
+        self.before = {name: os.environ.get(name) for name in ("UNDERSTUDY_CONFIG",)}
+        os.environ["UNDERSTUDY_CONFIG"] = str(self.root / "user")
+        (self.root / "work").mkdir()
+        self.trusted = True
+        self.settled = kept.SETTLED_SECONDS
+        # A reading takes longer than the clock of this machine's files is coarse.
+        kept.SETTLED_SECONDS = 0.0
+
+    def path(self, place: str, name: str) -> Path:
+        path = self.root / place
+        if path.suffix:
+            return path
+        return path / "model-servers" / f"{name}.toml" if path.name == "local" else path / f"{name}.toml"
+
+    @rule(place=st.sampled_from(PLACES), name=st.sampled_from(NAMES), port=st.integers(1000, 1009), keep=st.booleans())
+    def write(self, place: str, name: str, port: int, *, keep: bool) -> None:
+        path = self.path(place, name)
+        text = SERVER.format(name=name, port=port)
+        if path.name == "config.toml":
+            text = f"[[model_servers]]\n{text}"
+        times = path.stat() if path.exists() else None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        if keep and times is not None:
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    @rule(place=st.sampled_from(PLACES), name=st.sampled_from(NAMES))
+    def delete(self, place: str, name: str) -> None:
+        self.path(place, name).unlink(missing_ok=True)
+
+    @rule(place=st.sampled_from(PLACES))
+    def rename(self, place: str) -> None:
+        one, two = (self.path(place, name) for name in NAMES)
+        if one.exists():
+            one.rename(two)
+
+    @rule(place=st.sampled_from(PLACES), port=st.integers(1000, 1009))
+    def replace(self, place: str, port: int) -> None:
+        path = self.path(place, "one")
+        if path.exists():
+            times = path.stat()
+            fresh = path.with_name("fresh")
+            fresh.write_text(path.read_text().replace(":1", f":1{port}")[: times.st_size])
+            os.utime(fresh, ns=(times.st_atime_ns, times.st_mtime_ns))
+            fresh.rename(path)
+
+    @rule()
+    def swap_folder_for_link(self) -> None:
+        folder, elsewhere = self.root / "work/.understudy/model-servers", self.root / "elsewhere"
+        if folder.is_symlink():
+            folder.unlink()
+            elsewhere.rename(folder)
+        elif folder.is_dir() and not elsewhere.exists():
+            folder.rename(elsewhere)
+            folder.symlink_to(elsewhere)
+
+    @rule()
+    def trust(self) -> None:
+        self.trusted = not self.trusted
+
+    @rule()
+    def move_the_users_folder(self) -> None:
+        other = "user" if os.environ["UNDERSTUDY_CONFIG"].endswith("other") else "other"
+        os.environ["UNDERSTUDY_CONFIG"] = str(self.root / other)
+
+    @rule()
+    def break_a_file(self) -> None:
+        self.write("user/model-servers", "one", 1000, keep=False)
+        self.path("user/model-servers", "one").write_text("name = ")
+
+    @invariant()
+    def what_is_kept_is_what_the_files_have(self) -> None:
+        for workspace in (self.root / "work", None):
+            now = shown(config.load(workspace, trusted=self.trusted))
+            assert shown(kept.load(workspace, trusted=self.trusted)) == now
+            assert shown(kept.load(workspace, trusted=self.trusted)) == now
+
+    def teardown(self) -> None:
+        kept.SETTLED_SECONDS = self.settled
+        for name, value in self.before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        shutil.rmtree(self.root)
+
+
+TestFilesChange = FilesChange.TestCase
+TestFilesChange.settings = settings(
+    max_examples=15, stateful_step_count=10, suppress_health_check=list(HealthCheck), deadline=None
+)
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    monkeypatch.setenv("UNDERSTUDY_CONFIG", str(tmp_path / "own"))
+    path = tmp_path / "own" / "model-servers" / "one.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(SERVER.format(name="one", port=1000))
+    return path
+
+
+def test_files_are_read_once(server, monkeypatch):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    first = kept.load(None, trusted=False)
+    assert kept.load(None, trusted=False) is first
+    monkeypatch.setattr(kept, "KEPT_SECONDS", 0.0)
+    server.write_text(SERVER.format(name="one", port=1001))
+    later = kept.load(None, trusted=False)
+    assert later is not first
+    assert kept.load(None, trusted=False) is not later, "what a resolver said is used for a while only"
+
+
+def test_a_file_that_changed_just_now_is_read_again(server):
+    for port in range(1000, 1030):  # faster than the clock of many file systems, and with the same size and time
+        server.write_text(SERVER.format(name="one", port=port))
+        os.utime(server, ns=(1, 1))
+        url = kept.load(None, trusted=False).model_servers["one"].model_server.base_url
+        assert url == f"http://127.0.0.1:{port}/v1"
+
+
+def test_few_workspaces_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    for number in range(kept.MOST_KEPT + 3):
+        kept.load(tmp_path / str(number), trusted=False)
+    assert len(kept._kept) == kept.MOST_KEPT
+    assert time.monotonic() < max(one.until for one in kept._kept.values())
