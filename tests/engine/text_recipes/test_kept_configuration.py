@@ -156,3 +156,17 @@ def test_few_workspaces_are_kept(tmp_path, monkeypatch):
         kept.load(tmp_path / str(number), trusted=False)
     assert len(kept._kept) == kept.MOST_KEPT
     assert time.monotonic() < max(one.until for one in kept._kept.values())
+
+
+@pytest.mark.parametrize("how", ["edited", "replaced"])
+def test_a_change_of_the_same_size_and_time_is_noticed(server, monkeypatch, how):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", 0.0)
+    time.sleep(0.02)  # the clock of the file system goes on
+    assert kept.load(None, trusted=False) is kept.load(None, trusted=False)
+    times = server.stat()
+    path = server if how == "edited" else server.with_name("fresh")
+    path.write_text(SERVER.format(name="one", port=2000))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    path.rename(server)
+    assert (server.stat().st_size, server.stat().st_mtime_ns) == (times.st_size, times.st_mtime_ns)
+    assert kept.load(None, trusted=False).model_servers["one"].model_server.base_url.endswith(":2000/v1")
