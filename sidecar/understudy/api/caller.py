@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from understudy.config.discovery import declarations
-from understudy.journal import delegation_folder
 from understudy.model.delegations import AskedBy
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting, sanitize
@@ -33,13 +31,18 @@ def describe_asker(
     cwd: Path | None,
     environ: Mapping[str, str],
     client: str | None = None,
+    sessions: Sequence[tuple[str, str]] | None = None,
 ) -> AskedBy:
-    """Describe the client of a frontend; ``environ`` is the client's environment."""
-    variables = ((tool.name, name) for tool in declarations.tools().values() for name in tool.session_variables)
-    agent, variable = next(((tool, name) for tool, name in variables if environ.get(name)), (None, ""))
+    """Describe the client of a frontend; ``environ`` is the client's environment.
+
+    ``sessions`` are the tools that may ask, each with a variable of its sessions; None: those that are declared.
+    """
+    agent, variable = next(((tool, name) for tool, name in sessions or _sessions() if environ.get(name)), (None, ""))
     parent = environ.get(DELEGATION_VARIABLE)
-    if parent is not None and not delegation_folder.is_id(parent):
-        parent = None
+    if parent is not None:
+        from understudy.journal import delegation_folder
+
+        parent = parent if delegation_folder.is_id(parent) else None
     return AskedBy(
         frontend=frontend,
         client=_name(client),
@@ -52,7 +55,15 @@ def describe_asker(
     )
 
 
+def _sessions() -> list[tuple[str, str]]:
+    from understudy.config.discovery import declarations
+
+    return [(tool.name, name) for tool in declarations.tools().values() for name in tool.session_variables]
+
+
 def _depth_of(delegation: str) -> int:
+    from understudy.journal import delegation_folder
+
     try:
         return delegation_folder.read_spec(delegation_folder.open_folder(delegation)).asked_by.depth
     except UnderstudyError:

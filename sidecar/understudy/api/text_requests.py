@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from understudy.api.caller import describe_asker
-from understudy.engine.planning import prompt as prompts
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
 from understudy.model import events
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextParams:
+class TextParams(msgspec.Struct, frozen=True, kw_only=True):
     """One request: what the model reads and is asked, and where its answer goes."""
 
     recipe: str
@@ -50,12 +49,11 @@ class TextParams:
     limits: Limits | None = None
     max_file_bytes: int | None = None
     max_bytes: int | None = None
-    """The most that is sent of one file, and of everything; None: as the prompts of delegations."""
+    """The most that is sent of one file, and of everything; None: as configured."""
     keep_fences: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextAnswer:
+class TextAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request."""
 
     id: str
@@ -135,7 +133,9 @@ class PreparedText:
             elif isinstance(event, events.Note):
                 note(event.text)
 
-        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
+        asked_by = describe_asker(
+            "cli", pid=os.getpid(), cwd=self._folder, environ=os.environ, sessions=self._prepared.sessions
+        )
         identifier, outcome = text_request.run(self._prepared, asked_by, said=said, deliver=self._deliver)
         return TextAnswer(
             id=identifier,
@@ -172,9 +172,8 @@ def prepare(params: TextParams) -> PreparedText:
         root = None if params.target_root is None else Path(params.target_root)
         may_exist = params.force or not params.writes_target
         target = target_file.check_target(params.target, folder, root=root, may_exist=may_exist)
-    limits = corpora.CorpusLimits(
-        file_bytes=params.max_file_bytes or prompts.FILE_BYTES, total_bytes=params.max_bytes or prompts.ALL_BYTES
-    )
+    configured = text_request.configured(folder)
+    limits = text_request.bounds_of(configured[1], file_bytes=params.max_file_bytes, total_bytes=params.max_bytes)
     paths = [path for path in params.paths if path != STDIN]
     corpus = corpora.collect(paths, folder, limits, without=None if target is None else target.path)
     given = corpora.read_input(params.read_stdin, limits.total_bytes) if len(paths) < len(params.paths) else None
@@ -195,6 +194,7 @@ def prepare(params: TextParams) -> PreparedText:
         limits=params.limits,
         bounds=limits,
         keep_fences=params.keep_fences,
+        configured=configured,
     )
     return PreparedText(
         text_request.prepare(request),

@@ -10,9 +10,14 @@ configuration, rewriting a hand-written file, reading a key, raising an exceptio
 
 from __future__ import annotations
 
-from understudy.config.configuration import Configuration, Defaults, Worktrees
-from understudy.config.load import load
+from typing import TYPE_CHECKING, Any
+
 from understudy.config.locations import fingerprint, user_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from understudy.config.configuration import Configuration, Defaults, Worktrees
 
 __all__ = [
     "Configuration",
@@ -22,3 +27,22 @@ __all__ = [
     "load",
     "user_folder",
 ]
+
+
+def load(workspace: Path | None, *, trusted: bool) -> Configuration:
+    """Return the configuration of ``workspace`` (``None``: only the user's own); never raises for a file's content.
+
+    Files of an untrusted workspace are not read.
+    """
+    from understudy.config import loading  # text requests mostly start without it
+
+    return loading.load(workspace, trusted=trusted)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a structure of the configuration when it is first used."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from understudy.config import configuration
+
+    return getattr(configuration, name)

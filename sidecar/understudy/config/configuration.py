@@ -10,7 +10,7 @@ from understudy.config.fallback import Fallback
 from understudy.config.retention import Retention
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
-from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
+from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -94,6 +94,7 @@ class Configuration:
     file is missing. The user must see them before anything starts."""
     retention: Retention = field(default_factory=Retention)
     evidence: Evidence = field(default_factory=Evidence)
+    input: InputLimits = field(default_factory=InputLimits)
     mcp_decide: bool = False
     """Whether agents may accept and reject results through the MCP server."""
     fallback: Fallback = field(default_factory=Fallback)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -31,6 +30,8 @@ def close(name: str, known: Iterable[str]) -> list[str]:
 
     Case and separators do not count: ``baseURL`` and ``base-url`` are ``base_url``.
     """
+    import difflib
+
     names = sorted(known)
     same = [one for one in names if _plain(one) == _plain(name)]
     return [*same, *(one for one in difflib.get_close_matches(name, names, n=3) if one not in same)][:3]

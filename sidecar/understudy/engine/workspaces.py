@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,4 +70,6 @@ def inside(workspace: Path, uri: str) -> str:
 
 def trust_hint(workspace: Path) -> str:
     """Return the hint of ``untrusted_workspace``, with the command that trusts ``workspace``."""
+    import shlex
+
     return f"Review what it allows and trust it: understudy trust {shlex.quote(str(workspace))}"

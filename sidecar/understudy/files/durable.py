@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import functools
 import os
@@ -11,8 +10,12 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    import ctypes
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -128,12 +131,16 @@ def sync_file_system(descriptor: int) -> None:
     if function is None:
         os.sync()
     elif function(descriptor) != 0:
+        import ctypes
+
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
 @functools.cache
 def _syncfs() -> ctypes._NamedFuncPointer | None:
+    import ctypes
+
     return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -37,9 +36,17 @@ def looks_secret(path: bytes) -> bool:
     if any(folder in _SECRET_FOLDERS for folder in folders):
         return True
     text = name.decode(errors="replace").lower()
-    if any(fnmatch.fnmatchcase(text, pattern) for pattern in _NOT_SECRET):
+    if any(_matches(text, pattern) for pattern in _NOT_SECRET):
         return False
-    return any(fnmatch.fnmatchcase(text, pattern) for pattern in _SECRET)
+    return any(_matches(text, pattern) for pattern in _SECRET)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Match a pattern with at most one star; regular expressions would first have to be compiled."""
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return name == pattern
+    return len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail)
 
 
 _ENVIRONMENT_PARTS = frozenset(

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.git.command import run_git
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _SMALL_FILE = 64 * 1024
@@ -136,6 +135,8 @@ def workspace_of(path: Path, *, otherwise: Path | None = None) -> Path:
 def resolve(repository: Repository, revision: str) -> str:
     """Return the commit of a revision in the user's repository; raise ``base_unavailable`` when there is none."""
     if repository.git_dir is not None and "\0" not in revision:
+        from understudy.git.command import run_git  # only what git itself must answer
+
         done = run_git(
             "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", git_dir=repository.git_dir
         )
@@ -294,6 +295,8 @@ def settings_without_repository() -> dict[str, str]:
 
 def _settings(git_dir: Path) -> tuple[dict[str, str], list[str]]:
     """Return the user's effective settings, and the folders in the user's own `safe.directory`."""
+    from understudy.git.command import run_git
+
     done = run_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
     if done.code != 0:
         raise UnderstudyError(

@@ -13,6 +13,7 @@ attempt.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Iterator
@@ -37,7 +38,10 @@ LONGEST_LINE = 64 * 1024
 
 _CHUNK = 256 * 1024
 
-_decoder = msgspec.json.Decoder(ready(LedgerEntry))
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[LedgerEntry]:
+    return msgspec.json.Decoder(ready(LedgerEntry))
 
 
 def open_entry(folder: Folder) -> None:
@@ -187,7 +191,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _decoded(line: bytes) -> LedgerEntry | None:
     try:
-        return _decoder.decode(line)
+        return _decoder().decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 
 VARIABLE = "UNDERSTUDY_FAILPOINT"
 """The environment variable that arms a failpoint: ``<name>:<n>`` kills the process at its n-th pass.
@@ -21,4 +20,6 @@ def failpoint(name: str) -> None:
         for each in (name, "*"):
             _passed[each] = _passed.get(each, 0) + 1
         if armed in {f"{each}:{_passed[each]}" for each in (name, "*")}:
+            import signal
+
             os.kill(os.getpid(), signal.SIGKILL)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
 from understudy.model.config.permission_rules import PermissionKind
@@ -65,8 +67,7 @@ Idle limits must not run while it waits.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """What the user says to an agent that works."""
 
     message_id: str
@@ -90,8 +91,7 @@ class Messages(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class McpServer:
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """A tool server of Understudy that the agent may use for this attempt. ``argv`` must not contain a secret."""
 
     name: str
@@ -144,8 +144,7 @@ class Task:
     """Where raw output is kept, up to a limit; None: it is not kept."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an attempt that succeeded."""
 
     text: str | None = None

@@ -12,13 +12,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from understudy import config
+from understudy.config import locality
 from understudy.engine.text_recipes import kept_configuration as kept
+from understudy.journal import state_folder
 
 
-def shown(found: config.Configuration) -> bytes:
+def shown(found: kept.Kept) -> bytes:
     """Return everything in a configuration."""
-    return msgspec.json.encode(found, enc_hook=str, order="deterministic")
+    return msgspec.json.encode(found, order="deterministic")
+
+
+@pytest.fixture(autouse=True)
+def _no_names(monkeypatch):
+    monkeypatch.setattr(locality, "_resolved", {})
 
 
 SERVER = 'name = "{name}"\nkind = "custom"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
@@ -105,8 +111,10 @@ class FilesChange(RuleBasedStateMachine):
     @invariant()
     def what_is_kept_is_what_the_files_have(self) -> None:
         for workspace in (self.root / "work", None):
-            now = shown(config.load(workspace, trusted=self.trusted))
+            now = shown(kept._read(workspace, trusted=self.trusted))
             assert shown(kept.load(workspace, trusted=self.trusted)) == now
+            assert shown(kept.load(workspace, trusted=self.trusted)) == now
+            kept._kept.clear()  # as another process, which has only what is on disk
             assert shown(kept.load(workspace, trusted=self.trusted)) == now
 
     def teardown(self) -> None:
@@ -135,7 +143,7 @@ def test_files_are_read_once(server, monkeypatch):
     monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
     first = kept.load(None, trusted=False)
     assert kept.load(None, trusted=False) is first
-    monkeypatch.setattr(kept, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(locality, "KEPT_SECONDS", 0.0)
     server.write_text(SERVER.format(name="one", port=1001))
     later = kept.load(None, trusted=False)
     assert later is not first
@@ -170,3 +178,55 @@ def test_a_change_of_the_same_size_and_time_is_noticed(server, monkeypatch, how)
     path.rename(server)
     assert (server.stat().st_size, server.stat().st_mtime_ns) == (times.st_size, times.st_mtime_ns)
     assert kept.load(None, trusted=False).model_servers["one"].model_server.base_url.endswith(":2000/v1")
+
+
+def files() -> list[Path]:
+    folder = state_folder.state_root() / "configurations"
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def test_another_process_reads_one_file(server, monkeypatch):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    first = kept.load(None, trusted=False)
+    (path,) = files()
+    assert path.stat().st_mode & 0o777 == 0o600
+    kept._kept.clear()
+    monkeypatch.setattr(kept, "_read", None)  # is not called
+    assert kept.load(None, trusted=False) == first
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"stamp": 1}', b'{"stamp": "x", "kept": {}}'])
+def test_what_is_damaged_on_disk_is_read_again(server, monkeypatch, damage):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    first = kept.load(None, trusted=False)
+    (path,) = files()
+    path.write_bytes(damage)
+    kept._kept.clear()
+    assert kept.load(None, trusted=False) == first
+
+
+def test_another_version_of_the_program_reads_again(server, monkeypatch):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    kept.load(None, trusted=False)
+    before = files()[0].read_bytes()
+    kept._kept.clear()
+    monkeypatch.setattr(kept, "_program_facts", ["another"])
+    kept.load(None, trusted=False)
+    assert files()[0].read_bytes() != before
+
+
+def test_what_a_resolver_said_is_not_kept_on_disk(server, monkeypatch):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    monkeypatch.setattr(locality, "_resolved", {"server.example": (0.0, ("127.0.0.1",))})
+    kept.load(None, trusted=False)
+    assert files() == []
+
+
+def test_few_files_are_kept_and_none_where_nothing_can_be_written(server, monkeypatch, tmp_path):
+    monkeypatch.setattr(kept, "SETTLED_SECONDS", -60.0)
+    monkeypatch.setattr(kept, "MOST_FILES", 3)
+    for number in range(5):
+        kept.load(tmp_path / str(number), trusted=False)
+    assert len(files()) == 3
+    monkeypatch.setenv("UNDERSTUDY_STATE", "/proc/no/state")
+    assert kept.load(tmp_path / "last", trusted=False).model_servers.keys() == {"one"}

@@ -101,7 +101,8 @@ def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.Prepare
     workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), opened_folders(caller))
     named = [workspaces.require_path(uri) for uri in files]
     documents = dict(caller.documents()) | {one.uri: one.text for one in params.buffers or []}
-    limits = corpora.CorpusLimits()
+    configured = text_request.configured(workspace)
+    limits = text_request.bounds_of(configured[1])
     corpus = corpora.collect([str(path) for path in named], workspace, limits, unsaved=_unsaved(documents))
     if not named and params.task is None and params.input is None:
         raise UnderstudyError(
@@ -121,6 +122,7 @@ def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.Prepare
             launch=params.launch,
             limits=params.limits,
             bounds=limits,
+            configured=configured,
         )
     )
     if prepared.recipe.returns != "text":

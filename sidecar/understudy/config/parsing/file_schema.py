@@ -18,7 +18,7 @@ import msgspec
 from understudy.config.fallback import FallbackTable
 from understudy.config.retention import RetentionTable
 from understudy.model.checks import Check
-from understudy.model.config.delegators import Delegator, Limits, ModelServer
+from understudy.model.config.delegators import Delegator, InputLimits, Limits, ModelServer
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import AppliesTo
 from understudy.model.wire import ready
@@ -192,6 +192,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "retention": RetentionTable,
     "fallback": FallbackTable,
     "evidence": file_type(Evidence),
+    "input": file_type(InputLimits),
     "environment": EnvironmentTable,
     "mcp": McpTable,
 }

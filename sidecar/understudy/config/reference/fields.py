@@ -27,7 +27,18 @@ from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
 from understudy.model.checks import Check
 from understudy.model.config import command_slots
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer, Price
+from understudy.model.config.delegators import (
+    INPUT_BYTES,
+    INPUT_FILE_BYTES,
+    NAME_PATTERN,
+    Delegator,
+    InputLimits,
+    KeyReference,
+    Launch,
+    Limits,
+    ModelServer,
+    Price,
+)
 from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
 from understudy.model.config.tool_definitions import OPTIONS_SLOT, FailureRule, ToolDefinition
@@ -150,6 +161,9 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (FallbackTable, "failures"): {"default": Fallback().failures, "least": 1},
     (FallbackTable, "pause_minutes"): {"default": Fallback().pause_minutes, "above": 0},
     (FallbackTable, "longest_pause_minutes"): {"default": Fallback().longest_pause_minutes, "above": 0},
+    (InputLimits, "max_file_bytes"): {"default": INPUT_FILE_BYTES, "least": 1},
+    (InputLimits, "max_bytes"): {"default": INPUT_BYTES, "least": 1},
+    (InputLimits, "max_tokens"): {"least": 1},
     (Evidence, "max_mutants"): {"least": 1},
     (Evidence, "mutation_seconds"): _POSITIVE,
     (Evidence, "max_copies"): {"least": 1},
@@ -180,6 +194,8 @@ class _Maker:
         """Return the shape of a table that ``config.toml`` has once."""
         if name == "evidence":
             return self.table(Evidence)
+        if name == "input":
+            return self.table(InputLimits)
         if name != "limits":
             return self.table(file_schema.SECTIONS[name])
         limits = self.table(Limits)

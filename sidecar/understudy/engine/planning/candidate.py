@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,10 +14,9 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
-from understudy.engine.planning import agent_use, launch_defaults, launch_override, limits
+from understudy.engine.planning import launch_defaults, launch_override, limits
 from understudy.engine.planning.delegator_choice import choose
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -24,6 +24,9 @@ from understudy.model.delegations import Explanation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import camel
 from understudy.secrets.redaction import Redactor
+
+if TYPE_CHECKING:
+    from understudy.model.config.agent_entries import AgentEntry
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ def choose_candidate(
     delegator, defaults = launch_defaults.apply(configuration.launch, asked, entry.scope, supported)
     explain.reason += launch_defaults.described(defaults)
     if agent is not None and workspace is not None:
+        from understudy.engine.planning import agent_use
+
         used = agent_use.apply(agent, delegator, around, params.launch, workspace)
         delegator = used.delegator
         explain.reason += used.described

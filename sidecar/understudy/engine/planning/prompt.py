@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.delegators import Delegator
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import decorate
 
-FILE_BYTES = 750_000
-"""A larger file is refused: it would not fit into a context window, and cutting it silently would mislead the model."""
-ALL_BYTES = 3_000_000
+FILE_BYTES = INPUT_FILE_BYTES
+ALL_BYTES = INPUT_BYTES
 BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
 
@@ -125,11 +124,12 @@ def build(
 def _system(recipe: Recipe, supported: Capabilities, target: str | None) -> str | None:
     if not supported.inline_files:
         return None
-    from understudy.runners.backends import file_answers
-    from understudy.runners.model_loop import instructions
-
     if recipe.returns == "tree":
+        from understudy.runners.model_loop import instructions
+
         return instructions.system_message(recipe)
+    from understudy.runners.backends import file_answers
+
     return file_answers.instructions(recipe, target=target)
 
 

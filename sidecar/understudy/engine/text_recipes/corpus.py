@@ -10,8 +10,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from understudy.engine.planning.prompt import ALL_BYTES, FILE_BYTES
 from understudy.engine.text_recipes import ignored_paths, word_paths
@@ -33,16 +34,14 @@ _BINARY_HEAD = 8192
 _NAMED = 5
 
 
-@dataclass(frozen=True)
-class CorpusLimits:
+class CorpusLimits(msgspec.Struct, frozen=True):
     """The most that is sent; more is an error."""
 
     file_bytes: int = FILE_BYTES
     total_bytes: int = ALL_BYTES
 
 
-@dataclass(frozen=True)
-class CorpusFile:
+class CorpusFile(msgspec.Struct, frozen=True):
     """A file to send."""
 
     name: str
@@ -52,21 +51,19 @@ class CorpusFile:
     """Its path, with links resolved."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """A file of a named folder that is not sent, and why."""
 
     name: str
     why: str
 
 
-@dataclass(frozen=True)
-class Corpus:
+class Corpus(msgspec.Struct, frozen=True):
     """The files, in the order in which they are sent: by name, without regard to case."""
 
     files: tuple[CorpusFile, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
-    named_secrets: frozenset[str] = field(default_factory=frozenset)
+    named_secrets: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Files that were named, and that are links to a file with the name of a secret."""
 
     def read(self, name: str) -> bytes | None:
@@ -105,8 +102,7 @@ def collect(
     return corpus
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """A file before it is read."""
 
     path: str
@@ -301,7 +297,7 @@ class _Collector:
         return UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"The {len(self._found)} files together have {total} bytes; at most {self._limits.total_bytes} are sent.",
-            hint="Name fewer files, or raise the limit (--max-bytes). The largest ones are listed.",
+            hint="Name fewer files, or raise the limit (--max-bytes, `max_bytes` in `[input]`). These are the largest.",
             names=[f"{one.name}: {one.size} bytes" for one in largest],
         )
 
@@ -309,7 +305,7 @@ class _Collector:
         return UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
             f"{name} has {size} bytes; at most {self._limits.file_bytes} are sent of one file.",
-            hint="Pipe the relevant part into `-`, or raise the limit (--max-file-bytes).",
+            hint="Pipe a part of it into `-`, or raise the limit (--max-file-bytes, `max_file_bytes` in `[input]`).",
         )
 
     def _leave_out(self, name: str, why: str) -> None:
@@ -331,7 +327,7 @@ def read_input(stream_read: Callable[[int], bytes], limit: int) -> str:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"Standard input has more than {limit} bytes.",
-            hint="Pipe a part of it, or raise the limit (--max-bytes).",
+            hint="Pipe a part of it, or raise the limit (--max-bytes, `max_bytes` in `[input]`).",
         )
     if b"\0" in content[:_BINARY_HEAD]:
         raise UnderstudyError(

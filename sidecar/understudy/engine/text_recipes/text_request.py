@@ -9,24 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from understudy import config
 from understudy.config import locality
-from understudy.config.trust import records
 from understudy.engine import workspaces
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes import kept_configuration
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
+from understudy.engine.text_recipes.kept_configuration import Kept
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.model import events
-from understudy.model.config.delegators import Limits
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Limits
 from understudy.model.config.languages import language_of
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from understudy.runners.runner import Outcome
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextRequest:
+class TextRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     recipe: str
@@ -48,7 +46,7 @@ class TextRequest:
     """The caller's current folder."""
     task: str | None = None
     input: str | None = None
-    corpus: Corpus = field(default_factory=Corpus)
+    corpus: Corpus = msgspec.field(default_factory=Corpus)
     target: str | None = None
     """Name of the file to write, as the prompt has it."""
     delegator: str | None = None
@@ -63,13 +61,14 @@ class TextRequest:
     subject: str | None = None
     """The name of the file of ``corpus`` to work on; the others are read along."""
     limits: Limits | None = None
-    bounds: CorpusLimits = field(default_factory=CorpusLimits)
+    bounds: CorpusLimits = msgspec.field(default_factory=CorpusLimits)
+    configured: tuple[Path, Kept] | None = None
+    """What ``configured`` returned for ``folder``."""
     keep_fences: bool = False
     """Whether the answer of a recipe that returns a file is used exactly as the model wrote it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedRequest:
+class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request that can be sent, or shown."""
 
     recipe: Recipe
@@ -78,8 +77,24 @@ class PreparedRequest:
     limits: Limits
     prompt: prompts.Prompt
     target: str | None
+    sessions: list[tuple[str, str]]
+    """The tools that may ask, each with a variable of its sessions."""
     notes: list[str]
     """Warnings for the user: files that are not sent, limits without effect."""
+
+
+def configured(folder: Path) -> tuple[Path, Kept]:
+    """Return the workspace of a folder and its configuration."""
+    workspace = workspaces.workspace_of([], None, folder)
+    return workspace, kept_configuration.load(workspace, trusted=_is_trusted(workspace))
+
+
+def bounds_of(kept: Kept, *, file_bytes: int | None = None, total_bytes: int | None = None) -> CorpusLimits:
+    """Return the most that is sent: as the request says, else as configured, else as the prompts of delegations."""
+    return CorpusLimits(
+        file_bytes=file_bytes or kept.input.max_file_bytes or INPUT_FILE_BYTES,
+        total_bytes=total_bytes or kept.input.max_bytes or INPUT_BYTES,
+    )
 
 
 def prepare(request: TextRequest) -> PreparedRequest:
@@ -88,8 +103,9 @@ def prepare(request: TextRequest) -> PreparedRequest:
     Errors: those of planning a delegation, ``config_invalid`` for a delegator without a model server, and
     ``input_too_large`` for a prompt above the limit `max_tokens`.
     """
-    workspace = workspaces.workspace_of([], None, request.folder)
-    configuration = kept_configuration.load(workspace, trusted=_is_trusted(workspace))
+    workspace, kept = request.configured or configured(request.folder)
+    # It has everything of a configuration that choosing a delegator reads.
+    configuration = cast("config.Configuration", kept)
     recipe = require_recipe(configuration, request.recipe)
     params = _params(request)
     chosen = choose_candidate(configuration, recipe, params)
@@ -118,6 +134,13 @@ def prepare(request: TextRequest) -> PreparedRequest:
         file_bytes=request.bounds.file_bytes,
         all_bytes=request.bounds.total_bytes,
     )
+    most = kept.input.max_tokens
+    if most is not None and prompt.tokens > most:
+        raise UnderstudyError(
+            ErrorKind.INPUT_TOO_LARGE,
+            f"The prompt has about {prompt.tokens} tokens; at most {most} are sent.",
+            hint="Name fewer files, or raise `max_tokens` in the table `[input]` of your config.toml.",
+        )
     if held.max_tokens is not None and prompt.tokens > held.max_tokens:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
@@ -131,6 +154,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
         limits=held,
         prompt=prompt,
         target=request.target,
+        sessions=kept.sessions,
         notes=[*notes, *_not_sent(prompt)],
     )
 
@@ -267,6 +291,8 @@ def _is_trusted(workspace: Path) -> bool:
     """Return whether the workspace's own configuration is read; without one there is nothing to trust."""
     if not (workspace / ".understudy").is_dir():
         return False
+    from understudy.config.trust import records
+
     return records.status(workspace, state_folder.state_root()).trusted
 
 

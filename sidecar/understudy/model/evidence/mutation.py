@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Literal
@@ -104,8 +103,7 @@ class MutationResult(Wire, kw_only=True):
 NOTICED = frozenset({MutantStatus.KILLED, MutantStatus.TIMEOUT})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noticed:
+class Noticed(msgspec.Struct, frozen=True, kw_only=True):
     """The mutants that the required checks noticed, and those that they did not."""
 
     killed: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from understudy.files import nofollow
 from understudy.model.config.recipes import Recipe
@@ -45,8 +46,7 @@ def instructions(recipe: Recipe, *, target: str | None) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A fenced block: the rest of the line that opens it, and its content."""
 
     info: str

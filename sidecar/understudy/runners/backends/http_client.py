@@ -11,8 +11,9 @@ import importlib
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from understudy.config import locality
 from understudy.model.config.delegators import ModelServer
@@ -36,8 +37,7 @@ ANSWERING_SECONDS = 1.0
 """For each address of this machine."""
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """A checked address to send requests to."""
 
     name: str
@@ -45,7 +45,11 @@ class Endpoint:
     headers: Mapping[str, str]
     extensions: Mapping[str, Any]
     loopback: bool
-    key: str | None = field(default=None, repr=False)
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        """Leave out the headers and the key, which are secret."""
+        return f"Endpoint({self.name!r}, {self.base!r})"
 
     def url(self, path: str) -> httpx.URL:
         """Return ``base`` + ``path``, keeping the query of the base."""

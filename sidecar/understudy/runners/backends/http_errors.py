@@ -16,7 +16,6 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.driver.error_texts import kind_of
 
 SHOWN_CHARACTERS = 200
 """Characters kept of a body that is not JSON."""
@@ -48,6 +47,8 @@ def _hint(kind: ErrorKind, server: str) -> str | None:
 def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
     """Return the error for a response with HTTP ``status`` (not 200) and ``body`` (possibly cut off)."""
     said = message_of(body)
+    from understudy.runners.driver.error_texts import kind_of
+
     kind = kind_of(status, said, body)
     text = f"Model server {server!r} answered {status}"
     shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
@@ -68,6 +69,8 @@ def reported(error: Any, server: str, scrub: Callable[[str], str]) -> Understudy
     if isinstance(status, str) and status.isascii() and status.isdigit():
         status = int(status[:4])
     numeric = status if isinstance(status, int) and 400 <= status < 600 else 0
+    from understudy.runners.driver.error_texts import kind_of
+
     kind = kind_of(numeric, said, msgspec.json.encode(error).decode())
     shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
     message = f"Model server {server!r} reported: {shown}"

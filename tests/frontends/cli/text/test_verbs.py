@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 from wait_until import until
 
+from understudy.config import locations
 from understudy.journal import ledger, state_folder
 
 
@@ -130,6 +131,32 @@ def test_limits_on_bytes_are_those_of_the_call(served, requests: Callable[[], in
     asked = served.run("ask", "--json", "-t", "x", "src", "-d", served.on("scholar"), limit)
     assert asked.envelope.get("error", {}).get("kind") == kind
     assert requests() == (kind is None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind"),
+    [
+        ("max_file_bytes = 5", "file_too_large"),
+        ("max_bytes = 10", "input_too_large"),
+        ("max_tokens = 10", "input_too_large"),
+    ],
+)
+def test_limits_of_the_configuration_are_those_of_the_call_unless_it_has_others(
+    served, requests: Callable[[], int], limit, kind
+):
+    (locations.user_folder() / "config.toml").write_text(f"[input]\n{limit}\n")
+    asked = served.run("ask", "--json", "-t", "x", "src", "-d", served.on("scholar"))
+    assert (asked.code, asked.envelope["error"]["kind"], requests()) == (2, kind, 0)
+    assert "[input]" in asked.envelope["error"]["hint"]
+    if "bytes" in limit:
+        raised = ("--max-file-bytes", "1000", "--max-bytes", "1000")
+        assert served.run("ask", "-t", "x", "src", "-d", "m-scholar", *raised).code == 0
+
+
+def test_a_limit_on_bytes_is_that_of_standard_input_too(served, requests: Callable[[], int]):
+    (locations.user_folder() / "config.toml").write_text("[input]\nmax_bytes = 3\n")
+    asked = served.run("summarize", "--json", "-d", served.on("scholar"), stdin=b"too much")
+    assert (asked.code, asked.envelope["error"]["kind"], requests()) == (2, "input_too_large", 0)
 
 
 def test_a_large_file_is_sent_when_the_limit_is_raised(served):

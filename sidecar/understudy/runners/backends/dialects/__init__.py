@@ -23,13 +23,12 @@ from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 
 _REFUSED = frozenset({400, 404, 422, 500, 501})
-_NO_TOOLS = re.compile(
+_NO_TOOLS = (
     r"\btools?\b[^.]{0,60}(not (currently )?(be )?(supported|allowed|permitted|enabled|implemented)"
     r"|unsupported|extra|unknown)"
     r"|(not support|unsupported|unknown|unrecognized|extra|no endpoints)[^.]{0,60}"
     r"\b(tools?\b|tool[_ ](use|calls?|choice)|function[_ ]call)"
-    r"|tool choice requires|requires --jinja|extra_forbidden[^}]{0,80}tools",
-    re.IGNORECASE,
+    r"|tool choice requires|requires --jinja|extra_forbidden[^}]{0,80}tools"
 )
 """Refusals of Ollama, vLLM, llama-server, OpenRouter, and servers that refuse unknown fields."""
 
@@ -134,7 +133,7 @@ class Dialect(Protocol):
 
     def refuses_tools(self, status: int, refusal: str) -> bool:
         """Return whether a refusal says that the model cannot call tools."""
-        return status in _REFUSED and _NO_TOOLS.search(refusal) is not None
+        return status in _REFUSED and re.search(_NO_TOOLS, refusal, re.IGNORECASE) is not None
 
     def answer(self, server: str, redactor: Redactor) -> Answer:
         """Return the parser of one answer; ``redactor`` knows the key, which must not appear in an error message."""

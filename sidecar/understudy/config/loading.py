@@ -38,10 +38,12 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import Launch, Limits, Scope
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 
+INPUT_DEFAULTS = {"max_file_bytes": INPUT_FILE_BYTES, "max_bytes": INPUT_BYTES}
+"""What applies unless the user configures something else; a workspace may only lower it."""
 CHOOSE_DEFAULT = "Choose another default: understudy delegators default NAME"
 
 
@@ -121,6 +123,7 @@ class Loader:
         launch = self._launch(tools)
         retention = self._retention()
         evidence = self._evidence()
+        input_limits = self._input()
         mcp_decide = self._mcp_decide()
         fallback = self._fallback()
         python = self._python()
@@ -154,6 +157,7 @@ class Loader:
             worktrees=worktrees,
             retention=retention,
             evidence=evidence,
+            input=input_limits,
             mcp_decide=mcp_decide,
             fallback=fallback,
             python=python,
@@ -416,6 +420,24 @@ class Loader:
                     continue
                 merged[name] = value
         return Evidence(**merged)
+
+    def _input(self) -> InputLimits:
+        """Merge what is sent at most: a workspace may ask for less, but never for more than the user."""
+        merged: dict[str, int] = {}
+        for item in self.sections["input"]:
+            for name in InputLimits.__struct_fields__:
+                value = getattr(item.value, name)
+                own = merged.get(name, INPUT_DEFAULTS.get(name))
+                if value is None:
+                    continue
+                if value < 1:
+                    item.note(Finding((name,), f"`{name}` must be at least 1."))
+                elif item.layer.scope is Scope.WORKSPACE and own is not None and value > own:
+                    message = f"`{name}` is above {own}, which applies: a workspace may only ask for less."
+                    item.note(Finding((name,), message, severity="warning"))
+                else:
+                    merged[name] = value
+        return InputLimits(**merged)
 
     def _python(self) -> str | None:
         python: str | None = None
