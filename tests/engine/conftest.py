@@ -156,6 +156,6 @@ def pytest_runtest_makereport(item, call):
     """Show what the workers logged beside a failure."""
     report = yield
     if report.failed and "project" in getattr(item, "funcargs", {}):
-        for log in sorted(state_folder.state_root().rglob("worker.log")):
+        for log in sorted(state_folder.state_root().glob("delegations/*/worker.log")):
             report.sections.append((str(log), log.read_text(errors="replace")[-4000:]))
     return report

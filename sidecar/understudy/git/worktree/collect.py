@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
+from understudy.files import tree_walk
 from understudy.git.path_rules import refused, without_environments
 from understudy.model.text.path_quoting import quote
 
@@ -19,6 +21,8 @@ RESULT_TOTAL_BYTES = 500 * 1024 * 1024
 
 RESULT_NEW_FILES = 50_000
 """Most new files in one result; further ones, in the order of paths, are left out and listed."""
+
+_SHOWN_CHARACTERS = 200
 
 
 class ResultCollector:
@@ -36,7 +40,9 @@ class ResultCollector:
         """Return whether ``path`` is a file or a link."""
         try:
             mode = os.lstat(self.root + path).st_mode
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                self.left_out.append(path)
             return False
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
@@ -80,7 +86,7 @@ class ResultCollector:
     def finish(self) -> list[str]:
         """Return the notes for the user."""
         if self.left_out:
-            named = ", ".join(quote(path) for path in self.left_out[:10]) + (" …" if len(self.left_out) > 10 else "")
+            named = ", ".join(_short(path) for path in self.left_out[:10]) + (" …" if len(self.left_out) > 10 else "")
             self.notes.append(
                 f"{len(self.left_out)} files were left out, because of their size, number or name: {named}"
             )
@@ -91,7 +97,7 @@ class ResultCollector:
 
         ignored = pathspec.GitIgnoreSpec.from_lines(rules.decode(errors="surrogateescape").splitlines())
         found: list[bytes] = []
-        for current, folders, names in os.walk(self.root + folder):
+        for current, folders, names in tree_walk.walk(self.root + folder):
             below = current[len(self.root) :]
             # A link to a folder is content, not a folder to descend into.
             names += [name for name in folders if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
@@ -100,3 +106,8 @@ class ResultCollector:
             if len(found) > RESULT_NEW_FILES:
                 break
         return sorted(path for path in found if not ignored.match_file(os.fsdecode(path)))
+
+
+def _short(path: bytes) -> str:
+    shown = quote(path)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"

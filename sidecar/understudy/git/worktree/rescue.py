@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from understudy.files import tree_walk
 from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore, borrowing_git_dir
 from understudy.git.objects import object_id, read_kept_blobs, write_object
@@ -205,7 +206,7 @@ class _Saver:
         """Write the contents below ``root``; return one line for each entry: path, kind, mode, time and blob."""
         top = os.fsencode(root)
         found: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
-        for current, folders, names in os.walk(top, onerror=_raise):
+        for current, folders, names in tree_walk.walk(top, onerror=_raise):
             inside = current[len(top) :].lstrip(b"/")
             for name in sorted([*folders, *names]):
                 path = inside + b"/" + name if inside else name

@@ -76,14 +76,19 @@ class TrackedContent:
         return default if value is None else str(value).strip().lower() in {"true", "yes", "on", "1"}
 
     def _below_real_folders(self, path: bytes, folders: dict[bytes, bool]) -> bool:
+        unknown: list[bytes] = []
         parent = path.rpartition(b"/")[0]
-        if parent not in folders:
+        while parent not in folders:
+            unknown.append(parent)
+            parent = parent.rpartition(b"/")[0]
+        real = folders[parent]
+        for folder in reversed(unknown):
             try:
-                real = stat.S_ISDIR(os.lstat(self._top + b"/" + parent).st_mode)
+                real = real and stat.S_ISDIR(os.lstat(self._top + b"/" + folder).st_mode)
             except OSError:
                 real = False
-            folders[parent] = real and self._below_real_folders(parent, folders)
-        return folders[parent]
+            folders[folder] = real
+        return real
 
     def _is(self, path: bytes, mode: str, identifier: str, *, with_mode: bool) -> bool:
         full = self._top + b"/" + path

@@ -43,6 +43,10 @@ _WORKERS = {"checkout.workers": "0", "checkout.thresholdForParallelism": "100", 
 _WHOLE = {"core.sparseCheckout": "false"}
 """Hidden files are marked one by one (``Worktree._cover``), not by patterns."""
 
+_UNREAD, _TOO_LONG = b"could not open directory ", b": File name too long"
+"""In the warnings of git."""
+_CUT_WARNING = 4000
+"""Git cuts a longer warning, and then the reason at its end is missing."""
 _TRIES = 3
 
 
@@ -287,7 +291,7 @@ class Worktree:
                 gone.append(path)
             elif reader.fits(path):
                 take.append(path)
-        listed = self._listing(index)
+        listed = self._listing(index, reader)
         take += reader.new_files(listed, self.rules.read_bytes())
         if gone:
             facts = b"".join(f"0 {null}\t".encode() + path + b"\0" for path in gone)
@@ -313,9 +317,13 @@ class Worktree:
         index.replace(self.index)
         return Snapshot(commit, tree, reader.finish() + self._module_notes())
 
-    def _listing(self, index: Path) -> list[bytes]:
+    def _listing(self, index: Path, reader: ResultCollector) -> list[bytes]:
         done = self._run("ls-files", "-z", "-o", f"--exclude-from={self.rules}", index=index)
-        if done.code != 0 or done.truncated or b"could not open directory" in done.stderr:
+        unread = [line for line in done.stderr.splitlines() if _UNREAD in line]
+        # No program can open a path of that length, so nothing is wrong with the folder.
+        too_deep = [line for line in unread if line.endswith(_TOO_LONG) or len(line) >= _CUT_WARNING]
+        reader.left_out += [line.partition(_UNREAD)[2].removesuffix(_TOO_LONG).strip(b"'") for line in too_deep]
+        if done.code != 0 or done.truncated or len(unread) > len(too_deep):
             raise UnderstudyError(
                 ErrorKind.INTERNAL, done.stderr.decode(errors="replace").strip()[-300:] or "too many files"
             )

@@ -7,10 +7,13 @@ import shutil
 import stat
 from pathlib import Path
 
+from understudy.files import tree_walk
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _MOST_FILES = 200_000
 _MOST_BYTES = 4 << 30
+_MOST_LEVELS = 200
+"""``shutil.copytree`` calls itself for each level."""
 _GIT = ".git"
 
 
@@ -18,15 +21,16 @@ def copy_tree(source: Path, target: Path) -> int:
     """Copy the folder ``source`` to ``target``, which must not exist, and return its size in bytes; links stay links.
 
     Pipes, sockets and devices are left out, and a ``.git`` that is not a folder: it leads to a repository whose index
-    a test could change. Raise ``file_too_large`` above 200,000 files or 4 GiB.
+    a test could change. Raise ``file_too_large`` above 200,000 files, 4 GiB or 200 levels.
     """
     files = size = 0
-    for folder, _, entries in os.walk(source):
+    top = os.fsencode(source)
+    for folder, _, entries in tree_walk.walk(top):
         files += len(entries)
         for name in entries:
-            found = Path(folder, name).lstat()
+            found = os.lstat(folder + b"/" + name)
             size += found.st_size if stat.S_ISREG(found.st_mode) else 0
-        if files > _MOST_FILES or size > _MOST_BYTES:
+        if files > _MOST_FILES or size > _MOST_BYTES or folder[len(top) :].count(b"/") > _MOST_LEVELS:
             raise UnderstudyError(
                 ErrorKind.FILE_TOO_LARGE,
                 "The worktree is too large to be copied for mutation testing.",

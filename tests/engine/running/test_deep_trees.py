@@ -1,0 +1,49 @@
+"""Test trees that are nested deeper than programs expect: they are reported, delivered and removed like any other."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from understudy.engine.retention import expired_worktrees
+from understudy.journal import state_folder
+from understudy.model.events import Note
+from understudy.model.verdicts import Verdict
+
+DEEP = """
+    pathlib.Path("calc.py").write_text("VALUE = 1\\n")
+    for _ in range(1500):
+        os.mkdir({name!r})
+        os.chdir({name!r})
+    pathlib.Path("bottom.txt").write_text("here\\n")
+    say(type="result", ok=True, text="Done.")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "delivered"),
+    [
+        ("d", "", ["calc.py", "d/" * 1500 + "bottom.txt"]),
+        ("d" * 20, "", ["calc.py"]),  # longer than any path that can be opened
+        ("d" * 20, "d*/\n", ["calc.py"]),
+    ],
+    ids=["deep", "too deep", "ignored"],
+)
+def test_a_tree_of_1500_levels_is_delivered_and_removed(project, name, rules, delivered):
+    project.write("notes.txt", "Notes.\n")
+    project.write(".gitignore", "__pycache__/\n" + rules)
+    project.commit()
+    project.program("deep", DEEP.format(name=name))
+    done = project.run("implement", delegator="deep", task="x")
+    assert done.verdict is Verdict.UNVERIFIED, done
+    assert [one.path for one in project.call("delegations/diff", id=done.id).files] == delivered
+    left_out = [event.text for event in project.events(done.id) if isinstance(event, Note) and "left out" in event.text]
+    assert len(left_out) == (1 if len(name) > 1 and not rules else 0), left_out
+    assert all(len(text) < 1000 for text in left_out)
+
+    root = state_folder.state_root()
+    project.call("delegations/discard", id=done.id)
+    expired_worktrees.empty_trash(root)
+    assert not os.listdir(root / "trash")
+    assert not list((root / "worktrees").glob("*/*/project"))
