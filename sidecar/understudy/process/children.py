@@ -31,14 +31,16 @@ import msgspec
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.executables import check_call, start_failure
-from understudy.process.guardian.owner import Exit, GuardianProcess, encode_call
+from understudy.process.guardian.owner import Exit, GuardianProcess, TreeLimits, encode_call
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
 from understudy.process.terminals.pseudo_terminal import TerminalInput, open_terminal
 from understudy.process.unguarded import Completed
 
-__all__ = ["Child", "Completed", "Exit", "run", "start"]
+__all__ = ["Child", "Completed", "Exit", "TreeLimits", "run", "start"]
+
+_NO_LIMITS = TreeLimits()
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Default limit of one line of output: agent CLIs put a whole tool result, images included, on one line."""
@@ -214,15 +216,17 @@ async def run(
     stdin: bytes | None = None,
     output_limit: int = 1024 * 1024,
     confinement: Confinement = Confinement.NAMESPACE,
+    tree_limits: TreeLimits = _NO_LIMITS,
 ) -> Completed:
     """Run ``argv`` under a guardian until it ends and return its output; at the limit, end its tree (``timed_out``).
 
-    The last ``output_limit`` bytes of each stream are kept. Raises as ``start`` does. Cancelling ends the tree.
+    The last ``output_limit`` bytes of each stream are kept. A tree that exceeds ``tree_limits`` is killed
+    (``exceeded``). Raises as ``start`` does. Cancelling ends the tree.
     """
     began = time.monotonic()
     tail = Tail(output_limit)
     streams = _Streams(stdin, stdout_tail=tail, stderr_limit=output_limit)
-    child, stdout = await _start(argv, cwd, env, mark, streams, asked=confinement)
+    child, stdout = await _start(argv, cwd, env, mark, streams, asked=confinement, limits=tree_limits)
     async with child:
         timed_out = False
         try:
@@ -243,6 +247,7 @@ async def run(
             seconds=time.monotonic() - began,
             leftovers=ended.leftovers,
             sandbox=ended.sandbox,
+            exceeded=ended.exceeded,
         )
 
 
@@ -260,7 +265,14 @@ class _Streams(msgspec.Struct, frozen=True):
 
 
 async def _start(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], mark: str, streams: _Streams, *, asked: Confinement
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    mark: str,
+    streams: _Streams,
+    *,
+    asked: Confinement,
+    limits: TreeLimits = _NO_LIMITS,
 ) -> tuple[Child, Output]:
     program = check_call(argv, cwd, env)
     if asked.restricts_access:
@@ -313,7 +325,7 @@ async def _start(
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
             environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
-            transport.write(encode_call(program, argv, cwd, environment, asked))
+            transport.write(encode_call(program, argv, cwd, environment, asked, limits))
             await guard.started(program, cwd)
             ours.pop_all()
     except BaseException:

@@ -16,6 +16,19 @@ GENEROUS: Mapping[str, int] = {"DATA": 4 << 30, "FSIZE": 256 << 20, "NPROC": 512
 """Memory of each process and size of each file in bytes, processes besides the user's others, open files, no core."""
 
 
+MOST_MEMORY_BYTES = 8 << 30
+MOST_PROCESSES = 512
+
+
+def memory_for_all() -> int:
+    """Return how many bytes all processes of a command may use together: half of this machine's memory, at most."""
+    try:
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return MOST_MEMORY_BYTES
+    return min(MOST_MEMORY_BYTES, installed // 2)
+
+
 def with_limits(argv: Sequence[str], limits: Mapping[str, int], *, join_output: bool = False) -> list[str]:
     """Return the arguments that run ``argv`` with ``limits``; ``join_output`` writes errors to standard output."""
     plan = {"limits": dict(limits), "join": join_output}

@@ -30,6 +30,7 @@ class Completed(msgspec.Struct, frozen=True):
     ``code`` or ``signal`` as in ``Exit``. ``stdout`` and ``stderr`` are the last bytes of each stream; ``stdout_bytes``
     is how many there were, so ``stdout_bytes > len(stdout)`` means that the beginning is missing. ``seconds`` is wall
     time; ``leftovers`` counts processes that outlived the program and were killed (always 0 from ``run_unguarded``).
+    ``exceeded`` is as in ``Exit``.
     """
 
     code: int | None
@@ -41,6 +42,7 @@ class Completed(msgspec.Struct, frozen=True):
     seconds: float
     leftovers: int
     sandbox: Sandbox
+    exceeded: str = ""
 
 
 def run_unguarded(

@@ -280,6 +280,17 @@ async def test_a_command_has_limits(work):
     assert work.results[0].split("\n")[:4] == [str(4 << 20), str((256 << 20) // 512), "4096", "0"]
 
 
+async def test_the_processes_of_a_command_have_limits_together(work, monkeypatch):
+    monkeypatch.setattr("understudy.process.resource_limits.memory_for_all", lambda: 150 << 20)
+    monkeypatch.setattr("understudy.process.resource_limits.MOST_PROCESSES", 30)
+    hungry = "echo begun; for n in 1 2 3 4; do python3 -c 'import time; x = b\"x\" * (60 << 20); time.sleep(600)' & done; wait"
+    many = "for n in $(seq 50); do sleep 600 & done; wait"
+    await work.run({"calls": [call("run_command", command=hungry), call("run_command", command=many)]}, DONE)
+    assert work.results[0] == "begun\n[ENDED: its processes used more than 150 MiB of memory together.]"
+    assert work.results[1] == "[ENDED: it started more than 30 processes.]"
+    assert [one.ok for one in work.of(ToolResult)] == [False, False]
+
+
 async def test_no_command_without_trust(work):
     await work.run({"calls": [call("run_command", command="touch ran")]}, DONE, trusted=False)
     assert not (work.tree / "ran").exists()

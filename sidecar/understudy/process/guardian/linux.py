@@ -69,6 +69,27 @@ def state_of(pid: int) -> str:
     return stat_of(pid)[0]
 
 
+def resident_bytes(pid: int) -> int:
+    """Return how much memory a process occupies, shared pages included; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def share_bytes(pid: int) -> int:
+    """Return what a process occupies, with its share of shared pages; as ``resident_bytes`` where that is unknown."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, IndexError, ValueError):
+        pass
+    return resident_bytes(pid)
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of ``pid``."""
     if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # a kernel without CONFIG_PROC_CHILDREN

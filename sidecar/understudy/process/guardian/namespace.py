@@ -108,5 +108,5 @@ def be_init(call: Call, control: int, bond: int, ready: int, ids: tuple[int, int
     program = launch(call, control, reason="", reached="namespace")
     close_standard_streams()
     if program:
-        supervise(program, NamespaceTree(), control, wake, bond=bond)
+        supervise(program, NamespaceTree(), control, wake, bond=bond, bounds=call.bounds)
     return 0

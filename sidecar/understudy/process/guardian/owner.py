@@ -17,6 +17,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -46,17 +47,33 @@ _PROGRAM = (
 )
 
 
+Exceeded = Literal["", "memory", "processes"]
+"""A limit for a whole process tree."""
+
+
+class TreeLimits(msgspec.Struct, frozen=True):
+    """What a program and everything that it starts may use together, where there is ``/proc``; 0: there is no limit.
+
+    The memory is looked at ten times a second, so limit that of each process, too.
+    """
+
+    memory_bytes: int = 0
+    processes: int = 0
+
+
 class Exit(msgspec.Struct, frozen=True):
     """How a program ended.
 
     ``code`` or ``signal`` is set, or neither if the guardian was killed before the program ended. ``leftovers``: how
-    many other processes were still alive then and were killed. ``sandbox``: their isolation.
+    many other processes were still alive then and were killed. ``sandbox``: their isolation. ``exceeded``: the limit
+    for all processes together for which they were killed.
     """
 
     code: int | None
     signal: int | None
     leftovers: int
     sandbox: Sandbox
+    exceeded: Exceeded = ""
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -68,6 +85,7 @@ class _Record(msgspec.Struct, frozen=True):
     code: int | None = None
     signal: int | None = None
     leftovers: int = 0
+    exceeded: Exceeded = ""
 
 
 class GuardianProcess(asyncio.Protocol):
@@ -219,12 +237,14 @@ class GuardianProcess(asyncio.Protocol):
             if last is None:
                 self.exited.set_result(Exit(None, None, leftovers, self.sandbox))
             else:
-                self.exited.set_result(Exit(last.code, last.signal, last.leftovers, self.sandbox))
+                self.exited.set_result(Exit(last.code, last.signal, last.leftovers, self.sandbox, last.exceeded))
 
 
-def encode_call(program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], asked: Confinement) -> bytes:
+def encode_call(
+    program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], asked: Confinement, limits: TreeLimits
+) -> bytes:
     """Return the frame for a guardian: eight bytes of length, then the fields, joined by NULs."""
-    fields = [asked.value, program, str(cwd), str(len(argv)), *argv]
+    fields = [asked.value, program, str(cwd), str(limits.memory_bytes), str(limits.processes), str(len(argv)), *argv]
     fields += [f"{name}={value}" for name, value in env.items()]
     body = b"\0".join(os.fsencode(field) for field in fields)
     return len(body).to_bytes(8, "big") + body

@@ -6,10 +6,22 @@ import os
 import select
 import time
 
-from .linux import LINUX, PR_SET_PDEATHSIG, all_pids, children_of, prctl, send, state_of
+from .linux import (
+    LINUX,
+    PR_SET_PDEATHSIG,
+    all_pids,
+    children_of,
+    prctl,
+    resident_bytes,
+    send,
+    share_bytes,
+    state_of,
+)
 
 KILL_SECONDS = 10.0
 """How long to keep killing a tree; only a process blocked inside the kernel survives longer."""
+LOOK_SECONDS = 0.1
+"""How often the memory and the number of the processes are looked at, where they are limited."""
 
 
 class Call:
@@ -17,9 +29,32 @@ class Call:
 
     def __init__(self, frame: bytes) -> None:
         """Split a frame of ``encode_call``."""
-        self.confinement, self.program, self.folder, count, *rest = frame.split(b"\0")
+        self.confinement, self.program, self.folder, memory, processes, count, *rest = frame.split(b"\0")
+        self.bounds = Bounds(int(memory), int(processes))
         self.argv = rest[: int(count)]
         self.environment = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
+
+
+class Bounds:
+    """What all processes of a tree may use together; 0: there is no limit."""
+
+    def __init__(self, memory: int, processes: int) -> None:
+        """Limit the memory in bytes, and the number of processes; where there is no ``/proc``, nothing."""
+        self.memory = memory if LINUX else 0
+        self.processes = processes if LINUX else 0
+
+    def exceeded(self, tree: "NamespaceTree | DescendantTree") -> str:
+        """Return which limit the tree exceeds: ``memory``, ``processes``, or an empty string."""
+        if not self.memory and not self.processes:
+            return ""
+        living = tree.living()
+        if self.processes and len(living) > self.processes:
+            return "processes"
+        # Forked processes share pages, which the first sum counts for each of them.
+        for measure in (resident_bytes, share_bytes):
+            if not self.memory or sum(map(measure, living)) <= self.memory:
+                return ""
+        return "memory"
 
 
 class MainProgram:
@@ -202,22 +237,34 @@ def take_terminal() -> None:
 
 
 def supervise(
-    program: MainProgram, tree: NamespaceTree | DescendantTree, control: int, wake: int, bond: int | None
+    program: MainProgram,
+    tree: NamespaceTree | DescendantTree,
+    control: int,
+    wake: int,
+    *,
+    bond: int | None,
+    bounds: Bounds,
 ) -> None:
-    """Reap and follow the owner's commands; at the end kill what still runs, and report."""
+    """Reap and follow the owner's commands; at the end, or out of ``bounds``, kill what still runs, and report."""
     waiter = select.poll()
     for descriptor in (control, wake, *([] if bond is None else [bond])):
         waiter.register(descriptor, select.POLLIN)
-    commands, deadline = b"", None
+    commands, deadline, exceeded, next_look = b"", None, "", 0.0
+    longest = LOOK_SECONDS if bounds.memory or bounds.processes else 1.0
     while True:
         any_child = program.reap()
         if program.status is not None and (deadline is None or not any_child):
             break
         if deadline is not None and time.monotonic() >= deadline:
             break
-        rest = 1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-        ready = dict(waiter.poll(int(min(rest, 1.0) * 1000) + 1))
+        rest = longest if deadline is None else max(0.0, deadline - time.monotonic())
+        ready = dict(waiter.poll(int(min(rest, longest) * 1000) + 1))
         drain(wake)
+        if time.monotonic() >= next_look:
+            exceeded = bounds.exceeded(tree)
+            if exceeded:
+                break
+            next_look = time.monotonic() + LOOK_SECONDS
         if bond in ready or Shutdown.requested:
             break
         if control in ready:
@@ -241,7 +288,10 @@ def supervise(
         code = str(os.WEXITSTATUS(status)) if os.WIFEXITED(status) else code
         signum = str(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else signum
     leftovers = killed if had_ended else max(0, killed - 1)
-    tell(control, f'{{"event":"ended","code":{code},"signal":{signum},"leftovers":{leftovers}}}')
+    tell(
+        control,
+        f'{{"event":"ended","code":{code},"signal":{signum},"leftovers":{leftovers},"exceeded":"{exceeded}"}}',
+    )
 
 
 class Shutdown:

@@ -54,7 +54,7 @@ def main(control: int) -> None:
     program = launch(call, control, reason=reason, reached="none")
     close_standard_streams()
     if program:
-        supervise(program, DescendantTree(program), control, wake, bond=None)
+        supervise(program, DescendantTree(program), control, wake, bond=None, bounds=call.bounds)
 
 
 def receive_frame(control: int) -> bytes | None:

@@ -27,6 +27,7 @@ async def run(
     command: str, *, tree: Path, environment: dict[str, str], mark: str, seconds: float, confinement: Confinement
 ) -> CommandResult:
     """Run ``command`` with ``sh`` in ``tree`` for at most ``seconds``; everything that it started ends with it."""
+    bounds = children.TreeLimits(resource_limits.memory_for_all(), resource_limits.MOST_PROCESSES)
     held = {**resource_limits.GENEROUS, "CPU": int(seconds * 2) + 10}
     done = await children.run(
         # The model's command is one argument; both streams are one, as in a terminal.
@@ -37,6 +38,7 @@ async def run(
         timeout_seconds=seconds,
         output_limit=OUTPUT_BYTES,
         confinement=confinement,
+        tree_limits=bounds,
     )
     output = done.stdout.decode("utf-8", "replace")
     lost = done.stdout_bytes - len(done.stdout)
@@ -44,16 +46,20 @@ async def run(
         output = f"[NOT COMPLETE: the first {lost} bytes of the output were left out …]\n{output}"
     if done.timed_out:
         ending = f"The command was ended after {seconds:g} s; it had not finished."
+    elif done.exceeded == "memory":
+        ending = f"ENDED: its processes used more than {bounds.memory_bytes >> 20} MiB of memory together."
+    elif done.exceeded == "processes":
+        ending = f"ENDED: it started more than {bounds.processes} processes."
     elif done.signal is not None:
         ending = f"The command was killed by signal {done.signal}."
     else:
         ending = f"Exit code {done.code}."
-    if done.leftovers:
+    if done.leftovers and not done.exceeded:
         ending += f" {done.leftovers} processes that it left running were ended."
     separator = "" if not output or output.endswith("\n") else "\n"
     return CommandResult(
         text=f"{output}{separator}[{ending}]",
-        ok=done.code == 0 and not done.timed_out,
+        ok=done.code == 0 and not done.timed_out and not done.exceeded,
         sandbox=done.sandbox,
     )
 
