@@ -52,7 +52,13 @@ async def limited(code, folder, confinement, **limits):
     env = base_environment()
     began = time.monotonic()
     done = await run(
-        argv, cwd=folder, env=env, mark="m", timeout_seconds=60, confinement=confinement, tree_limits=TreeLimits(**limits)
+        argv,
+        cwd=folder,
+        env=env,
+        mark="m",
+        timeout_seconds=60,
+        confinement=confinement,
+        tree_limits=TreeLimits(**limits),
     )
     return done, time.monotonic() - began
 

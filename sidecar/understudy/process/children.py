@@ -325,7 +325,7 @@ async def _start(
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
             environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
-            transport.write(encode_call(program, argv, cwd, environment, asked, limits))
+            transport.write(encode_call(program, argv, cwd, environment, asked=asked, limits=limits))
             await guard.started(program, cwd)
             ours.pop_all()
     except BaseException:

@@ -302,7 +302,7 @@ model_server = "messages"
     )
     found = load(workspace, trusted=False)
     assert errors(found, "model_servers", "unknown") == [
-        "A protocol must be one of openai, anthropic, gemini, responses."
+        "A protocol must be one of openai, anthropic, gemini, responses, auto."
     ]
     assert errors(found, "model_servers", "empty") == ["`protocols` is empty."]
     assert errors(found, "model_servers", "twice") == ["The protocol `openai` is listed twice."]

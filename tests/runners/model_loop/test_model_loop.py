@@ -129,6 +129,18 @@ async def test_a_model_fixes_a_file_in_turns(work, protocol):
     assert "[Turn 1 of 15 is over; 14 turns are left.]" in results_sent(work.requests[1])[-1]
 
 
+async def test_a_server_that_declares_auto_is_asked_once(work, own_home):
+    _ = own_home
+    turns = {"calls": [call("read_file", path="calc.py")]}, DONE
+    outcome = await work.run(*turns, protocol="auto")
+    assert isinstance(outcome, Outcome), outcome
+    assert work.requests[0] == {}, "a question without content"
+    assert len(work.requests) == 3
+    assert ["`anthropic`" in one.text for one in work.of(Note)] == [True]
+    await work.run(*turns, protocol="auto")
+    assert (len(work.requests), work.of(Note)) == (2, [])
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("turn", [
     {"finish": "length", "calls": [{"name": "write_file", "arguments": '{"path": "new.py", "content": "x'}]},

@@ -25,6 +25,12 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 DEFAULT_PROTOCOL = "openai"
 """The protocol of a model server that declares none."""
 
+AUTO = "auto"
+"""Instead of protocols: the name of the model and the answers of the server decide."""
+
+_ANY = ["openai", "anthropic", "responses"]
+"""What a server with ``auto`` may support."""
+
 
 @functools.cache
 def tools() -> Mapping[str, Capabilities]:
@@ -49,9 +55,9 @@ def runnable_tools() -> list[str]:
 
 
 def protocols() -> list[str]:
-    """Return the protocols of model servers that a tool or a backend can use, the default first."""
+    """Return the protocols of model servers that a tool or a backend can use, the default first, and ``auto``."""
     spoken = {word for one in (*backends().values(), *tools().values()) if one.runner for word in one.protocols}
-    return sorted(spoken, key=lambda word: (word != DEFAULT_PROTOCOL, word))
+    return [*sorted(spoken, key=lambda word: (word != DEFAULT_PROTOCOL, word)), AUTO]
 
 
 def capabilities_of(
@@ -106,7 +112,9 @@ def unknown_tool(name: str, defined: Iterable[str] = ()) -> UnderstudyError:
 
 
 def protocols_of(server: ModelServer) -> list[str]:
-    """Return the protocols of ``server``, the preferred one first."""
+    """Return the protocols of ``server``, the preferred one first; with ``auto``, all that it may support."""
+    if server.protocols == [AUTO]:
+        return list(_ANY)
     return server.protocols or [DEFAULT_PROTOCOL]
 
 

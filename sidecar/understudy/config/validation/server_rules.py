@@ -39,6 +39,9 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
         yield Finding(
             ("protocols",), "`protocols` is empty.", f"Name at least one of {', '.join(spoken)}, or remove it."
         )
+    if declarations.AUTO in (server.protocols or ()) and len(server.protocols or ()) > 1:
+        message = f"`{declarations.AUTO}` stands for all protocols, so it must be the only one."
+        yield Finding(("protocols",), message, f"Remove the others, or `{declarations.AUTO}`.")
     for number, word in enumerate(server.protocols or ()):
         if word in (server.protocols or ())[:number]:
             yield Finding(("protocols", number), f"The protocol `{word}` is listed twice.", "Remove one of them.")

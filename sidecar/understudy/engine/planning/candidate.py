@@ -70,6 +70,13 @@ def choose_candidate(
     delegator = launch_override.apply(params.launch, delegator, around)
     explain.reason += launch_override.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
+    if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
+        from understudy.runners.backends import (
+            protocol_choice,
+        )  # not where it is not needed: the command line starts fast
+
+        expected = protocol_choice.expected(server, delegator.model)
+        explain.reason += f"; protocol `{expected.protocol}` (auto: {expected.why})"
     return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain)
 
 

@@ -188,7 +188,8 @@ class ModelServer(Strict, kw_only=True):
     base_url: str
     """Base URL without ``/chat/completions`` (``http://127.0.0.1:11434/v1``)."""
     protocols: list[str] | None = None
-    """APIs of the server, the preferred one first; `openai` unless declared."""
+    """APIs of the server, the preferred one first; `openai` unless declared. `["auto"]`: the name of the model and the
+    answers of the server decide."""
     api_key: KeyReference | None = None
     """Where its key is stored; the file never contains the key itself."""
     headers: dict[str, str] | None = None

@@ -241,7 +241,7 @@ class GuardianProcess(asyncio.Protocol):
 
 
 def encode_call(
-    program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], asked: Confinement, limits: TreeLimits
+    program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, asked: Confinement, limits: TreeLimits
 ) -> bytes:
     """Return the frame for a guardian: eight bytes of length, then the fields, joined by NULs."""
     fields = [asked.value, program, str(cwd), str(limits.memory_bytes), str(limits.processes), str(len(argv)), *argv]

@@ -16,7 +16,15 @@ from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError, retry_time
 from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import file_answers, http_client, http_errors, pricing, request_options, server_slots
+from understudy.runners.backends import (
+    file_answers,
+    http_client,
+    http_errors,
+    pricing,
+    protocol_choice,
+    request_options,
+    server_slots,
+)
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.sse import Decoder
 from understudy.runners.driver import clock
@@ -327,6 +335,8 @@ class Exchange:
             changed = request_options.adapt(self._body, status, body)
             if changed is not None:
                 raise _Relaxed(changed)
+        if status in {404, 405, 501} and self._server is not None and protocol_choice.is_open(self._server):
+            protocol_choice.forget(self._server)
         error = http_errors.refusal(status, body, self._where.name, self.redactor.redact)
         if "tools" in self._body and self._dialect.refuses_tools(status, body):
             raise ToolsRefused(error)

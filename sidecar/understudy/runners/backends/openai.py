@@ -13,8 +13,8 @@ from understudy.config import locality
 from understudy.model.backends.openai import CAPABILITIES
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File
-from understudy.runners.backends import file_answers, http_client
+from understudy.model.events import Event, File, Note
+from understudy.runners.backends import file_answers, http_client, protocol_choice
 from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Exchange
 from understudy.runners.driver import clock, driver
@@ -35,7 +35,7 @@ class Runner:
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
         """Do ``task``; for the error kinds see ``http_errors``, ``sse``, ``dialects`` and ``file_answers``."""
-        server, where, redactor = await reach(task)
+        server, where, redactor = await reach(task, emit)
         source = Exchange(
             task,
             dialect_of(server),
@@ -48,8 +48,8 @@ class Runner:
         return await driver.drive(task, emit, source)
 
 
-async def reach(task: Task) -> tuple[ModelServer, http_client.Endpoint, Redactor]:
-    """Return the server of a task, how it is reached, and what replaces its key."""
+async def reach(task: Task, emit: Emit) -> tuple[ModelServer, http_client.Endpoint, Redactor]:
+    """Return the server of a task with its protocol, how it is reached, and what replaces its key."""
     server = task.model_server
     if server is None:
         raise UnderstudyError(
@@ -62,6 +62,12 @@ async def reach(task: Task) -> tuple[ModelServer, http_client.Endpoint, Redactor
     # What a delegator's variables contain must not reach the server in a command's output either.
     redactor = Redactor({**task.secrets, **({f"model server {server.name}": key} if key else {})})
     where = await http_client.endpoint(server, local=locality.is_bound(task.delegator, server), key=key)
+    if protocol_choice.is_open(server):
+        choice = await protocol_choice.decide(server, task.delegator.model, where)
+        if choice.asked:
+            text = f"Model server {server.name!r} is used with `{choice.protocol}`: {choice.why}."
+            emit(Note(level="info", text=text))
+        server = protocol_choice.with_protocol(server, choice.protocol)
     return server, where, redactor
 
 

@@ -16,7 +16,7 @@ from understudy.model.config.config_entries import ConnectionTest, ConnectionTes
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import http_client, http_errors
+from understudy.runners.backends import http_client, http_errors, protocol_choice
 from understudy.runners.backends.dialects import Dialect, dialect_of
 from understudy.secrets import Redactor
 
@@ -66,6 +66,10 @@ async def probe(
     """
     steps = _Steps()
     models: list[Model] = []
+    choice: protocol_choice.Choice | None = None
+    if protocol_choice.is_open(server) and (delegator is None or delegator.tool is None):
+        choice = await _choose(server, model or "", key=key, delegator=delegator)
+        server = protocol_choice.with_protocol(server, choice.protocol)
 
     async def endpoint() -> str:
         nonlocal models
@@ -90,15 +94,29 @@ async def probe(
             steps.add(
                 "model", f"{model} is not among the {len(names)} listed models ({', '.join(names[:5])}, …).", ok=False
             )
+    if model and round_trip and unlisted:
+        # A server without a list of models can still work.
+        steps.done.pop()
+        steps.add("endpoint", "It responds, but lists no models.")
+    if choice is not None and (failure is None or failure.kind is not ErrorKind.CONNECTION_FAILED):
+        steps.add("protocol", f"`{choice.protocol}` (auto: {choice.why}).")
     if model and round_trip and (failure is None or unlisted):
-        if unlisted:
-            # A server without a list of models can still work.
-            steps.done.pop()
-            steps.add("endpoint", "It responds, but lists no models.")
         await steps.take(
             "round_trip", lambda: _round_trip(server, model, key=key, delegator=delegator, seconds=timeout_seconds)
         )
     return ConnectionTest(ok=all(step.ok for step in steps.done), steps=steps.done)
+
+
+async def _choose(
+    server: ModelServer, model: str, *, key: Callable[[], str | None] | None, delegator: Delegator | None
+) -> protocol_choice.Choice:
+    """Ask the server what it supports; a server that cannot be reached is reported by the first step."""
+    secret = await asyncio.to_thread(key) if key is not None else None
+    try:
+        where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
+    except UnderstudyError:
+        return protocol_choice.expected(server, model)
+    return await protocol_choice.decide(server, model, where)
 
 
 class _Steps:

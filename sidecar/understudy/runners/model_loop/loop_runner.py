@@ -40,7 +40,7 @@ class Runner:
         # Only here: texts start without the modules of the loop.
         from understudy.runners.model_loop.loop_source import LoopSource
 
-        server, where, redactor = await openai.reach(task)
+        server, where, redactor = await openai.reach(task, emit)
         source = LoopSource(
             task,
             dialect_of(server),

@@ -89,7 +89,8 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
             "protocols",
             metavar="PROTOCOL",
             multiple=True,
-            help="API of the server (openai, anthropic, responses; gemini for Gemini CLI); repeat it, best first.",
+            help="API of the server (openai, anthropic, responses; gemini for Gemini CLI); repeat it, best first. "
+            "auto: find out.",
         ),
         click.option("--key-env", metavar="VARIABLE", help="Read the key from this environment variable."),
         click.option("--key-file", metavar="FILE", type=click.Path(), help="Read the key from this file (mode 0600)."),
