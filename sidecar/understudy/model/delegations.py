@@ -76,7 +76,8 @@ class StartParams(Strict, kw_only=True):
     launch: LaunchOverride | None = None
     """Changes of the delegator for this delegation."""
     rounds: int | None = None
-    """How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says."""
+    """How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that
+    notice more. Absent: as the recipe says."""
     group_id: str | None = None
     """The group that the delegation joins, made by ``groups/create``."""
     idempotency_key: str | None = None

@@ -100,6 +100,8 @@ class Spec(Wire, kw_only=True):
     pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
     rounds: int = 0
     """How often the agent is asked again for tests that notice more."""
+    repairs: int = 0
+    """How often the agent is asked again while a required check fails."""
     interpreter: str | None = None
     """The project's interpreter where one is configured or the editor selected one."""
     trusted: bool

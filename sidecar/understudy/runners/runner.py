@@ -122,6 +122,8 @@ class Task:
     """The effective limits, including the delegator's own."""
     session_id: str | None = None
     """The tool's session to resume."""
+    request: str | None = None
+    """What is asked for now, without what the session knows already; part of ``prompt``."""
     trusted: bool = False
     """Whether the user trusts the workspace, so that its settings for agents may be used."""
     mcp_servers: list[McpServer] = field(default_factory=list)
@@ -137,6 +139,8 @@ class Task:
     """Asks the user the agent's questions; None where no one can be asked."""
     messages: Messages | None = None
     """What the user says meanwhile; None where no one can say anything."""
+    checkpoint: Callable[[], Awaitable[None]] | None = None
+    """Commits the files of the worktree as they are now; it raises nothing, and nothing may change them meanwhile."""
     caller_pane: Pane | None = None
     """The tmux pane that the user asked from; an agent in tmux is shown beside it."""
     stdout_log: Path | None = None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from project_python import project_python
+from wait_until import until
 
+from understudy.journal import delegation_folder, worker_lock
 from understudy.testing.model_server import ModelServer
 
 WRONG = "def add(a, b):\n    return a - b\n"
@@ -35,6 +40,39 @@ SCRIPTS = {
         {"text": "Tested."},
         {"calls": [call("write_file", path="tests/test_sum.py", content=WEAK + STRONG)]},
         {"text": "Tested more."},
+    ],
+    "careless": [
+        {"calls": [call("edit_file", path="calc.py", old_string="a - b", new_string="a * b")]},
+        {"text": "It multiplies now."},
+        {"calls": [call("edit_file", path="calc.py", old_string="a * b", new_string="a + b")]},
+        {"text": "It adds now."},
+    ],
+    "hurried": [
+        {"calls": [call("edit_file", path="calc.py", old_string="a - b", new_string="a * b")]},
+        {"text": "It multiplies now."},
+        {"calls": [call("edit_file", path="calc.py", old_string="a * b", new_string="a + b")]},
+        {"text": "It adds now."},
+    ],
+    "stubborn": [
+        {"calls": [call("edit_file", path="calc.py", old_string="a - b", new_string="a * b")]},
+        {"text": "It multiplies now."},
+        {"calls": [call("read_file", path="calc.py")]},
+        {"text": "It is right."},
+    ],
+    "cheat": [
+        {"calls": [call("edit_file", path="calc.py", old_string="a + b", new_string="a * b")]},
+        {"text": "It multiplies now."},
+        {"calls": [call("write_file", path="tests/test_calc.py", content="def test_add():\n    pass\n")]},
+        {"text": "The check passes now."},
+    ],
+    "slow": [
+        SIGN,
+        {"calls": [call("run_command", command="echo y > late.txt; touch waiting; exec sleep 600")]},
+        {"text": "Never."},
+    ],
+    "asked": [
+        {"calls": [call("run_command", command="touch waiting; until test -e go; do sleep 0.05; done")]},
+        {"text": "Looked."},
     ],
     "endless": [{**SIGN, "text": "On it."}, {"calls": [call("list_files")]}],
 }
@@ -110,3 +148,84 @@ def test_surviving_mutants_are_sent_back_to_the_model(served):
     assert "return a - b" in second, "the mutant that no test noticed"
     kept = served.call("delegations/file", id=done.id, path="tests/test_sum.py", side="result").text
     assert kept == WEAK + STRONG
+
+
+def said_in(body: dict[str, Any]) -> list[str]:
+    return [one["content"] for one in body["messages"] if one["role"] == "user"]
+
+
+def test_a_check_that_fails_is_sent_back_in_the_same_conversation(served):
+    done = served.run("fix", "calc.py", delegator="careless", task="add subtracts")
+    assert done.verdict == "verified", (done.reservations, done.error)
+    assert [one.number for one in done.attempts] == [1, 2]
+    assert len({one.session_id for one in done.attempts}) == 1
+    first, second = served.server.requests[1].body["messages"], served.server.requests[2].body["messages"]
+    assert second[: len(first)] == first, "the server's cache keeps what it has"
+    asked = said_in(served.server.requests[2].body)[-1]
+    assert "`tests` (`" in asked
+    assert "assert 2 == 3" in asked, "the output of the check"
+    reasons = [event.reason for event in served.events(done.id) if event.__struct_config__.tag == "started"]
+    assert reasons[-1] == "the check tests failed"
+    assert [one.ok for one in done.checks] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "verdict", "reservations"),
+    [
+        ("stubborn", WRONG, "unverified", ["fails_on_base"]),
+        ("cheat", WRONG.replace("-", "+"), "checks_failed", []),
+    ],
+)
+def test_a_repair_that_repairs_nothing_is_not_kept(served, name, base, verdict, reservations):
+    served.write("calc.py", base)
+    served.git("commit", "-qam", "base", check=False)
+    done = served.run("fix", "calc.py", delegator=name, task="correct add")
+    assert (done.verdict, done.reservations) == (verdict, reservations)
+    assert len(done.attempts) == 2
+    notes = [event.text for event in served.events(done.id) if event.__struct_config__.tag == "note"]
+    assert any(text.startswith("The repair was not kept: ") for text in notes), notes
+    result = served.call("delegations/diff", id=done.id).files
+    assert [one.path for one in result] == ["calc.py"]
+
+
+def test_repairs_can_be_switched_off_and_end_with_the_limits(served):
+    done = served.run("fix", "calc.py", delegator="careless", task="add subtracts", rounds=0)
+    assert (done.verdict, len(done.attempts)) == ("unverified", 1)
+    limits = {"maxTurns": 2}
+    done = served.run("fix", "calc.py", delegator="hurried", task="add subtracts", rounds=3, limits=limits)
+    assert (done.verdict, len(done.attempts)) == ("unverified", 1), "its turns are used up"
+
+
+def test_what_the_user_says_reaches_a_model_that_works(served):
+    identifier = served.start("fix", "calc.py", delegator="asked", task="add subtracts")
+    tree = served.until(identifier, lambda one: worktree_of(served, one.id) is not None) and worktree_of(
+        served, identifier
+    )
+    until((tree / "waiting").exists)
+    said = served.call("delegations/say", id=identifier, text="Look at the sign.")
+    assert said.delivery == "sent"
+    (tree / "go").touch()
+    done = served.finish(identifier)
+    assert said_in(served.server.requests[1].body)[-1] == "The user says:\n\nLook at the sign."
+    assert [one.delivered for one in done.messages] == [True]
+
+
+def worktree_of(project, identifier: str):
+    found = [event.path for event in project.events(identifier) if event.__struct_config__.tag == "worktree"]
+    return Path(found[-1]) if found else None
+
+
+def test_a_killed_worker_leaves_every_turn(served):
+    identifier = served.start("fix", "calc.py", delegator="slow", task="add subtracts")
+    served.until(identifier, lambda one: worktree_of(served, one.id) is not None)
+    until((worktree_of(served, identifier) / "waiting").exists)
+    holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
+    os.kill(holder.identity.pid, signal.SIGKILL)
+    done = served.finish(identifier)
+    assert done.verdict == "interrupted"
+    text = served.call("delegations/file", id=identifier, path="calc.py", side="result").text
+    assert text.endswith("a + b\n"), "the turn before the one that was killed"
+    served.call("delegations/check", id=identifier)
+    done = served.finish(identifier)
+    result = served.call("delegations/diff", id=done.id).files
+    assert [one.path for one in result] == ["calc.py", "late.txt", "waiting"], "what came after it is not lost either"

@@ -7,88 +7,16 @@ import itertools
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
+from model_work import DONE, KEY, PROTOCOLS, call
 from wait_until import until
 
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import AgentStarted, File, Note, ToolCall, ToolResult, UsageReport
 from understudy.runners.model_loop.conversation import REMOVED
-from understudy.runners.model_loop.loop_runner import Runner
-from understudy.runners.runner import Outcome, Task
-from understudy.testing.model_server import ModelServer as ScriptedServer
-
-PROTOCOLS = ["openai", "anthropic", "responses"]
-KEY = "sk-test-SECRET/SECRET+SECRET1234567"
-DONE = {"text": "Done."}
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ScriptedServer(answers={}) as running:
-        yield running
-
-
-class Work:
-    """A worktree, and a model whose turns a test writes."""
-
-    def __init__(self, server: ScriptedServer, folder: Path) -> None:
-        self.server = server
-        self.tree = folder / "tree"
-        (self.tree / ".git").mkdir(parents=True)
-        (self.tree / ".git" / "config").write_text("[core]\n")
-        (self.tree / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-        self.events: list[Any] = []
-        self.requests: list[dict[str, Any]] = []
-
-    async def run(self, *turns: dict[str, Any], protocol: str = "openai", recipe: str = "fix", **more: Any) -> Any:
-        limits = more.pop("limits", {})
-        self.server.answers = {**self.server.answers, "m": {"loop": list(turns)}}
-        self.server.times.clear()
-        self.server.requests.clear()
-        values: dict[str, Any] = {
-            "delegation_id": "d1",
-            "recipe": Recipe(
-                name=recipe, title="Fix", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
-            ),
-            "prompt": "Fix calc.py.",
-            "prompt_file": self.tree.parent / "prompt.md",
-            "worktree": self.tree,
-            "delegator": Delegator(name="cheap", model="m", model_server="scripted"),
-            "model_server": ModelServer(
-                name="scripted", kind="custom", base_url=self.server.base_url, protocols=[protocol]
-            ),
-            "limits": Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60, **limits),
-            "key": lambda: KEY,
-            "trusted": True,
-        }
-        self.events.clear()
-        try:
-            return await Runner(backoff_seconds=0.01).run(Task(**(values | more)), self.events.append)
-        except UnderstudyError as error:
-            return error
-        finally:
-            self.requests = [one.body for one in self.server.requests]
-
-    def of(self, kind: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    @property
-    def results(self) -> list[str]:
-        return [event.output for event in self.of(ToolResult)]
-
-
-@pytest.fixture
-def work(server, tmp_path):
-    return Work(server, tmp_path / "work")
+from understudy.runners.runner import Outcome
 
 
 def results_sent(body: dict[str, Any]) -> list[str]:

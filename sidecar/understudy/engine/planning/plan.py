@@ -56,6 +56,7 @@ class Plan:
     evidence: Evidence
     pauses: PauseBounds
     rounds: int
+    repairs: int
     interpreter: str | None
     trusted: bool
     files: list[str]
@@ -138,6 +139,7 @@ class Plan:
             evidence=self.evidence,
             pauses=self.pauses,
             rounds=self.rounds,
+            repairs=self.repairs,
             interpreter=self.interpreter,
             trusted=self.trusted,
             asked_by=asked_by,
@@ -301,6 +303,7 @@ def plan(
             longest_pause_minutes=configuration.fallback.longest_pause_minutes,
         ),
         rounds=rounds,
+        repairs=_repairs(params, recipe, delegator),
         interpreter=configuration.python,
         trusted=status.trusted,
         files=files,
@@ -364,6 +367,17 @@ def _rounds(params: StartParams, recipe: Recipe) -> int:
     if wrong is not None:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, wrong.message, hint=wrong.hint)
     return (recipe.rounds if params.rounds is None else params.rounds) or 0
+
+
+def _repairs(params: StartParams, recipe: Recipe, delegator: Delegator) -> int:
+    """Return how often the agent is asked for a repair: as often as there are rounds, by default once of our own loop.
+
+    An agent CLI runs checks by itself as often as it wants; a model has few turns.
+    """
+    asked = recipe.rounds if params.rounds is None else params.rounds
+    if asked is None:
+        return 1 if delegator.tool is None and recipe.returns == "tree" else 0
+    return asked
 
 
 def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:

@@ -1,4 +1,7 @@
-"""Let an agent improve its tests in rounds: ask for tests that notice more, judge again, keep what is better."""
+"""Let an agent improve its result in rounds: judge it, ask for more, judge again, keep what is better.
+
+While a required check fails, it is asked for a repair, with the output of the check; then for tests that notice more.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from typing import Protocol, TypeVar
 from understudy.engine.checks.judge import Judgement
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.verdict_rules import in_order
-from understudy.engine.planning import strengthen_prompt
+from understudy.engine.planning import repair_prompt, strengthen_prompt
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.model import events
+from understudy.model.checks import CheckResult
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import Noticed, noticed
 from understudy.model.text import path_quoting
@@ -30,6 +34,14 @@ _BY_KILLS = frozenset(
     }
 )
 """Reservations about what the tests notice: for these, the mutants are compared."""
+_DECEIVES = frozenset(
+    {
+        *(Reservation.CHECK_CHANGED, Reservation.TESTS_CHANGED, Reservation.OUTSIDE_SCOPE, Reservation.TAMPERED),
+        *(Reservation.LOADED_CHECKOUT, Reservation.TREE_CHANGED),
+    }
+)
+"""A check that passes like this was not repaired."""
+_WHY_STRONGER = "its tests should notice more"
 _RANK = {Verdict.VERIFIED: 2, Verdict.UNVERIFIED: 1}
 _MOST_NAMED = 5
 _RESTORE_SECONDS = 3.0
@@ -50,8 +62,8 @@ class JudgedResult:
 class RoundHost(Protocol):
     """The delegation whose result is improved."""
 
-    async def attempt_again(self, request: str) -> str | None:
-        """Ask the agent to do ``request`` too; return why that failed, None if it finished."""
+    async def attempt_again(self, request: str, why: str) -> str | None:
+        """Ask the agent to do ``request`` too, because of ``why``; return why that failed, None if it finished."""
         ...
 
     async def commit(self) -> str:
@@ -78,12 +90,28 @@ class RoundHost(Protocol):
 class Rounds:
     """The rounds of one delegation."""
 
-    def __init__(self, host: RoundHost, worktree: DelegationWorktree, emit: Emit, *, count: int, reports: Path) -> None:
-        """``emit`` appends to the journal; ``reports`` is the folder for the reports of the result that is kept."""
+    def __init__(
+        self,
+        host: RoundHost,
+        worktree: DelegationWorktree,
+        emit: Emit,
+        *,
+        count: int,
+        repairs: int,
+        recipe: str,
+        reports: Path,
+    ) -> None:
+        """Ask for stronger tests ``count`` times at most, and for repairs ``repairs`` times.
+
+        ``recipe`` is the name of the recipe, ``emit`` appends to the journal, and ``reports`` is the folder for the
+        reports of the result that is kept.
+        """
         self._host = host
         self._worktree = worktree
         self._emit = emit
         self._count = count
+        self._repairs = repairs
+        self._recipe = recipe
         self._reports = reports
         self._new_reports = reports / "round"
         self._unfinished: str | None = None
@@ -93,6 +121,9 @@ class Rounds:
 
         Cancellation leaves the last result that was kept; call ``restore`` then.
         """
+        result = await self._repaired(result)
+        if repair_prompt.failed(result.judgement.results, self._recipe) or not self._count:
+            return
         found = _noticed(result.judgement)
         if found is None:
             return
@@ -119,6 +150,55 @@ class Rounds:
             judgement = await self._host.judge_commit(result.head, self._emit, None, self._reports)
             await self._host.keep(JudgedResult(result.head, judgement))
 
+    async def _repaired(self, result: JudgedResult) -> JudgedResult:
+        """Ask for repairs while a required check fails; return the last result that is no worse."""
+        for number in range(1, self._repairs + 1):
+            failing = repair_prompt.failed(result.judgement.results, self._recipe)
+            if not failing:
+                break
+            names = ", ".join(check.name for check in failing)
+            self._emit(events.Phase(text=f"Round {number} of {self._repairs}: asking for a repair ({names})"))
+            self._unfinished = result.head
+            held: list[events.Event] = []
+            better, why = await self._repair(result, failing, held)
+            if better is None:
+                await self.restore()
+                self._emit(events.Note(level="info", text=f"The repair was not kept: {why}."))
+                break
+            for event in held:
+                self._emit(event)
+            await self._host.keep(better)
+            self._unfinished = None
+            await self._host.in_thread(self._keep_reports)
+            result = better
+        return result
+
+    async def _repair(
+        self, before: JudgedResult, failing: list[CheckResult], held: list[events.Event]
+    ) -> tuple[JudgedResult | None, str]:
+        """Return the repaired result, or None and why it is not kept; ``held`` gets the events of its judgement."""
+        names = ", ".join(check.name for check in failing)
+        why = f"the check {names} failed" if len(failing) == 1 else f"the checks {names} failed"
+        try:
+            failure = await self._host.attempt_again(repair_prompt.request_of(failing), why)
+            if failure is not None:
+                return None, failure
+            head = await self._host.commit()
+            if await self._tree_of(head) == await self._tree_of(before.head):
+                return None, "the agent changed nothing"
+            await self._host.in_thread(self._new_folder)
+            judgement = await self._host.judge_commit(head, _holding(held, self._emit), None, self._new_reports)
+        except UnderstudyError as error:
+            return None, error.message.rstrip(".")
+        passed = {check.name for check in before.judgement.results if check.required and check.ok}
+        broken = [check.name for check in repair_prompt.failed(judgement.results, self._recipe) if check.name in passed]
+        worse = in_order((set(judgement.reservations) - set(before.judgement.reservations)) & _DECEIVES)
+        if broken:
+            return None, f"now {', '.join(broken)} fails"
+        if worse:
+            return None, f"it adds {', '.join(worse)}"
+        return JudgedResult(head, judgement), ""
+
     async def restore(self) -> None:
         """Reset the worktree to the result before the round that did not end, if there is one."""
         head, self._unfinished = self._unfinished, None
@@ -132,7 +212,7 @@ class Rounds:
         """Return the better result or None, what it notices, and why it is not kept."""
         held: list[events.Event] = []
         try:
-            failure = await self._host.attempt_again(strengthen_prompt.request_of(known))
+            failure = await self._host.attempt_again(strengthen_prompt.request_of(known), _WHY_STRONGER)
             if failure is not None:
                 return None, None, failure
             head = await self._host.commit()

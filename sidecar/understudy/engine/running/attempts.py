@@ -45,7 +45,6 @@ MAX_ATTEMPTS = 20
 SNAPSHOT_SECONDS = 300.0
 BYTES_PER_TOKEN = 4
 
-_WHY_AGAIN = "its tests should notice more"
 _WHY_FOLLOWING = "the user said more"
 _FOLLOWING = "# What is asked for now"
 _SAID = "# What the user said after that"
@@ -175,8 +174,10 @@ class Attempts:
             self.commit = None
         self._fresh_from = number + 1
 
-    async def again(self, request: str) -> str | None:
+    async def again(self, request: str, why: str) -> str | None:
         """Ask the agent that finished, in its session, to do ``request`` too; return why that failed, None if it did.
+
+        ``why`` is the reason of the attempt.
 
         The caller commits the changes or discards them; ``outcome`` and ``commit`` stay those of the result so far.
         """
@@ -193,7 +194,8 @@ class Attempts:
             spec = _with(spec, _SAID, self._context.messages.delivered)
         spec = _with(spec, _FOLLOWING, [request])
         try:
-            await self._try(number, msgspec.structs.replace(candidate, limits=left), spec, _WHY_AGAIN)
+            again = msgspec.structs.replace(candidate, limits=left)
+            await self._try(number, again, spec, why, request=request)
             if self.failure is not None:
                 self._context.emit(events.AttemptFailed(error=self.failure.info(), will_retry=False))
                 return self.failure.message.rstrip(".")
@@ -234,8 +236,23 @@ class Attempts:
                     context.emit(events.Checkpoint(commit=self.commit, rescue_ref=reference))
         return self.commit
 
+    async def _checkpoint_turn(self) -> None:
+        """Record what a running attempt has done so far, for the case that this process is killed."""
+        worktree = self._worktree
+        if worktree is None or not worktree.has_tree:
+            return
+        with contextlib.suppress(UnderstudyError, OSError):  # the last checkpoint reports what is wrong
+            commit = await self._context.in_thread(worktree.checkpoint, lambda _: None, limit_seconds=SNAPSHOT_SECONDS)
+            self._context.emit(events.Checkpoint(commit=commit))
+
     async def _try(
-        self, number: int, candidate: SpecCandidate, spec: Spec | None = None, reason: str | None = None
+        self,
+        number: int,
+        candidate: SpecCandidate,
+        spec: Spec | None = None,
+        reason: str | None = None,
+        *,
+        request: str | None = None,
     ) -> None:
         """Make one attempt; the user may say something meanwhile, except when ``spec`` is given."""
         context, delegator = self._context, candidate.delegator
@@ -261,10 +278,11 @@ class Attempts:
         queue_entries.remove(context.state, context.folder.id)
         emit: Emit = self._emit_within_budget
         if spec is None:
-            spec = _with(context.spec, _SAID, self._said(number, candidate))
+            said = self._said(number, candidate)
+            spec, request = _with(context.spec, _SAID, said), "\n\n".join(said) or None
             emit = self._emit_noting
         try:
-            prepared = await context.in_thread(self._prepare, number, candidate, spec, messages)
+            prepared = await context.in_thread(self._prepare, number, candidate, spec, messages, request)
             context.emit.redact_with(prepared.redactor)
             context.emit(events.Prompt(tokens=-(-len(prepared.task.prompt.encode()) // BYTES_PER_TOKEN)))
             runner = runner_for(delegator, candidate.model_server, candidate.tool_definition)
@@ -297,7 +315,7 @@ class Attempts:
         return self._context.messages.begin_attempt(
             number,
             declared.messages,
-            continues=declared.sessions,
+            continues=_continues(declared, candidate, self._context.spec),
             known_to=[one.number for one in attempts if session is not None and one.session_id == session],
         )
 
@@ -307,7 +325,9 @@ class Attempts:
         fails_again = self.failure is not None and self.failure.kind in _NO_FOLLOWING
         if not self._context.messages.waiting or number == MAX_ATTEMPTS or fails_again:
             return None
-        if not _declared(candidate).sessions:  # a tool may name its session, and not be able to continue it
+        if not _continues(
+            _declared(candidate), candidate, self._context.spec
+        ):  # a tool may name its session, and not be able to continue it
             return None
         if not attempts or attempts[-1].session_id is None or self._session(candidate) is None:
             return None
@@ -315,7 +335,7 @@ class Attempts:
         return None if isinstance(left, str) else left
 
     def _prepare(
-        self, number: int, candidate: SpecCandidate, spec: Spec, messages: UserMessages | None
+        self, number: int, candidate: SpecCandidate, spec: Spec, messages: UserMessages | None, request: str | None
     ) -> task.PreparedTask:
         context = self._context
         return task.build_task(
@@ -326,8 +346,11 @@ class Attempts:
             worktree=self._worktree,
             total_seconds=self._remaining(candidate),
             session_id=self._session(candidate),
+            request=request,
             ask=context.permissions.ask,
             messages=messages,
+            # Not while a result is improved: one that is not kept must not be the head.
+            checkpoint=self._checkpoint_turn if messages is not None and spec.recipe.returns == "tree" else None,
             note=context.tell,
         )
 
@@ -434,7 +457,9 @@ class Attempts:
         for attempt in reversed(self._context.writer.delegation.attempts):
             if attempt.number < self._fresh_from:
                 break
-            if attempt.session_id and session_owner(attempt.tool, attempt.delegator) == owner:
+            # Our own loop has no owner: its conversations are in this process, one for each delegator.
+            same = owner is not None or attempt.delegator == candidate.delegator.name
+            if attempt.session_id and same and session_owner(attempt.tool, attempt.delegator) == owner:
                 return attempt.session_id
         origin = self._context.spec.origin
         return origin.sessions.get(owner) if origin is not None and owner is not None else None
@@ -464,6 +489,11 @@ def _with(spec: Spec, title: str, said: Sequence[str]) -> Spec:
     before = (params.task or "").strip()
     asked = "\n\n".join([before, title, *said] if before else said)
     return msgspec.structs.replace(spec, params=msgspec.structs.replace(params, task=asked), origin=None)
+
+
+def _continues(declared: Capabilities, candidate: SpecCandidate, spec: Spec) -> bool:
+    """Return whether the agent can be asked for more after its turn: our own loop has turns only where files change."""
+    return declared.sessions and (candidate.delegator.tool is not None or spec.recipe.returns == "tree")
 
 
 def _declared(candidate: SpecCandidate) -> Capabilities:

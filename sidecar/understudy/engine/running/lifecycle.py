@@ -403,17 +403,26 @@ class DelegationRun:
 
     async def _improve(self) -> None:
         result, judgement, worktree = self._result, self._judgement, self._worktree
-        if not self.spec.rounds or judgement is None or worktree is None or result is None or result.head is None:
+        rounds, repairs = self.spec.rounds, self.spec.repairs
+        if not (rounds or repairs) or judgement is None or worktree is None or result is None or result.head is None:
             return
         from understudy.engine.rounds.rounds import JudgedResult, Rounds
 
-        self._rounds = Rounds(self, worktree, self._emit, count=self.spec.rounds, reports=self.folder.path)
+        self._rounds = Rounds(
+            self,
+            worktree,
+            self._emit,
+            count=rounds,
+            repairs=repairs,
+            recipe=self.spec.recipe.name,
+            reports=self.folder.path,
+        )
         await self._rounds.run(JudgedResult(result.head, judgement))
 
-    async def attempt_again(self, request: str) -> str | None:
+    async def attempt_again(self, request: str, why: str) -> str | None:
         """Ask the agent for more in the same worktree."""
         await self._watch_outside(self._known_worktree())
-        return await self._attempts.again(request)
+        return await self._attempts.again(request, why)
 
     async def commit(self) -> str:
         """Commit the contents of the worktree, which are not the result yet."""
@@ -459,7 +468,8 @@ class DelegationRun:
         self._worktree = self._new_worktree()
         self._worktree.reopen(before)
         left_over = self._checkout is not None and self._checkout.resume_collection()
-        if before.head is None or left_over:
+        # A worker that was killed has left more than its last checkpoint.
+        if before.head is None or before.result is None or left_over:
             await self._collect()
         else:
             self._result = events.Result(head=before.head, files=[])

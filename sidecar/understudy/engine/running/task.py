@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +44,16 @@ def build_task(
     worktree: DelegationWorktree | None,
     total_seconds: float | None,
     session_id: str | None,
+    request: str | None,
     ask: Ask,
     messages: Messages | None,
+    checkpoint: Callable[[], Awaitable[None]] | None,
     note: Callable[[events.Note], None],
 ) -> PreparedTask:
     """Build the task of attempt ``number`` on ``candidate`` and write ``prompt.md``.
 
-    ``total_seconds`` is the time that earlier attempts have not used; ``note`` takes a warning for each file that is
+    ``total_seconds`` is the time that earlier attempts have not used, ``request`` what the attempt is to do that its
+    session does not know, and ``checkpoint`` commits the worktree; ``note`` takes a warning for each file that is
     not sent. Raises ``secret_withheld`` and ``config_invalid`` for keys and variables, and the errors of the prompt.
     """
     delegator, server = candidate.delegator, candidate.model_server
@@ -89,9 +92,11 @@ def build_task(
         interpreter=lambda: _interpreter(spec),
         limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
         session_id=session_id,
+        request=request if request is None or redactor is None else redactor.redact(request),
         trusted=spec.trusted,
         ask=ask,
         messages=messages,
+        checkpoint=checkpoint,
         caller_pane=spec.caller_pane,
         environment=environment,
         secrets=secrets,

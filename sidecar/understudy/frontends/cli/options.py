@@ -109,7 +109,8 @@ def rounds(command: Command) -> Command:
         "--rounds",
         type=int,
         metavar="N",
-        help="Ask the agent up to N more times for tests that notice more, within the limits; keep what is better.",
+        help="Ask the agent up to N more times for a repair if a check fails, and for tests that notice more, within "
+        "the limits; keep what is better.",
     )(command)
 
 

@@ -15,4 +15,6 @@ CAPABILITIES = Capabilities(
     needs_model_server=True,
     process_in_worktree=False,
     inline_files=True,
+    sessions=True,
+    messages="during_turn",
 )

@@ -31,7 +31,8 @@ class Recipe(Wire, kw_only=True):
     checks: list[str] | None = None
     delegator: str | None = None
     rounds: int | None = None
-    """How often the agent is asked again for tests that notice more."""
+    """How often the agent is asked again: for a repair while a required check fails, then for tests that notice more.
+    Absent: a model without an agent CLI is asked once for a repair."""
     applies_to: AppliesTo
     scope: Scope
     location: Location | None = None

@@ -41,6 +41,10 @@ class Conversation:
         """Append an answer, the results of its calls, and what is said to the model."""
         self._results.append(self._dialect.extend(self.body, answer.history(), results, said))
 
+    def say(self, text: str) -> None:
+        """Append what the user says after results, or after an answer that was not completed."""
+        self._dialect.extend(self.body, [], [], text)
+
     def compact(self) -> int:
         """Replace the older half of the long results, but none of the last turn; return how many were replaced."""
         name = self._dialect.result_field

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.model.config.recipes import Recipe
 from understudy.runners.model_loop import edit_blocks
 
@@ -20,6 +22,11 @@ def system_message(recipe: Recipe, *, tools: bool = True) -> str:
     """Return the system message for a recipe that changes files."""
     parts = [_START, _WITH_TOOLS if tools else _WITHOUT_TOOLS, *([_TESTS] if recipe.name == "tests" else [])]
     return "\n\n".join(parts)
+
+
+def said_by_user(texts: Sequence[str]) -> str:
+    """Return what the user said while the model worked, as the model gets it."""
+    return "The user says:\n\n" + "\n\n".join(texts)
 
 
 def nudge() -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+import uuid
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -10,17 +14,18 @@ import msgspec
 
 from understudy.model.delegations import CostSource
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, File, Note, ToolCall, ToolResult, UsageReport
+from understudy.model.events import AgentStarted, Event, File, Note, Session, ToolCall, ToolResult, UsageReport
 from understudy.runners.backends import http_client
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
 from understudy.runners.backends.tool_calls import CallResult, RequestedCall
-from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
-from understudy.runners.model_loop import edit_blocks, instructions
+from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
+from understudy.runners.model_loop import edit_blocks, instructions, kept_conversations
 from understudy.runners.model_loop.conversation import Conversation
 from understudy.runners.model_loop.file_tools import ToolError
+from understudy.runners.model_loop.kept_conversations import KeptConversation
 from understudy.runners.model_loop.toolbox import Toolbox
-from understudy.runners.runner import FIRST_EVENT_SECONDS, Task
+from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
 from understudy.secrets import Redactor
 
 if TYPE_CHECKING:
@@ -31,6 +36,10 @@ MAX_TURNS = 40
 CALLS_PER_TURN = 50
 RESULT_CHARACTERS_PER_TURN = 120_000
 """Calls beyond these are not executed, and the model is asked to make them in the next turn."""
+CHECKPOINT_SHARE = 5
+"""A checkpoint follows the last one after at least so many times what that one took."""
+_CHECKPOINT_END_SECONDS = 2.0
+"""How long the end waits for a checkpoint that is being made; a cancel may take five seconds."""
 _TITLE_CHARACTERS = 120
 _SUMMARY_CHARACTERS = 2000
 _CUT = (
@@ -66,7 +75,18 @@ class LoopSource(Exchange):
         self._toolbox = toolbox
         asked = task.limits.max_turns or DEFAULT_TURNS
         self._limit = min(asked, MAX_TURNS)
-        self._conversation = self._begin(tools=True)
+        earlier = kept_conversations.find(task.session_id)
+        self._session_id = task.session_id if earlier is not None and task.session_id else uuid.uuid4().hex
+        self._kept = earlier or KeptConversation(self._begin(tools=True))
+        if earlier is not None:
+            earlier.say(task.request or task.prompt)
+        self._inbox: deque[Message] = deque()
+        self._said: list[Message] = []
+        """Messages in the request whose answer is not there yet."""
+        self._ended = False
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._checkpoint_seconds = 0.0
+        self._checkpoint_at = float("-inf")
         self._total: UsageReport | None = None
         self._priced = True
         self._called = 0
@@ -80,12 +100,15 @@ class LoopSource(Exchange):
         self._begun = True
         if (self._task.limits.max_turns or 0) > MAX_TURNS:
             yield Note(level="warning", text=f"At most {MAX_TURNS} turns are made, although `max_turns` is more.")
+        kept_conversations.keep(self._session_id, self._kept)
+        yield Session(session_id=self._session_id)
         async with http_client.client(self._where) as client:
             for turn in range(1, self._limit + 1):
                 async with aclosing(self._turn(client, turn)) as items:  # type: ignore[type-var]
                     async for item in items:
                         yield item
                         if isinstance(item, AgentFinished):
+                            self._ended = True
                             return
         raise UnderstudyError(
             ErrorKind.BUDGET_EXHAUSTED,
@@ -97,9 +120,13 @@ class LoopSource(Exchange):
         async with aclosing(self._asked(client, first=turn == 1)) as items:  # type: ignore[type-var]
             async for item in items:
                 yield item
+        for message in self._said:
+            yield MessageTaken(message_id=message.message_id)
+        self._said = []
         calls = self._answer.calls() if self._answer.tools_offered else []
         if not calls:
-            for item in self._end():
+            await self._checkpointed()
+            for item in self._end(turn):
                 yield item
             return
         self._called += len(calls)
@@ -110,7 +137,8 @@ class LoopSource(Exchange):
         last = results[-1]
         text = f"{last.text}\n\n{instructions.countdown(turn, self._limit)}"
         results[-1] = CallResult(call_id=last.call_id, text=text, ok=last.ok)
-        self._conversation.add(self._answer, results)
+        self._conversation.add(self._answer, results, self._take_messages() if turn < self._limit else None)
+        self._begin_checkpoint()
 
     async def _asked(self, client: httpx.AsyncClient, *, first: bool) -> AsyncIterator[SourceItem]:
         """Send the conversation and yield the answer; without tools, or shortened, where the server wants that."""
@@ -128,7 +156,7 @@ class LoopSource(Exchange):
                 if not first:
                     raise refused.error from None
                 yield Note(level="info", text=f"{self.subject} cannot call tools here; it is asked for edits as text.")
-                self._conversation = self._begin(tools=False)
+                self._kept.conversation = self._begin(tools=False)
             except UnderstudyError as error:
                 removed = self._conversation.compact() if error.kind is ErrorKind.CONTEXT_TOO_LONG else 0
                 if not removed:
@@ -142,6 +170,7 @@ class LoopSource(Exchange):
         self, calls: list[RequestedCall], results: list[CallResult], turn: int
     ) -> AsyncIterator[SourceItem]:
         """Execute the calls in their order, and yield what happens; there is one result for each."""
+        await self._checkpointed()
         size = 0
         for number, call in enumerate(calls, 1):
             why = self._refusal(number, size)
@@ -174,11 +203,22 @@ class LoopSource(Exchange):
             return "Not executed: the results of this turn are long enough. Make the call again."
         return None
 
-    def _end(self) -> Sequence[SourceItem]:
-        """Take an answer without calls: it ends the work, unless its changes cannot be applied."""
+    def _end(self, turn: int) -> Sequence[SourceItem]:
+        """Take an answer without calls: it ends the work, unless the user has said more, or its changes do not fit."""
+        items = self._end_of_work()
+        ends = any(isinstance(item, AgentFinished) for item in items)
+        as_files = self._in_text and not self._called and not self._toolbox.changed  # written once
+        said = self._take_messages() if ends and not as_files and turn < self._limit else None
+        if said is None:
+            return items
+        self._kept.say(said)
+        return [item for item in items if not isinstance(item, AgentFinished)]
+
+    def _end_of_work(self) -> Sequence[SourceItem]:
         text = self.redactor.redact(self._answer.text)
         finished = AgentFinished(text=text, summary=text[:_SUMMARY_CHARACTERS] or None)
         try:
+            self._kept.answer = self._answer
             blocks = edit_blocks.parse(text) if not self._called else []
             if blocks:
                 changes = edit_blocks.apply(self._toolbox.files, blocks)
@@ -186,7 +226,7 @@ class LoopSource(Exchange):
                 return [*(File(path=path, change=change) for path, change in changes), finished]
         except ToolError as error:
             said = f"Nothing was changed:\n{error}\nAnswer again with all blocks."
-            self._conversation.add(self._answer, [], said)
+            self._kept.say(said)
             return [Note(level="info", text=f"The edits of the model were refused: {error}"[:_SUMMARY_CHARACTERS])]
         if self._toolbox.changed or self._called:
             return [finished]
@@ -202,8 +242,60 @@ class LoopSource(Exchange):
         if self._nudged:
             return [finished]
         self._nudged = True
-        self._conversation.add(self._answer, [], instructions.nudge())
+        self._kept.say(instructions.nudge())
         return []
+
+    # -- messages and checkpoints ------------------------------------------------------------------------------
+
+    async def send(self, message: Message) -> None:
+        """Take a message, which is part of the next request; raise ``invalid_params`` after the end."""
+        if self._ended:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, f"{self.subject} has finished.", hint="Reply to its result instead."
+            )
+        self._inbox.append(message)
+
+    def _take_messages(self) -> str | None:
+        """Return what the user has said since the last request; None: nothing."""
+        if not self._inbox:
+            return None
+        self._said += self._inbox
+        self._inbox.clear()
+        return instructions.said_by_user([one.text for one in self._said])
+
+    def _begin_checkpoint(self) -> None:
+        """Commit what changed while the model thinks, so that even a killed worker loses nothing of this turn."""
+        due = self._checkpoint_at + CHECKPOINT_SHARE * self._checkpoint_seconds
+        if self._task.checkpoint is None or not self._toolbox.touched or time.monotonic() < due:
+            return
+        self._toolbox.touched = False
+        self._checkpoint = asyncio.create_task(self._make_checkpoint())
+
+    async def _make_checkpoint(self) -> None:
+        began = time.monotonic()
+        if self._task.checkpoint is not None:
+            await self._task.checkpoint()
+        self._checkpoint_at = time.monotonic()
+        self._checkpoint_seconds = self._checkpoint_at - began
+
+    async def _checkpointed(self, limit_seconds: float | None = None) -> None:
+        """Wait for a checkpoint that is being made: nothing may change files meanwhile."""
+        if self._checkpoint is not None:
+            done, _ = await asyncio.wait([self._checkpoint], timeout=limit_seconds)
+            for one in done:
+                if not one.cancelled():
+                    one.exception()  # the last checkpoint reports what is wrong
+            self._checkpoint = None
+
+    async def close(self) -> Sequence[Event]:
+        """Wait for the checkpoint, and report the usage of an unfinished request."""
+        self._ended = True
+        await self._checkpointed(_CHECKPOINT_END_SECONDS)
+        return await super().close()
+
+    @property
+    def _conversation(self) -> Conversation:
+        return self._kept.conversation
 
     def _begin(self, *, tools: bool) -> Conversation:
         offered = self._toolbox.offered if tools else []

@@ -100,6 +100,8 @@ class Toolbox:
     """The isolation of the last command."""
     changed: set[str] = field(default_factory=set)
     """Files that were written."""
+    touched: bool = False
+    """Whether something may have changed since this was last set to False."""
 
     @property
     def offered(self) -> list[ToolSpec]:
@@ -148,9 +150,11 @@ class Toolbox:
         said, change = (self.files.edit if name == "edit_file" else self.files.write)(**arguments)
         path = arguments["path"].removeprefix("./")
         self.changed.add(path)
+        self.touched = True
         return said, True, [File(path=path, change=change)]
 
     async def _run(self, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
+        self.touched = True
         done = await command_tool.run(
             arguments["command"],
             tree=self.tree,
