@@ -5,7 +5,7 @@ PYTHON_IN := .venv/bin/python
 READY := .venv/.setup-complete
 SOURCES := sidecar scripts tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e bench lint fix generate lock package clean
+.PHONY: help setup demo test e2e llama bench lint fix generate lock package clean
 .PHONY: style types english generated extension
 
 help: ## list the targets
@@ -26,6 +26,9 @@ test: setup ## run all tests except the heavy ones
 
 e2e: setup ## run the heavy tests, and the extension in a real VS Code
 	$(PYTHON_IN) scripts/e2e.py
+
+llama: setup ## build a llama-server for the heavy tests, once (6 minutes on two idle cores)
+	@$(PYTHON_IN) tests/support/llama_server.py
 
 bench: setup ## measure performance, relative to baselines of the same run
 	$(PYTHON_IN) tests/benchmarks/bench.py

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+
+from cached_installs import once, python_environment, ran
 
 HERE = Path(__file__).parents[1] / "integration" / "agent_clis"
 LOCKED = HERE / "requirements-python-agents.txt"
-INSTALL_SECONDS = 600
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy-tests"
-"""Looked up before the tests redirect it."""
-
-
-def once(name: str, locked: bytes, fill: Callable[[Path], str | None]) -> Path | str:
-    """Return a cached folder that ``fill`` has filled, or the reason that it returned for why it could not."""
-    folder = CACHE / f"{name}-{hashlib.sha256(locked).hexdigest()[:16]}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # parallel test processes install once
-        if not (folder / ".ready").exists():
-            if (reason := fill(folder)) is not None:
-                return reason
-            (folder / ".ready").touch()
-    return folder
-
-
-def ran(argv: list[str], folder: Path) -> str | None:
-    """Run a command of an installation; return why it failed, None if it did not."""
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
-    return f"{Path(argv[0]).name} failed: {done.stderr.strip()[-300:]}" if done.returncode != 0 else None
 
 
 def install() -> Path | str:
@@ -71,11 +46,7 @@ def install_python() -> Path | str:
 
     def fill(folder: Path) -> str | None:
         environment, programs = folder / "environment", folder / "programs"
-        pip = [str(environment / "bin/pip"), "--disable-pip-version-check", "install", "--quiet"]
-        # Compiling everything takes longer than everything else; the first run compiles what it uses.
-        reason = ran([sys.executable, "-m", "venv", "--clear", str(environment)], folder) or ran(
-            [*pip, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(LOCKED)], folder
-        )
+        reason = python_environment(folder, LOCKED)
         programs.mkdir(exist_ok=True)
         for name in ("aider", "mini"):  # not the environment's Python, which agents must not find first
             (programs / name).unlink(missing_ok=True)

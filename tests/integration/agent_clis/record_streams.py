@@ -344,6 +344,7 @@ def main() -> None:
     """Record everything, or the cases named."""
     tool, into = sys.argv[1], Path(sys.argv[2])
     into.mkdir(parents=True, exist_ok=True)
+    sys.path.append(str(Path(__file__).parents[2] / "support"))
     spec = importlib.util.spec_from_file_location("clis_conftest", Path(__file__).with_name("conftest.py"))
     if spec is None or spec.loader is None:
         raise SystemExit("conftest.py is gone")

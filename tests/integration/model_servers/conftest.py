@@ -27,6 +27,7 @@ from understudy.runners.runner import Outcome, Task
 KEY = "sk-test-SECRET1234567"
 """The key that the entries of the tests send."""
 SOURCE = "def add(a, b):\n    return a - b\n"
+PROTOCOLS = ("openai", "anthropic", "responses")
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Person:
         self.top = top
         self.loops = 0
 
-    def ask(self, base_url: str, model: str, protocol: str = "openai") -> Answered:
+    def ask(self, base_url: str, model: str, protocol: str = "openai", *, task: str = "Why?") -> Answered:
         """Run ``understudy ask --json`` in this process; it must end in one envelope and one entry of the ledger."""
         folder = locations.user_folder()
         entry = {"name": "served", "kind": "custom", "base_url": base_url, "protocols": [protocol]}
@@ -85,7 +86,7 @@ class Person:
                 text += f'[api_key]\nfrom_env = "{_KEY_VARIABLE}"\n'
             (folder / kind / f"{values['name']}.toml").write_text(text)
         before = len(list(ledger.read()))
-        arguments = ["ask", "--json", "-t", "Why?", "calc.py", "-d", "asked"]
+        arguments = ["ask", "--json", "-t", task, "calc.py", "-d", "asked"]
         found = CliRunner().invoke(_main, ["--", *arguments], standalone_mode=False)
         assert found.exception is None, found.exception
         (line,) = found.stdout.splitlines()
@@ -102,6 +103,7 @@ class Person:
         model: str,
         protocol: str = "openai",
         *,
+        prompt: str = "Fix calc.py.",
         watch: Callable[[Event], None] | None = None,
         limits: Limits | None = None,
     ) -> Worked:
@@ -115,7 +117,7 @@ class Person:
         task = Task(
             delegation_id="d1",
             recipe=recipe,
-            prompt="Fix calc.py.",
+            prompt=prompt,
             prompt_file=tree.parent / "prompt.md",
             worktree=tree,
             delegator=Delegator(name="cheap", model=model, model_server="served"),

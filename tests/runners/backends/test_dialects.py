@@ -153,6 +153,15 @@ def test_thoughts_are_not_the_answer():
     assert answer.text == ""
 
 
+@pytest.mark.parametrize(("tokens", "cut"), [(19, False), (20, True), (None, False)])
+def test_a_response_of_all_the_tokens_asked_for_is_cut_whatever_it_says(tokens, cut):
+    answer = answer_of("responses")
+    answer.asked_tokens = 20
+    usage = {"input_tokens": 3, "output_tokens": tokens}
+    answer.data(json.dumps({"type": "response.completed", "response": {"status": "completed", "usage": usage}}))
+    assert (answer.failure() is not None, answer.cut) == (cut, cut)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (

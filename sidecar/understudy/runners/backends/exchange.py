@@ -133,6 +133,7 @@ class Exchange:
         while True:
             self._answer = self._dialect.answer(self._where.name, self.redactor)
             self._answer.tools_offered = "tools" in self._body
+            self._answer.asked_tokens = self._body.get("max_output_tokens")
             try:
                 async with aclosing(self._in_turn(client)) as items:  # type: ignore[type-var]
                     async for item in items:

@@ -53,6 +53,8 @@ class StreamedAnswer(ABC):
     refused: bool = False
     reached_limit: bool = False
     """The model stopped at its output limit."""
+    asked_tokens: int | None = None
+    """The output limit in the request, where the dialect needs it to see that it was reached."""
     reported_usage: dict[str, int] = field(default_factory=dict)
     cost_usd: str | None = None
     assembler: CallAssembler = field(default_factory=CallAssembler)

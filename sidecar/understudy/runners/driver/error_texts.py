@@ -32,14 +32,14 @@ _BY_WORDS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = tuple(
             ErrorKind.AUTH_FAILED,
             (
                 r"invalid_api_key|(incorrect|invalid) (x-)?api[ -]key|authentication_error|invalid authentication"
-                r"|unauthorized"
+                r"|unauthorized|no_db_connection"  # LiteLLM without a database, asked with another key than its own
             ),
         ),
         (
             ErrorKind.MODEL_NOT_FOUND,
             (
                 r"model_not_found|model[^.]{0,80}(does not exist|not found|not available|is not a valid)|no such model"
-                r"|unknown model|invalid model"
+                r"|unknown model|invalid model|no healthy deployments for this model"
             ),
         ),
         (

@@ -43,6 +43,8 @@ class Answer(Protocol):
     cost_usd: str | None
     tools_offered: bool
     """Whether the request offered tools, so that calls of them are an answer."""
+    asked_tokens: int | None
+    """The output limit in the request, where the dialect needs it to see that it was reached."""
 
     @property
     def cut(self) -> bool:

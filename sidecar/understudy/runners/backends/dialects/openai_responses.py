@@ -187,4 +187,7 @@ class ResponsesStream(StreamedAnswer):
             self.finish_reason = str(part(response, "incomplete_details").get("reason"))
             self.refused = self.refused or self.finish_reason == "content_filter"
             self.reached_limit = self.finish_reason == "max_output_tokens"
+        elif isinstance(self.asked_tokens, int):
+            # llama-server says "completed" even then.
+            self.reached_limit = self.reported_usage.get("output_tokens", 0) >= self.asked_tokens
         self.finish_reason = self.finish_reason or ("error" if status in ("failed", "cancelled") else str(status))
