@@ -121,12 +121,26 @@ async def test_a_name_that_the_result_does_not_have_accepts_nothing(stage, conne
     assert not (stage.top / "made.txt").exists()
 
 
+async def test_a_client_that_allows_everything_does_not_accept_what_programs_execute(stage, connect) -> None:
+    flagged = {"write": ".github/workflows/ci.yml", "text": "on: push\n"}
+    stage.script("quick", [flagged, {"write": "made.txt", "text": "made\n"}, {"result": True}])
+    async with connect() as editor:
+        session = await editor.open(stage.top, delegator="quick")
+        editor.answers.append("Accept")
+        await editor.say(session, "Write both")
+        assert "ci.yml" not in editor.questions[0][0].content[0].content.text
+        assert ".github/workflows/ci.yml" in editor.text()
+    assert (stage.top / "made.txt").exists()
+    assert not (stage.top / ".github").exists()
+
+
 async def test_files_that_programs_execute_are_named_before_they_are_accepted(stage, connect) -> None:
     stage.script("quick", [{"write": ".github/workflows/ci.yml", "text": "on: push\n"}, {"result": True}])
     async with connect() as editor:
         session = await editor.open(stage.top, delegator="quick")
         await editor.say(session, "Write it")
-        assert ".github/workflows/ci.yml" in editor.questions[0][0].content[0].content.text
+        assert not editor.questions
+        assert ".github/workflows/ci.yml" in editor.text()
         with pytest.raises(RequestError, match="--include-flagged"):
             await editor.say(session, "/accept")
         assert not (stage.top / ".github").exists()

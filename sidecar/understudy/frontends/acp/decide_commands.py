@@ -15,6 +15,8 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.text import sanitize
 
+Decision = Literal["accept", "reject"]
+
 _LISTED = 20
 _LIKE_A_PATH = re.compile(r"/|\.\w{1,5}$")
 
@@ -86,7 +88,7 @@ def decide(
     caller: SessionCaller,
     delegation: Delegation,
     choice: Choice,
-    decision: Literal["accept", "reject"],
+    decision: Decision,
     *,
     include_flagged: bool = False,
 ) -> list[Update]:

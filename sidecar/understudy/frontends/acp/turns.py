@@ -269,17 +269,24 @@ class Turn:
             choice = await self._run(_everything, self.caller, delegation)
         except UnderstudyError:
             return  # decided elsewhere, or it cannot be read
-        count = len(choice.hunks)
-        paths = list(dict.fromkeys(sanitize.path(one.file.path) for one in choice.hunks))
+        # A client that allows everything by itself must not accept what other programs execute.
+        flagged = decide_commands.flagged(choice)
+        plain = [one for one in choice.hunks if one.file.flag_reason is None]
+        if flagged:
+            listed = "".join(f"\n- **{path}**: {reason}" for path, reason in list(flagged.items())[:_LISTED])
+            text = f"Accept these only after you have read them, with `/accept --include-flagged`:{listed}\n\n"
+            await self.send([message(text)])
+        if not plain:
+            return
+        count = len(plain)
+        paths = list(dict.fromkeys(sanitize.path(one.file.path) for one in plain))
         listed = "\n".join(f"- {path}" for path in paths[:_LISTED])
         more = f"\nand {len(paths) - _LISTED} more files" if len(paths) > _LISTED else ""
         changes = "this change" if count == 1 else f"these {count} changes"
-        flagged = decide_commands.flagged(choice)
-        warning = "".join(f"\n**{path}**: {reason}" for path, reason in list(flagged.items())[:_LISTED])
         chosen = await self._choose(
             f"{delegation.id}:decide",
             f"Accept {changes} ({str(delegation.verdict).replace('_', ' ')})?",
-            f"{listed}{more}\n{warning}".strip(),
+            f"{listed}{more}",
             [
                 (_ACCEPT, "Accept", "allow_once"),
                 (_LATER, "Decide later", "reject_once"),
@@ -289,10 +296,9 @@ class Turn:
         )
         if chosen not in {_ACCEPT, _REJECT}:
             return
-        # The question named the files that need confirmation.
-        done = await self._run(
-            _decided, self.caller, delegation, choice, "accept" if chosen == _ACCEPT else "reject", bool(flagged)
-        )
+        decided = decide_commands.Choice(plain)
+        decision: decide_commands.Decision = "accept" if chosen == _ACCEPT else "reject"
+        done = await self._run(decide_commands.decide, self.caller, delegation, decided, decision)
         await self.send(done)
 
     async def _choose(
@@ -414,12 +420,6 @@ def joined(updates: Any) -> list[Update]:
 
 def _everything(caller: SessionCaller, delegation: Delegation) -> decide_commands.Choice:
     return decide_commands.choose(caller, delegation, (), with_reason=False)
-
-
-def _decided(
-    caller: SessionCaller, delegation: Delegation, choice: decide_commands.Choice, decision: Any, flagged: bool
-) -> list[Update]:
-    return decide_commands.decide(caller, delegation, choice, decision, include_flagged=flagged)
 
 
 def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> list[Update]:

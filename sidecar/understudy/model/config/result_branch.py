@@ -6,7 +6,7 @@ import re
 
 PLACEHOLDERS = ("{id}", "{recipe}", "{delegator}")
 _STRANGE = re.compile(r"[^A-Za-z0-9._@+-]")
-"""A character that no part between slashes has. git allows more (``git check-ref-format``), but no usual name has others."""
+"""A character that no part between slashes has. git allows more (``git check-ref-format``); names rarely need it."""
 _MOST_CHARACTERS = 200
 
 
