@@ -1,8 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-const api: { lm?: object; chat?: object; McpStdioServerDefinition?: unknown; Uri: { file(path: string): unknown } } = {
-  Uri: { file: (path) => ({ fsPath: path }) },
-};
+const MISSING = { lm: undefined, chat: undefined, McpStdioServerDefinition: undefined };
+const api = { ...MISSING, Uri: { file: (path: string) => ({ fsPath: path }) } };
 vi.mock("vscode", () => api);
 
 const { assistantsOf } = await import("../../src/host/vscode/assistants.ts");
@@ -21,9 +20,7 @@ const registerAll = () => [
 
 describe("the editor's API for assistants", () => {
   beforeEach(() => {
-    delete api.lm;
-    delete api.chat;
-    delete api.McpStdioServerDefinition;
+    Object.assign(api, MISSING);
     lines.length = 0;
   });
 
@@ -44,7 +41,7 @@ describe("the editor's API for assistants", () => {
     Object.assign(api, {
       lm: { registerTool: refuse, registerMcpServerDefinitionProvider: refuse },
       chat: { createChatParticipant: refuse },
-      McpStdioServerDefinition: class {},
+      McpStdioServerDefinition: Object,
     });
     expect(registerAll()).toEqual([undefined, undefined, undefined]);
     expect(lines).toHaveLength(3);

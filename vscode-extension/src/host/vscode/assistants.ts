@@ -14,7 +14,7 @@ interface McpApi {
   readonly registerMcpServerDefinitionProvider?: (
     id: string,
     provider: {
-      readonly onDidChangeMcpServerDefinitions: vscode.Event<void>;
+      readonly onDidChangeMcpServerDefinitions: (listener: () => unknown, self?: unknown) => Disposable;
       provideMcpServerDefinitions(): Promise<McpDefinition[]>;
     },
   ) => vscode.Disposable;
