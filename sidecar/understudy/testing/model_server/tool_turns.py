@@ -88,11 +88,13 @@ def _send_message(answer: Answer, turn: dict[str, Any], calls: list[_Call]) -> N
         send("content_block_start", index=0, content_block={"type": "thinking", "thinking": "", "signature": ""})
         send("content_block_delta", index=0, delta={"type": "thinking_delta", "thinking": turn["thinking"]})
         send("content_block_delta", index=0, delta={"type": "signature_delta", "signature": "c2lnbmVk"})
+        send("content_block_stop", index=0)
         index += 1
     if turn.get("text"):
         send("content_block_start", index=index, content_block={"type": "text", "text": ""})
         for piece in pieces(str(turn["text"]), size):
             send("content_block_delta", index=index, delta={"type": "text_delta", "text": piece})
+        send("content_block_stop", index=index)
         index += 1
     for number, call in enumerate(calls, index):
         block = {"type": "tool_use", "id": call.call_id, "name": call.name, "input": {}}
