@@ -125,13 +125,13 @@ class Seen:
     """What the request of a model shows."""
 
     tools: Mapping[str, Mapping[str, str]]
-    """The name of each tool of ours → how this client calls it."""
+    """The name of each of our tools → how this client calls it."""
     offered: frozenset[str]
     results: list[Any]
     """The results of calls, decoded, the oldest first."""
 
     def calls(self, *wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-        """Return the turn that calls these tools of ours; those that are not loaded yet are searched for."""
+        """Return the turn that calls these tools of our server; those that are not loaded yet are searched for."""
         if any(name not in self.tools for name, _ in wanted):
             if "ToolSearch" in self.offered:
                 query = ",".join(f"mcp__understudy__{name}" for name, _ in wanted)

@@ -16,10 +16,13 @@ class InstructionsParams(Strict, kw_only=True):
 
 
 class InstructionsResult(Wire, kw_only=True):
-    """The places, and the text for other applications, which have no file for it."""
+    """The places, and the texts for other applications, which have no file for it."""
 
     targets: list[InstructionTarget]
     text: str
+    """For an agent with a command line."""
+    snippet: str
+    """For an application that has only the tools of the MCP server."""
 
 
 class ChangeInstructionsParams(Strict, kw_only=True):

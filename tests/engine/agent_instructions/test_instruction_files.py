@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from understudy.engine.agent_instructions import instruction_files, instruction_text, marked_block
 from understudy.model.config.other_agents import InstructionChange, InstructionState
@@ -29,6 +32,11 @@ class Home:
         environment = {"HOME": str(self.folder)}
         found = list(names) or None
         return instruction_files.change(found, self.project, install=install, environment=environment, **given)
+
+    def path(self, name: str) -> Path:
+        environment = {"HOME": str(self.folder)}
+        (found,) = [one for one in instruction_files.listed(self.project, environment) if one.name == name]
+        return Path(found.path)
 
     def states(self) -> dict[str, InstructionState]:
         return {
@@ -86,6 +94,55 @@ def test_removing_restores_every_byte(home: Home, content: bytes | None) -> None
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert len(home.change(install=False)) == 6
     assert home.everything() == before
+
+
+HALVES = st.sampled_from(
+    [
+        b"",
+        b"# Mine",
+        b"# Mine\r\ntext\r\n",
+        b"\xff\x00\n",
+        b"<!-- understudy:begin v1 0123456789ab added=1 -->\nhalf a block\n",
+        b"<!-- understudy:end -->\n",
+        b"<!-- understudy:begin v9 0123456789ab made=3 -->\r\n",
+        marked_block.insert(b"", "An earlier text.\n")[:-10],
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    content=st.none() | st.lists(HALVES, max_size=4).map(b"".join),
+    mode=st.sampled_from([0o600, 0o644, 0o444]),
+    linked=st.booleans(),
+    name=st.sampled_from(["claude-md", "codex-md", "project-claude-md", "project-agents-md"]),
+)
+def test_any_file_is_the_same_after_an_install_and_an_uninstall(
+    content: bytes | None, mode: int, linked: bool, name: str
+) -> None:
+    assume(content is None or marked_block.find(content) is None)  # a whole block, if edited, has tests of its own
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "home")
+        path = home.path(name)
+        path.parent.mkdir(exist_ok=True)
+        target = path.with_name("linked.md") if linked else path
+        if linked:
+            path.symlink_to(target.name)
+        if content is not None:
+            target.write_bytes(content)
+            target.chmod(mode)
+        before = home.everything()
+        (done,) = home.change(name)
+        if content is not None and not mode & 0o222:
+            assert "is read-only" in (done.problem or "")
+            assert home.everything() == before
+            return
+        assert (done.problem, done.after) == (None, InstructionState.INSTALLED)
+        assert target.read_bytes().startswith(content or b"")
+        assert path.is_symlink() is linked
+        (done,) = home.change(name, install=False)
+        assert done.problem is None
+        assert home.everything() == before
 
 
 def test_a_link_is_kept(home: Home) -> None:

@@ -46,7 +46,12 @@ def test_install_list_and_uninstall(home: Path, tmp_path: Path, monkeypatch: pyt
     assert run("uninstall", "--force") == "✓ claude: removed from ~/.claude/skills/understudy/SKILL.md\n"
     assert list((home / ".claude").iterdir()) == []
     assert run("uninstall") == "There are no instructions to remove.\n"
-    assert run("--print").startswith("## Delegating with Understudy\n")
+    for command in ((), ("status",), ("install",)):
+        text = run(*command, "--print")
+        assert text.startswith("## Delegating with Understudy\n")
+        assert "understudy start tests" in text
+        assert "`start` delegates one task" in run(*command, "--print", "desktop")
+    assert not skill.exists()
 
     project = tmp_path / "project"
     project.mkdir()

@@ -37,7 +37,7 @@ print(json.dumps({{"type": "result", "text": "All is documented.", "ok": True}})
 
 
 class Bench:
-    """A person's home, a trusted project, a delegator that waits for a word, and a scripted model."""
+    """A home, a trusted project, a delegator that waits for a word, and a scripted model."""
 
     def __init__(self, orchestrator: Orchestrator, folder: Path, programs: Path, server: ModelServer) -> None:
         self.orchestrator, self.folder, self.server = orchestrator, folder, server

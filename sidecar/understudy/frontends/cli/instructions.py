@@ -30,6 +30,15 @@ _project = click.option(
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 _force = click.option("--force", is_flag=True, help="Also where someone has edited the instructions.")
+_texts = click.option(
+    "--print",
+    "printed",
+    is_flag=False,
+    flag_value="agent",
+    type=click.Choice(["agent", "desktop"]),
+    metavar="[agent|desktop]",
+    help="Only print the instructions, for an application without such files; `desktop`: one that has no command line.",
+)
 _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
 
 
@@ -42,13 +51,14 @@ _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
         "understudy instructions install project-agents-md --project",
         "understudy instructions uninstall",
         "understudy instructions --print",
+        "understudy instructions --print desktop",
     ),
 )
 @_project
-@click.option("--print", "print_", is_flag=True, help="Print the instructions, for an application without such files.")
+@_texts
 @options.as_json
 @click.pass_context
-def instructions(context: click.Context, *, project: str | None, print_: bool, json_: bool) -> int | None:
+def instructions(context: click.Context, *, project: str | None, printed: str | None, json_: bool) -> int | None:
     """Tell other agents when to delegate, and how.
 
     Without a command, lists the places: skills of agents, and blocks in CLAUDE.md and AGENTS.md. Uninstalling restores
@@ -56,23 +66,24 @@ def instructions(context: click.Context, *, project: str | None, print_: bool, j
     """
     if context.invoked_subcommand is not None:
         return None
-    return _status(project=project, print_=print_, json_=json_)
+    return _status(project=project, printed=printed, json_=json_)
 
 
 @instructions.command(epilog=options.examples("understudy instructions status --project"))
 @_project
+@_texts
 @options.as_json
-def status(*, project: str | None, json_: bool) -> int:
+def status(*, project: str | None, printed: str | None, json_: bool) -> int:
     """List the places for instructions, and what is there."""
-    return _status(project=project, print_=False, json_=json_)
+    return _status(project=project, printed=printed, json_=json_)
 
 
-def _status(*, project: str | None, print_: bool, json_: bool) -> int:
+def _status(*, project: str | None, printed: str | None, json_: bool) -> int:
     found = call("instructions/list", workspace=_workspace(project))
     if json_:
         output.json(found)
-    elif print_:
-        click.echo(found.text, nl=False)
+    elif printed:
+        click.echo(found.snippet if printed == "desktop" else found.text, nl=False)
     else:
         output.table(
             ("PLACE", "STATE", "FILE"),
@@ -92,12 +103,15 @@ def _state(target: InstructionTarget) -> str:
 @_project
 @_dry_run
 @_force
+@_texts
 @options.as_json
-def install(**given: Any) -> int:
+def install(*, printed: str | None, **given: Any) -> int:
     """Install the instructions.
 
     Default: where the folder of an agent exists.
     """
+    if printed:
+        return _status(project=given["project"], printed=printed, json_=given["json_"])
     return _change("install", **given)
 
 

@@ -16,10 +16,10 @@ from understudy.engine.agent_instructions import instruction_files, instruction_
 
 
 def read(caller: Caller, params: InstructionsParams) -> InstructionsResult:
-    """Return the places for instructions, and the instructions."""
+    """Return the places for instructions, and the texts."""
     _ = caller
     targets = instruction_files.listed(_workspace(params.workspace))
-    return InstructionsResult(targets=targets, text=instruction_text.BLOCK)
+    return InstructionsResult(targets=targets, text=instruction_text.BLOCK, snippet=instruction_text.SNIPPET)
 
 
 def change(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructionsResult:
