@@ -107,6 +107,11 @@ def _claude_file(places: Places) -> Path:
     return (Path(given) if given.startswith("/") else places.home) / ".claude.json"
 
 
+def _desktop_folder(places: Places) -> Path:
+    mac = sys.platform == "darwin"
+    return places.home / "Library/Application Support/Claude" if mac else places.config / "Claude"
+
+
 def _opencode_file(places: Places) -> Path:
     folder = places.config / "opencode"
     found = (folder / name for name in ("opencode.jsonc", "opencode.json"))
@@ -136,6 +141,16 @@ CLIENTS: dict[str, Client] = {
         folder=lambda places: places.below("CLAUDE_CONFIG_DIR", ".claude"),
         workspace_file=".mcp.json",
         private=True,
+    ),
+    "claude-desktop": Client(
+        "Claude Desktop",
+        "json",
+        "mcpServers",
+        _plain,
+        file=lambda places: _desktop_folder(places) / "claude_desktop_config.json",
+        folder=_desktop_folder,
+        workspace_file=None,
+        next="Restart it, and add `understudy instructions --print desktop` to its instructions.",
     ),
     "codex": Client(
         "Codex",
