@@ -8,7 +8,7 @@ import pytest
 
 from understudy.config import load
 from understudy.config.edit import Editor
-from understudy.config.importing import import_plan
+from understudy.config.importing import import_plan, sources
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, RemoteAgent, Scope
 
 Planned = Callable[..., import_plan.ImportPlan]
@@ -214,3 +214,64 @@ def test_a_program_without_a_terminal_gets_what_sideagent_adds(planned: Planned,
     launch = written(editor, planned("sideagent", text))["a"].launch
     given = ["--", "{prompt}"] if prompt == "argument" else []
     assert launch == Launch(command=["agent", "--print", "--trust", *given])
+
+
+WRITTEN_BY_INIT = {
+    # `agent-delegate profiles init`, 0.2.0
+    "agent-delegate": """\
+default_profile = "ollama"
+
+[profiles.ollama]
+backend = "openai-compat"
+base_url = "http://localhost:11434/v1"
+default_model = "qwen3-coder:480b-cloud"
+
+[profiles.haiku]
+backend = "anthropic"
+base_url = "https://api.anthropic.com/v1"
+api_key_env = "ANTHROPIC_API_KEY"
+default_model = "claude-haiku-4-5"
+""",
+    # `agent-delegator init`, 0.4.0
+    "agent-delegator": """\
+{
+  "preferred_models": {
+    "implementation": "federated-coding",
+    "code_review": "claude:claude-sonnet-4-6"
+  },
+  "provider_priority": [
+    "claude",
+    "opencode",
+    "copilot"
+  ],
+  "worktree_ttl_hours": 24,
+  "cooldown_minutes": 5,
+  "disable_dashboard": false
+}
+""",
+}
+
+
+@pytest.mark.parametrize("source", WRITTEN_BY_INIT)
+def test_what_the_tools_write_themselves_has_nothing_unknown(planned: Planned, editor: Editor, source: str) -> None:
+    made = planned(source, WRITTEN_BY_INIT[source])
+    assert [one for one in made.not_carried if "does not know" in one.reason] == []
+    delegators = written(editor, made)
+    default = load(None, trusted=False).defaults.delegator
+    assert default == {"agent-delegate": "ollama", "agent-delegator": "claude"}[source]
+    if source == "agent-delegator":
+        assert delegators["claude"].fallback == ["opencode", "copilot"]
+        assert planned(source, WRITTEN_BY_INIT[source]).files == []
+
+
+def test_variables_that_have_no_effect_here_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.toml"
+    file.write_text(WRITTEN_BY_INIT["agent-delegate"])
+    variables = {"AGENT_DELEGATE_CONFIG": str(file), "AGENT_DELEGATE_LOG_DIR": "/logs", "OTHER": "x"}
+    draft = sources.read_source("agent-delegate", None, None, variables, tmp_path)
+    assert [(one.setting, one.location) for one in draft.dropped] == [("AGENT_DELEGATE_LOG_DIR", None)]
+    (tmp_path / ".agent-delegator.json").write_text("{}")
+    variables = {"AGENT_DELEGATOR_PROVIDER_PRIORITY": "codex, claude", "AGENT_DELEGATOR_NO_DASHBOARD": "1"}
+    draft = sources.read_source("agent-delegator", None, tmp_path, variables, tmp_path)
+    assert [one.entry.name for one in draft.delegators] == ["codex", "claude"]
+    assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATOR_NO_DASHBOARD"]

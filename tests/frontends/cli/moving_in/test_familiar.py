@@ -106,10 +106,10 @@ def test_the_default_has_the_names_of_other_tools(project: Path, key: str) -> No
 
 def test_config_refuses_what_it_cannot_set(project: Path) -> None:
     assert refused("config", "limits.slots", "3") is ErrorKind.INVALID_PARAMS
-    assert refused("config", "delegators.nobody.model", "x") is ErrorKind.INVALID_PARAMS
+    assert refused("config", "delegators.missing.model", "x") is ErrorKind.INVALID_PARAMS
     assert refused("config", "delegators.echo.modle", "x") is ErrorKind.INVALID_PARAMS
     assert refused("config", "delegators.echo.modle") is ErrorKind.INVALID_PARAMS
-    assert refused("config", "default", "nobody") is ErrorKind.UNKNOWN_DELEGATOR
+    assert refused("config", "default", "missing") is ErrorKind.UNKNOWN_DELEGATOR
     before = delegator("echo")
     assert refused("config", "delegators.echo.launch", "5") is ErrorKind.INVALID_PARAMS
     assert delegator("echo") == before
@@ -173,3 +173,4 @@ def test_monitor_shows_every_change_and_ends_with_ctrl_c(project: Path) -> None:
         process.communicate()
     assert "answered" in run("monitor", "--once")
     assert "answered" not in run("monitor", "--once", "-n", "0")
+    assert json.loads(run("monitor", "--once", "--json"))["verdict"] == "answered"

@@ -5,7 +5,9 @@ Each is a view of what other commands show, too.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.units import size
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
+from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _DECIDED = frozenset({"decided", "expired"})
@@ -226,13 +229,17 @@ def _ended(identifier: str, before: datetime) -> bool:
     help="Finished ones to show.",
 )
 @click.option("--once", is_flag=True, help="Print the table once, and exit.")
-def monitor(*, newest: int, once: bool) -> int:
+@options.as_json
+def monitor(*, newest: int, once: bool, json_: bool) -> int:
     """Show every delegation in progress, of all workspaces, and redraw the table as they change.
 
-    The name is sideagent's; Ctrl-C ends it, and the delegations go on. In a pipe, each change is a line. `understudy
-    watch ID` follows one.
+    The name is sideagent's; Ctrl-C ends it, and the delegations keep running. In a pipe, each change is a line. `understudy
+    watch ID` follows one. With --json, prints a `Delegation` per line, whenever one has changed.
     """
     followed = follow_all(idle_seconds=group_table.IDLE_SECONDS, newest=newest)
+    if json_:
+        _print_changes(followed, once=once)
+        return exit_codes.Exit.OK
     if once:
         group_table.print_table(next(followed), "Nothing was delegated yet.")
         followed.close()
@@ -246,3 +253,16 @@ def monitor(*, newest: int, once: bool) -> int:
     finally:
         followed.close()
     return exit_codes.Exit.OK
+
+
+def _print_changes(followed: Generator[list[Delegation], None, None], *, once: bool) -> None:
+    known: dict[str, int] = {}
+    with contextlib.closing(followed), contextlib.suppress(KeyboardInterrupt):
+        for members in followed:
+            for one in members:
+                if known.get(one.id) != one.last_seq:
+                    known[one.id] = one.last_seq
+                    output.json_line(one)
+            sys.stdout.flush()
+            if once:
+                return
