@@ -68,7 +68,7 @@ def known_options(words: list[str]) -> tuple[list[str], set[str]]:
         found = command.get_command(context, words[0])
         assert found is not None, words
         command, words = found, words[1:]
-    options = {option for parameter in command.params for option in parameter.opts}
+    options = {option for one in command.params for option in [*one.opts, *one.secondary_opts]}
     return words[: words.index("--") if "--" in words else None], options | {"--help", "--version"}
 
 
