@@ -35,6 +35,7 @@ _REASONS = {
     "llm_tools": "Tools are found on PATH. See: understudy tools",
     "git": "Every delegation has its own worktree; `launch.branch` names a branch for its result.",
     "kanban": "Tickets are not part of Understudy.",
+    "projects": "Each repository is its own workspace; there is no list of them.",
     "version_check": "Understudy does not look for updates.",
     "relay": "Agents do not get a server for messages.",
     "mcp": "MCP servers are not part of a delegator.",
