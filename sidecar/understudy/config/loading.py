@@ -253,6 +253,9 @@ class Loader:
         for number, name in enumerate(names):
             if name not in known:
                 item.note(self._broken(_unknown(("fallback", number), "delegator", name, known), "delegators", name))
+            elif any(one.value.name == name and one.value.remote_agent is not None for one in self.delegators):
+                message = f"`{name}` stands for an agent on another service, so it cannot take over."
+                item.note(delegator_rules.no_effect(("fallback", number), message))
 
     def _broken(self, finding: Finding, kind: str, name: str | None) -> Finding:
         """Return the finding about an unknown name, or another one if the name exists but has errors."""

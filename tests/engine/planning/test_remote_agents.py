@@ -48,3 +48,10 @@ def test_what_has_no_effect_on_one_is_an_error(user: Path, line: str) -> None:
     (user / "delegators" / "far.toml").write_text(text)
     problems = config.load(None, trusted=False).delegators["far"].state.problems
     assert any("the agent runs on another service" in one.message for one in problems)
+
+
+def test_one_cannot_take_over(user: Path) -> None:
+    (user / "delegators" / "near.toml").write_text('name = "near"\ntool = "claude"\nfallback = ["far"]\n')
+    (problem,) = config.load(None, trusted=False).delegators["near"].state.problems
+    assert problem.severity == "error"
+    assert "cannot take over" in problem.message

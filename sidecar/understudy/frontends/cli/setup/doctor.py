@@ -50,7 +50,8 @@ def doctor(*, delegators: bool, json_: bool) -> int:
             click.echo(f"    {terminal.one_line(check.hint)}")
     if delegators:
         place = uri(".")
-        names = [entry.delegator.name for entry in call("delegators/list", workspace=place).delegators]
+        listed = call("delegators/list", workspace=place).delegators
+        names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
         tested = print_connection_tests(
             lambda name: call("delegators/test", name=name, workspace=place), names, json_=False
         )
