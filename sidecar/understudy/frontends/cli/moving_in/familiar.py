@@ -233,8 +233,8 @@ def _ended(identifier: str, before: datetime) -> bool:
 def monitor(*, newest: int, once: bool, json_: bool) -> int:
     """Show every delegation in progress, of all workspaces, and redraw the table as they change.
 
-    The name is sideagent's; Ctrl-C ends it, and the delegations keep running. In a pipe, each change is a line. `understudy
-    watch ID` follows one. With --json, prints a `Delegation` per line, whenever one has changed.
+    The name is sideagent's; Ctrl-C ends it, and the delegations keep running. In a pipe, each change is a line.
+    `understudy watch ID` follows one. With --json, prints a `Delegation` per line, whenever one has changed.
     """
     followed = follow_all(idle_seconds=group_table.IDLE_SECONDS, newest=newest)
     if json_:
