@@ -57,6 +57,13 @@ describe("review", () => {
       assert.equal(tabs.length, 2, `changes are shown in the open review: ${tabs.join()}`);
       await vs.shot("6 next");
 
+      // The next file has one change: accept it from the title of the editor.
+      await vs.editorAction("Accept All Changes in This File");
+      await until(() => counts(vs, id) === "0 2 1", "the file is accepted");
+      await vs.shot("6 accepted in the title");
+      await vs.notificationAction("Review complete: 2 accepted, 1 rejected", "Undo");
+      await until(() => counts(vs, id) === "1 1 1", "the file is pending again");
+
       // One Ctrl+Z undoes it, and the user's own text stays.
       await vs.editor("test_prices.py").click();
       await vs.waitForText("import pytest");

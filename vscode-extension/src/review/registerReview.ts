@@ -13,6 +13,7 @@ import { parseReviewUri } from "./reviewUris.ts";
 import { REVIEW_VIEW, ReviewTree } from "./reviewTree.ts";
 import { ResultFiles } from "./resultFiles.ts";
 import { ReviewEditor } from "./reviewEditor.ts";
+import { isPending } from "./hunks.ts";
 
 /** Memory key of the result under review. */
 const CURRENT_KEY = "review";
@@ -69,7 +70,11 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   const place = (): void => {
     const { active } = host.documents;
     const at = active && parseReviewUri(active.uri);
-    host.commands.setContext("understudy.reviewEditor", at !== undefined && at.id === openResults.current?.id);
+    const shown = at?.id === openResults.current?.id ? openResults.current : undefined;
+    host.commands.setContext("understudy.reviewEditor", at !== undefined && shown !== undefined);
+    // The header of a file in a multi-file diff is a proposed API: the title of the editor has Accept for the active file.
+    const pending = at && shown?.file(at.path)?.hunks.some(isPending);
+    host.commands.setContext("understudy.pendingFile", pending ?? false);
   };
   disposables.add(
     openResults.onDidChange(({ id }) => {

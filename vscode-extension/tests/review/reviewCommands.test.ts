@@ -33,6 +33,8 @@ function diff(): DiffResult {
   return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files, undoable: [] };
 }
 
+const accepted = (hunk: Hunk): Hunk => ({ ...hunk, state: "accepted" });
+
 let host: FakeHost;
 let peer: GoldenSidecar;
 let store: Store;
@@ -169,6 +171,25 @@ describe("opening a review", () => {
     expect(host.contexts.get("understudy.reviewing")).toBe(true);
   });
 
+  it("offers to accept the active file in the title of the editor while it has pending changes", async () => {
+    const offered = (): unknown => host.contexts.get("understudy.pendingFile");
+    const show = (uri: string | undefined): void => {
+      host.active = uri === undefined ? undefined : { ...host.active!, uri };
+      host.activeChanged.fire(host.active);
+    };
+    await reviewing();
+    expect(offered()).toBe(false);
+    show(reviewUri(RESULT, ID, WRAP));
+    expect(offered()).toBe(true);
+    show("file:///home/ada/greeting/greeting/wrapping.py");
+    expect(offered()).toBe(false);
+    show(reviewUri(RESULT, ID, WRAP));
+    now = { ...now, files: now.files.map((file) => ({ ...file, hunks: file.hunks.map(accepted) })) };
+    await host.commands.run("understudy.review.open", ID);
+    show(reviewUri(RESULT, ID, WRAP));
+    expect(offered()).toBe(false);
+  });
+
   it("goes to a change in the tab of the review, also in the next window, and renews the tab with the files", async () => {
     await reviewing();
     const hunk = now.files[0]!.hunks[1]!;
@@ -203,7 +224,7 @@ describe("opening a review", () => {
     const [top, ...bars] = [...host.bars.values()].map(({ content }) => content);
     expect(top).toMatchObject({
       label: "Unverified",
-      note: "Nothing shows that the tests can fail; the result changes files that this recipe does not write, or removes tests.",
+      note: "Nothing shows that the tests can fail; the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less.",
       context: "verdict",
       range: { start: { line: 9 } },
     });
