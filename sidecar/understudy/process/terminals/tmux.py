@@ -92,8 +92,16 @@ def open_detached(tmux: str, socket: Path, argv: Sequence[str], *, cwd: Path, ma
     """Run ``argv`` in a detached session on a new server with this socket; raises ``tool_crashed``."""
     size = ["-x", str(_COLUMNS), "-y", str(_ROWS)]
     start = ["new-session", "-d", "-P", "-F", "#{pane_id} #{pid}", "-s", title, *size, "-c", _literal(cwd), "--", *argv]
-    hint = " Detach: C-b d "
-    status = [";", "set-option", "-g", "status-right", hint, ";", "set-option", "-g", "mouse", "on"]
+    options = {
+        "status-left": " Understudy ",
+        "status-left-length": "12",
+        "status-right": " Detach: C-b d ",
+        # The only window has the name of our own program, which means nothing to the user.
+        "window-status-format": "",
+        "window-status-current-format": "",
+        "mouse": "on",
+    }
+    status = [word for name, value in options.items() for word in (";", "set-option", "-g", name, value)]
     done = _call(tmux, str(socket), [*start, *status], configuration=False, mark=mark)
     pane = Pane(socket=str(socket), id=_pane_in(done))
     return Opened(pane, own_server=identity.of(int(done.stdout.split()[1])))
