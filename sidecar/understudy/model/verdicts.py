@@ -51,7 +51,7 @@ class Reservation(enum.StrEnum):
     BASE_TESTS_DO_NOT_BUILD = "base_tests_do_not_build"
     """Earlier tests cannot be compiled or loaded with this result."""
     OUTSIDE_SCOPE = "outside_scope"
-    """The result changes files that the recipe does not write, or removes tests."""
+    """The result changes files that the recipe does not write, removes tests, or makes earlier tests notice less."""
     LOADED_CHECKOUT = "loaded_checkout"
     """A check loaded files of the user's checkout instead of the result."""
     TREE_CHANGED = "tree_changed"
@@ -119,8 +119,8 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "the usual cause is a changed name or signature: did you ask for that change?",
     ),
     Reservation.OUTSIDE_SCOPE: (
-        "the result changes files that this recipe does not write, or removes tests",
-        "look at those files in the diff",
+        "the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less",
+        "the evidence names which; look at them in the diff",
     ),
     Reservation.LOADED_CHECKOUT: (
         "a check loaded files of your checkout instead of the result",

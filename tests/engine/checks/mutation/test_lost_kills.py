@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from understudy.engine.checks.mutation import lost_kills
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 
 CODE = "def area(w, h):\n    return w * h\n\ndef edge(w, h):\n    return 2 * (w + h)\n"
@@ -75,3 +78,29 @@ async def test_honest_additions_lose_nothing(shapes: Any) -> None:
     }
     result = await judged(shapes, **additions)
     assert result.is_(Verdict.VERIFIED)
+
+
+async def test_a_change_that_the_base_noticed_by_chance_only_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mutants(**statuses: MutantStatus) -> Any:
+        judged = [SimpleNamespace(id=name, status=status) for name, status in statuses.items()]
+        return SimpleNamespace(seconds=1.0, why="", judged=judged, result=SimpleNamespace(unfinished="no cache"))
+
+    survived, killed = MutantStatus.SURVIVED, MutantStatus.KILLED
+    answers = {
+        "base": [mutants(lost=killed, chance=killed, kept=killed), mutants(lost=killed, chance=survived)],
+        "head": [mutants(lost=survived, chance=survived, kept=killed), mutants(lost=survived, chance=survived)],
+    }
+
+    async def tested(_earlier: Any, commit: str, *, only: frozenset[str] | None = None) -> Any:
+        _ = only
+        return answers[commit].pop(0)
+
+    monkeypatch.setattr(lost_kills, "_test", tested)
+    observed = SimpleNamespace(timed_out=False, passing=frozenset({"test"}))
+    cache = SimpleNamespace(get=lambda _key: None)
+    earlier: Any = SimpleNamespace(
+        base="base", head="head", sources={}, on_base=SimpleNamespace(observed=observed, key="k", cache=cache)
+    )
+    found = await lost_kills.lost_kills(earlier)
+    assert [one.id for one in found.mutants] == ["lost"]
+    assert (found.killed_before, found.seconds) == (3, 4.0)
