@@ -17,7 +17,7 @@ _NEEDS = """
 import sys
 from importlib.util import find_spec
 print(*[name for name in ("pytest", "hypothesis") if find_spec(name) is None])
-print("shared" if sys.prefix == sys.base_prefix else "own")
+print("shared" if sys.prefix in (sys.base_prefix, sys.argv[1]) else "own")
 """
 
 
@@ -29,14 +29,15 @@ def emit(kind: str, **fields: Any) -> None:
 
 def has_hypothesis(confinement: Confinement, root: Path) -> bool:
     """Return whether Hypothesis is installed; raise ``tool_missing`` when pytest is not."""
-    printed = run_python(confinement, root, "-c", _NEEDS, seconds=60)
+    printed = run_python(confinement, root, "-c", _NEEDS, sys.prefix, seconds=60)
     missing = "pytest" if printed is None else printed
     if "pytest" in missing:
         install = "pip install pytest hypothesis"
         hint = f"Install it there: {confinement.python} -m {install}"
         if "shared" in missing:
-            # Many systems refuse to install into their own Python.
-            make = f"python3 -m venv .venv && .venv/bin/python -m {install}"
+            # Many systems refuse to install into their own Python, and ours is not the project's.
+            own = "-e . " if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")) else ""
+            make = f"python3 -m venv .venv && .venv/bin/python -m {install.replace('install ', f'install {own}')}"
             hint = f"Create an environment for the project, and install there what it needs: {make}"
         raise Stop(
             "tool_missing",

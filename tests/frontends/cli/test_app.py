@@ -24,6 +24,7 @@ from understudy.config.discovery import server_presets
 from understudy.frontends.cli import api_calls, app, exit_codes, options
 from understudy.frontends.cli.delegate import say as saying
 from understudy.frontends.cli.delegate import start
+from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
 from understudy.model.config.delegators import Model, ModelPrice
 from understudy.model.delegations import DelegationResult, Explanation, FileStat
@@ -687,3 +688,27 @@ def test_models_are_listed_with_prices_and_their_unit(monkeypatch, capsys: pytes
     assert capsys.readouterr().out == (
         "a  8192  $3 in, $15 out per million tokens\nb  -     $0.5 out per million tokens\nc  -     -\n"
     )
+
+
+def test_a_list_for_people_has_short_ids_and_names_the_workspaces_if_there_are_several(
+    journal, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    identifier = finished(journal(), Verdict.VERIFIED)
+    assert app.main(["list"]) == 0
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.split()[0] == identifier[-5:]
+    finished(journal(workspace="/work/my shop"), Verdict.VERIFIED)
+    assert app.main(["list"]) == 0
+    printed = capsys.readouterr().out
+    assert " my shop " in printed
+    assert " IN " in printed
+
+
+def test_a_file_in_the_place_of_the_recipe_gets_the_whole_command(asked, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my prices.py").write_text("")
+    for command in ("start", "preview"):
+        assert app.main([command, "my prices.py"]) == exit_codes.Exit.USAGE
+        assert "Name the recipe first, such as: understudy start tests 'my prices.py'" in capsys.readouterr().err
+    assert asked == []

@@ -40,6 +40,9 @@ from understudy.process.terminals import tmux
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
 
+_COMMON_NAMES = frozenset({"__init__", "__main__", "index", "main", "mod", "lib"})
+"""Names of files that many folders have, without their endings."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -82,7 +85,9 @@ class Plan:
 
     @staticmethod
     def _names(files: list[str]) -> str:
-        return ", ".join(name.rsplit("/", 1)[-1] for name in files[:3])
+        parts = (name.split("/") for name in files[:3])
+        # Every package has an __init__.py: with its folder, the name says which one.
+        return ", ".join("/".join(one[-2:] if one[-1].split(".")[0] in _COMMON_NAMES else one[-1:]) for one in parts)
 
     def read(self, path: str) -> bytes | None:
         """Return what the user sees in a file of the workspace."""

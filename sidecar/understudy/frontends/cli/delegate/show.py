@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import click
 
@@ -88,10 +89,18 @@ def list_(
         click.echo(answer.headline(output.paint()), nl=False)
     now = datetime.now(UTC)
     filtered = states or workspace or any(value is not None for value in given.values())
+    # Programs get the same columns, with whole IDs, each time.
+    for_people = terminal.is_terminal(sys.stdout)
+    mixed = for_people and len({one.workspace for one in page.delegations}) > 1
     output.table(
-        ("ID", "STATE", "RECIPE", "BY", "AGE", "TITLE"),
+        ("ID", "STATE", "RECIPE", "BY", "AGE", *(["IN"] if mixed else []), "TITLE"),
         [
-            (one.id, verdict_card.state_word(one), one.recipe, one.delegator, age(one.started_at, now), one.title)
+            (
+                one.id.rpartition("-")[2] if for_people else one.id,
+                *(verdict_card.state_word(one), one.recipe, one.delegator, age(one.started_at, now)),
+                *([unquote(one.workspace).rstrip("/").rpartition("/")[2]] if mixed else []),
+                one.title,
+            )
             for one in page.delegations
         ],
         empty=(

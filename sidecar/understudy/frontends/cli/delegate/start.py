@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -190,8 +191,12 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
         if task is not None:
             raise click.UsageError("--task and --task-file exclude each other.")
         task = _read(given["task_file"])
+    recipe = given["recipe"]
+    if ("/" in recipe or "." in recipe) and Path(recipe).exists():
+        example = shlex.join(["understudy", "start", "tests", recipe])
+        raise click.UsageError(f"{recipe} is a file or folder. Name the recipe first, such as: {example}")
     params = {
-        "recipe": given["recipe"],
+        "recipe": recipe,
         "task": task,
         "files": [uri(file) for file in given["files"]] or None,
         "range": _range(given["range_"]),

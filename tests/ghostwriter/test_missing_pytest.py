@@ -1,0 +1,43 @@
+"""Test what the ghostwriter says where the project's interpreter has no pytest."""
+
+import shlex
+import sys
+import venv
+
+import pytest
+
+from understudy.ghostwriter import __main__ as program
+from understudy.ghostwriter.confined_runs import Confinement
+from understudy.ghostwriter.stop import Stop
+
+
+def hint(tmp_path, monkeypatch, python, own_prefix, **files):
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in files.values():
+        (root / name).write_text("")
+    monkeypatch.setattr(program.sys, "prefix", str(own_prefix))
+    with pytest.raises(Stop) as stop:
+        program.has_hypothesis(Confinement(tmp_path / "top", str(python), root), root)
+    assert stop.value.error["kind"] == "tool_missing"
+    return stop.value.error["hint"]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    (tmp_path / "top").mkdir()
+    venv.create(tmp_path / "env", with_pip=False)
+    return tmp_path / "env"
+
+
+def test_an_environment_of_the_project_gets_pytest(tmp_path, monkeypatch, environment):
+    python = environment / "bin/python"
+    said = hint(tmp_path, monkeypatch, python, sys.base_prefix)
+    assert said.endswith(f"{python} -m pip install pytest hypothesis")
+
+
+def test_ours_is_not_the_projects_and_a_new_one_gets_the_project_itself(tmp_path, monkeypatch, environment):
+    said = hint(tmp_path, monkeypatch, environment / "bin/python", environment, project="pyproject.toml")
+    make, install = said.partition(": ")[2].split(" && ")
+    assert shlex.split(make) == ["python3", "-m", "venv", ".venv"]
+    assert shlex.split(install) == [*[".venv/bin/python", "-m", "pip", "install", "-e", ".", "pytest", "hypothesis"]]
