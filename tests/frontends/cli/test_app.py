@@ -698,7 +698,7 @@ def test_a_list_for_people_has_short_ids_and_names_the_workspaces_if_there_are_s
     assert app.main(["list"]) == 0
     *_, row = capsys.readouterr().out.splitlines()
     assert row.split()[0] == identifier[-5:]
-    finished(journal(workspace="/work/my shop"), Verdict.VERIFIED)
+    finished(journal(workspace="/projects/my shop"), Verdict.VERIFIED)
     assert app.main(["list"]) == 0
     printed = capsys.readouterr().out
     assert " my shop " in printed
