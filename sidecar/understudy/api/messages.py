@@ -233,6 +233,8 @@ class ToolCreateParams(Strict, kw_only=True):
 
     name: str
     """The value of ``tool`` in its delegators."""
+    like: str | None = None
+    """Begin with the definition of a tool that Understudy does not drive: ``crush``, ``cursor`` or ``goose``."""
     scope: EditableScope = "user"
     workspace: str | None = None
 

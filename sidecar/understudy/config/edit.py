@@ -26,7 +26,7 @@ from understudy.config.parsing import config_file, file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.rendering import is_own, render
 from understudy.config.suggestions import unknown_name
-from understudy.config.tool_template import template
+from understudy.config.tool_template import ready_made, template
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.files import durable, locks
@@ -130,12 +130,19 @@ class Editor:
         changed = msgspec.structs.replace(entry.delegator, permissions=[*rules, rule])
         return self.update(name, changed, entry.revision)
 
-    def create_tool(self, name: str, scope: Scope) -> Path:
+    def create_tool(self, name: str, scope: Scope, like: str | None = None) -> Path:
         """Write a commented definition of a tool into ``scope``, and return the file; the user edits it.
 
-        Raises ``already_exists`` (also for a tool that Understudy knows), ``invalid_params``, ``untrusted_workspace``,
-        ``state_unavailable``.
+        ``like`` is a tool with a ready-made definition. Raises ``already_exists`` (also for a tool that Understudy
+        knows), ``unknown_tool`` (``like``), ``invalid_params``, ``untrusted_workspace``, ``state_unavailable``.
         """
+        if like is not None and like not in ready_made():
+            raise UnderstudyError(
+                ErrorKind.UNKNOWN_TOOL,
+                f"There is no ready-made definition of {like!r}.",
+                hint=f"There is one of {', '.join(ready_made())}; without `like`, you describe the tool yourself.",
+                names=ready_made(),
+            )
         if not re.fullmatch(NAME_PATTERN, name):
             raise _invalid_name("tool", name)
         root = self._root(scope)
@@ -149,10 +156,10 @@ class Editor:
                 raise UnderstudyError(
                     ErrorKind.ALREADY_EXISTS,
                     f"Understudy knows the tool `{name}`." if known else f"The tool `{name}` is already defined.",
-                    hint="Choose another name." if known else "Choose another name, or edit that file.",
+                    hint=_another_name(name) if known else "Choose another name, or edit that file.",
                     location=entry.location if entry is not None else None,
                 )
-            self._apply(root, [(path, template(name).encode())])
+            self._apply(root, [(path, template(name, like).encode())])
         return path
 
     def create_starter(self, text: str, scope: Scope) -> Path:
@@ -523,3 +530,9 @@ def _holds_null(value: object) -> bool:
     if isinstance(value, list):
         return any(_holds_null(item) for item in value)
     return value is None
+
+
+def _another_name(known: str) -> str:
+    if known not in ready_made():
+        return "Choose another name."
+    return f"Choose another name and begin with its definition: understudy tools new my-{known} --like {known}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 _TEMPLATE = """\
 # An agent CLI that Understudy does not know. Test it: understudy tools test @NAME@
 # Everything in here is checked: a field that is misspelt, or that has no effect, is an error.
@@ -119,6 +121,18 @@ dialect = "text"
 """
 
 
-def template(name: str) -> str:
-    """Return the definition of a tool ``name`` that prints plain text; everything else is in comments."""
-    return _TEMPLATE.replace("@NAME@", name)
+_READY = Path(__file__).parent / "ready_made_tools"
+
+
+def ready_made() -> list[str]:
+    """Return the known tools for which there is a ready-made definition."""
+    return sorted(file.stem for file in _READY.glob("*.toml"))
+
+
+def template(name: str, like: str | None = None) -> str:
+    """Return the definition of a tool ``name`` that prints plain text; everything else is in comments.
+
+    With ``like``, one of ``ready_made``, return the definition of that tool.
+    """
+    text = _TEMPLATE if like is None else (_READY / f"{like}.toml").read_text(encoding="utf-8")
+    return text.replace("@NAME@", name)

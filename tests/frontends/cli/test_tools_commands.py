@@ -181,3 +181,18 @@ def test_looking_at_the_list_starts_nothing_that_a_workspace_defines(config: Pat
     user.write_text(text.replace("Listed", "Mine"))
     run("tools", "--refresh")
     assert ran.exists(), "the user's own definition is asked"
+
+
+def test_a_known_tool_that_is_not_driven_begins_with_its_ready_made_definition(config: Path) -> None:
+    with pytest.raises(UnderstudyError, match="Understudy knows the tool `cursor`") as known:
+        run("tools", "new", "cursor")
+    command = str(known.value.hint).partition(": ")[2].split()
+    assert command == ["understudy", "tools", "new", "my-cursor", "--like", "cursor"]
+    run(*command[1:])
+    definition = (config / "tools" / "my-cursor.toml").read_text()
+    assert 'command = ["cursor-agent"' in definition
+    assert "understudy tools test my-cursor" in definition
+    with pytest.raises(UnderstudyError, match="There is no ready-made definition of 'claude'") as other:
+        run("tools", "new", "mine", "--like", "claude")
+    assert "crush, cursor, goose" in str(other.value.hint)
+    assert not (config / "tools" / "mine.toml").exists()

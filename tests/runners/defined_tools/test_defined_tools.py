@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.config import tool_template
+from understudy.config.discovery import declarations
 from understudy.config.parsing import file_schema
 from understudy.config.validation.tool_rules import check_tool
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
@@ -174,6 +176,38 @@ async def test_a_recorded_failure_has_its_kind_and_the_name_of_the_tool(stage, d
 async def test_a_question_that_cannot_be_answered_ends_the_attempt(stage):
     error = await stage.replay(preset("claude"), "claude/allowed")
     assert (error.kind, "Mine asks for permission" in error.message) == ("permission_denied", True)
+
+
+CURSOR_SAID = (
+    {"type": "system", "subtype": "init", "session_id": "s-1", "model": "m"},
+    {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "Reading."}]}},
+    {"type": "tool_call", "subtype": "started", "call_id": "c-1", "tool_call": {"readToolCall": {}}},
+    {"type": "tool_call", "subtype": "completed", "call_id": "c-1", "tool_call": {"readToolCall": {}}},
+    {"type": "result", "subtype": "success", "is_error": False, "result": "All done.", "session_id": "s-1"},
+)
+GOOSE_SAID = (
+    {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": "no"}]}},
+    {"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "All done."}]}},
+    {"type": "complete", "total_tokens": 12},
+)
+
+
+@pytest.mark.parametrize("like", tool_template.ready_made())
+async def test_a_ready_made_definition_is_valid_and_reads_what_its_tool_documents(stage, like):
+    tool = defined(tool_template.template(f"my-{like}", like))
+    assert tool.command[0] in declarations.tools()[like].binaries
+    said = {"cursor": CURSOR_SAID, "goose": GOOSE_SAID}.get(like, ())
+    printed = {"AGENT_LINES": json.dumps(said)}
+    ours = _with(tool, command=[*stage.agent, *tool.command[1:]])
+    outcome = await stage.run(ours, printed, model="big", returns="text")
+    assert isinstance(outcome, Outcome), outcome
+    text = "".join(event.text for event in stage.of(Text))
+    if not said:
+        assert '"--model", "big"' in text
+        return
+    assert (text, outcome.text) == ("Reading." if like == "cursor" else "All done.", "All done.")
+    assert outcome.session_id == ("s-1" if like == "cursor" else None)
+    assert len(stage.of(ToolResult)) == len(stage.of(ToolCall)) == (1 if like == "cursor" else 0)
 
 
 # -- the command -----------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams
 
 def create_tool(caller: Caller, params: m.ToolCreateParams) -> m.ToolFile:
     """Write a commented definition of a tool."""
-    path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope))
+    path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope), params.like)
     change_notifications.notify(CHANGED)
     return m.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
 

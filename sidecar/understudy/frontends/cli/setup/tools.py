@@ -79,17 +79,18 @@ def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace:
     return _show(found, tool, json_=json_)
 
 
-@tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new mine --scope workspace"))
+@tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new my-cursor --like cursor"))
 @click.argument("name")
+@click.option("--like", metavar="TOOL", help="Begin with the definition of crush, cursor or goose.")
 @options.scope
 @options.in_workspace
 @options.as_json
-def new(*, name: str, scope: str, workspace: str | None, json_: bool) -> int:
+def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_: bool) -> int:
     """Write a commented definition of an agent CLI.
 
     It is for one that Understudy does not know. Edit the file, then test it.
     """
-    made = call("tools/create", name=name, scope=scope, workspace=uri(workspace or "."))
+    made = call("tools/create", name=name, like=like, scope=scope, workspace=uri(workspace or "."))
     if json_:
         output.json(made)
         return exit_codes.Exit.OK
