@@ -1,4 +1,7 @@
-"""Measure ``understudy ask``: the whole process against a plain program that sends the same request."""
+"""Measure ``understudy ask``: the whole process against plain programs that send the same request.
+
+agent-delegate 0.2.0 is measured, too, where its program is installed: name it in ``AGENT_DELEGATE``.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,13 @@ def ask(row: Callable[..., None], scratch: Path, top: Path) -> None:
             "ask": [sys.executable, "-m", "understudy", "ask", "-t", "Why?", "-d", "scholar", "d0"],
             "plain": [*plain, "d0"],
         }
+        if other := os.environ.get("AGENT_DELEGATE"):
+            (scratch / "profiles.toml").write_text(
+                'default_profile = "scholar"\n[profiles.scholar]\nbackend = "openai-compat"\n'
+                f'base_url = "{server.base_url}"\ndefault_model = "scholar"\napi_key = "none"\n'
+            )
+            environment |= {"AGENT_DELEGATE_HOME": str(scratch), "AGENT_DELEGATE_LOG_DIR": str(scratch)}
+            commands["agent-delegate"] = [other, "ask", "--question", "Why?", "--paths", "d0"]
         wall: dict[str, list[float]] = {name: [] for name in commands}
         cpu: dict[str, list[float]] = {name: [] for name in commands}
         for number in range(ROUNDS + 1):
@@ -52,15 +62,10 @@ def ask(row: Callable[..., None], scratch: Path, top: Path) -> None:
                 if number:  # the first one compiles modules
                     wall[name].append(time.perf_counter() - began)
                     cpu[name].append(_cpu() - before)
-    medians = {name: statistics.median(values) for name, values in wall.items()}
-    spent = statistics.median(cpu["ask"]) / statistics.median(cpu["plain"])
-    row(
-        "ask",
-        f"ask, whole process / a standard library program (processor time {spent:.1f} x)",
-        medians["ask"] / medians["plain"],
-        1.5,
-        "x",
-    )
+    for name, title in (("plain", "a standard library program"), ("agent-delegate", "agent-delegate 0.2.0")):
+        if name in commands:
+            ratio, spent = (statistics.median(of["ask"]) / statistics.median(of[name]) for of in (wall, cpu))
+            row("ask", f"ask, whole process / {title} (processor time {spent:.1f} x)", ratio, 1.5, "x")
 
 
 def _cpu() -> float:

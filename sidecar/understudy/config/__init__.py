@@ -34,9 +34,9 @@ def load(workspace: Path | None, *, trusted: bool) -> Configuration:
 
     Files of an untrusted workspace are not read.
     """
-    from understudy.config import loading  # text requests mostly start without it
+    from understudy.config import loader  # text requests mostly start without it
 
-    return loading.load(workspace, trusted=trusted)
+    return loader.load(workspace, trusted=trusted)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ import msgspec
 from understudy.config import locations
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.loading import load
+from understudy.config.loader import load
 from understudy.config.locations import SINGLE, FileKind
 from understudy.config.parsing import config_file, file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value

@@ -6,8 +6,9 @@ import enum
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from understudy.model.config.delegators import Scope
 
@@ -51,8 +52,7 @@ PLACES: dict[FileKind, tuple[str, str]] = {
 """Folder and ending of the kinds with one entry per file, in the order in which they are read."""
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """One folder of configuration; later layers override earlier ones."""
 
     scope: Scope

@@ -11,7 +11,7 @@ import msgspec
 
 from understudy.config.configuration import Configuration
 from understudy.config.findings import LocatedFinding
-from understudy.config.loading import Loader, readings
+from understudy.config.loader import Loader, readings
 from understudy.config.locations import LOCAL_FOLDER, FileKind, Layer, place_of
 from understudy.config.parsing import config_file
 from understudy.config.parsing.config_file import Reading

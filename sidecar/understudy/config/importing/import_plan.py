@@ -23,7 +23,7 @@ from understudy.config.edit import Editor
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
 from understudy.config.importing.foreign_files import setting
-from understudy.config.loading import load
+from understudy.config.loader import load
 from understudy.config.parsing import file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.rendering import render

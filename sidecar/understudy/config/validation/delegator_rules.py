@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import msgspec
@@ -49,13 +49,12 @@ _OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}")
 """Slots of a command for what a protocol delivers instead."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What a delegator is checked against."""
 
-    servers: Mapping[str, ModelServer] = field(default_factory=dict)
+    servers: Mapping[str, ModelServer] = msgspec.field(default_factory=dict)
     """The model servers that it can see."""
-    tools: Mapping[str, ToolDefinition] = field(default_factory=dict)
+    tools: Mapping[str, ToolDefinition] = msgspec.field(default_factory=dict)
     """The tools that files define, as far as it can see them."""
 
 

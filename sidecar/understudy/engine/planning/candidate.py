@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from understudy.model.config.agent_entries import AgentEntry
 
 
-@dataclass(frozen=True)
-class ChosenCandidate:
+class ChosenCandidate(msgspec.Struct, frozen=True):
     """A delegator with the request's changes, and what belongs to it."""
 
     delegator: Delegator

@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
@@ -22,8 +23,7 @@ BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
 
 
-@dataclass(frozen=True)
-class PromptFile:
+class PromptFile(msgspec.Struct, frozen=True):
     """A file of the prompt: its size, and why it is not sent if it is not."""
 
     path: str
@@ -36,8 +36,7 @@ class PromptFile:
         return 0 if self.withheld else tokens_of(self.size)
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """What is sent."""
 
     text: str

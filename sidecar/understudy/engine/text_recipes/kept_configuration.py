@@ -3,7 +3,7 @@
 A process that answers many requests reads its files once, and a command reads one file instead of all of them and of
 the modules that check them. What is kept is used again only if every file and folder that went into it is as it was, by
 inode, size, both times and mode, and if they were old enough when they were read that a later change cannot have the
-same times. Trust is not kept: the caller checks it each time, and what is read with it is kept apart.
+same times. Trust is not kept: the caller checks it each time, and each answer has a file of its own.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     ``input_too_large`` for a prompt above the limit `max_tokens`.
     """
     workspace, kept = request.configured or configured(request.folder)
-    # It has everything of a configuration that choosing a delegator reads.
+    # It has all the fields that choosing a delegator reads.
     configuration = cast("config.Configuration", kept)
     recipe = require_recipe(configuration, request.recipe)
     params = _params(request)
