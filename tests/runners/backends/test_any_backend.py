@@ -17,6 +17,7 @@ from model_tasks import model_task, outcome_of
 from understudy.model.config.delegators import Limits, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Result, UsageReport
+from understudy.runners.driver import clock
 from understudy.runners.runner import Outcome
 
 LIMITS = Limits(total_seconds=0.8, idle_seconds=0.15, first_event_seconds=0.15)
@@ -170,7 +171,7 @@ async def backend(parts: list[bytes | float]) -> AsyncIterator[str]:
 
 
 async def outcome_from(
-    protocol: str, parts: list[bytes | float], folder: Path, limits: Limits = LIMITS
+    protocol: str, parts: list[bytes | float], folder: Path, limits: Limits = LIMITS, *, alone: bool = False
 ) -> Outcome | UnderstudyError:
     """Ask such a backend for a file; check everything that must hold."""
     tree = folder / "tree"
@@ -182,7 +183,8 @@ async def outcome_from(
         task = model_task(server, folder, returns="file", worktree=tree, target="target.py", limits=limits)
         started = time.monotonic()
         async with asyncio.timeout(limits.total_seconds + GRACE_SECONDS):
-            outcome, events = await outcome_of(task, retries=1)
+            asked = outcome_of(task, retries=1)
+            outcome, events = await (asyncio.to_thread(clock.run_alone, asked) if alone else asked)
     assert time.monotonic() - started < limits.total_seconds + GRACE_SECONDS
     assert (tree / "kept.py").read_text() == BEFORE
     assert sorted(path.name for path in tree.iterdir()) == ["kept.py", "target.py"]
@@ -207,20 +209,21 @@ async def outcome_from(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-@given(replies())
+@given(replies(), st.booleans())
 def test_whatever_a_backend_sends_there_is_one_outcome_in_time(
-    own_home: Path, reply: tuple[str, list[bytes | float]]
+    own_home: Path, reply: tuple[str, list[bytes | float]], alone: bool
 ) -> None:
     _ = own_home
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(outcome_from(*reply, Path(folder)))
+        asyncio.run(outcome_from(*reply, Path(folder), alone=alone))
 
 
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
-async def test_the_property_can_see_an_answer(protocol: str, tmp_path: Path) -> None:
+async def test_the_property_can_see_an_answer(protocol: str, tmp_path: Path, alone: bool) -> None:
     good = {"openai": _OPENAI[:3], "anthropic": (*_ANTHROPIC[:3], _ANTHROPIC[4]), "responses": _RESPONSES[:2]}[protocol]
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     limits = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60)
-    outcome = await outcome_from(protocol, [head, *good], tmp_path, limits)
+    outcome = await outcome_from(protocol, [head, *good], tmp_path, limits, alone=alone)
     assert isinstance(outcome, Outcome), outcome
     assert outcome.text.startswith("x = 1")

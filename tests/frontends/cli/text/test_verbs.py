@@ -256,3 +256,38 @@ def test_an_error_names_options_as_they_are_typed(served, json_):
     for command, option in (("ask", "--question"), ("write", "--spec")):
         long = served.run(command, "-t", "x" * 3_000_001, *(("--stdout",) if command == "write" else ()), *json_)
         assert f"{option} has 3000001 characters" in long.out + long.err
+
+
+MODULES = """
+import os, sys
+from understudy import __main__
+def leave(code):
+    print(*sorted(sys.modules))
+    sys.stdout.flush()
+    end(code)
+end, os._exit = os._exit, leave
+sys.argv = ["understudy", "ask", "-t", "Why?", "src", "-d", sys.argv[1]]
+__main__.main()
+"""
+
+
+def test_one_request_imports_only_what_it_needs(served):
+    argv = [sys.executable, "-c", MODULES, served.on("scholar")]
+    for _ in range(4):  # the configuration is kept once its files are no longer new
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+        answer, modules = done.stdout.splitlines()
+        imported = set(modules.split())
+        if "understudy.config.loader" not in imported:
+            break
+    assert answer == "Because."
+    assert "httpx" in imported
+    unneeded = {
+        *("asyncio", "anyio.lowlevel", "subprocess", "ctypes", "tomllib", "jsonschema", "keyring", "pathspec", "pygls"),
+        *("yaml", "rich", "understudy.config.loader", "understudy.config.trust.records", "understudy.api.messages"),
+        *(
+            "understudy.model.tools.claude",
+            "understudy.engine.running.lifecycle",
+            "understudy.runners.model_loop.toolbox",
+        ),
+    }
+    assert imported & unneeded == set()
