@@ -142,10 +142,10 @@ def test_connecting_ends_when_it_is_cancelled(server, tmp_path):
 class KeepsAlive:
     """A server that answers many requests on one connection, and keeps what it got."""
 
-    def __init__(self, answers_before_closing: int = 1000) -> None:
+    def __init__(self, answers_before_closing: int = 1000, then: bytes = b"") -> None:
         self.requests: list[tuple[int, dict[str, str]]] = []
         """Number of the connection, and the headers."""
-        self._most = answers_before_closing
+        self._most, self._then = answers_before_closing, then
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._threads: list[threading.Thread] = []
@@ -163,7 +163,9 @@ class KeepsAlive:
 
     def _serve(self, number: int, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as reader:
-            for _ in range(self._most):
+            for number_of_request in range(1000):
+                if number_of_request == self._most and not self._then:
+                    return
                 first = reader.readline()
                 if not first:
                     return
@@ -173,6 +175,9 @@ class KeepsAlive:
                     headers[name.lower()] = value.strip()
                 reader.read(int(headers.get("content-length", 0)))
                 self.requests.append((number, headers))
+                if number_of_request == self._most:
+                    connection.sendall(self._then)
+                    return
                 event = b'data: {"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
                 connection.sendall(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nSet-Cookie: who=first; Path=/\r\n"
@@ -247,6 +252,17 @@ def test_a_connection_that_the_server_closed_meanwhile_is_replaced_unseen(tmp_pa
     finally:
         closing.close()
     assert len(closing.requests) == 4
+
+
+def test_an_answer_that_is_not_http_is_not_asked_for_again(tmp_path):
+    odd = KeepsAlive(answers_before_closing=1, then=b"this is not HTTP\r\n\r\n")
+    try:
+        assert ask(a_task(None, "any", tmp_path, model_server=odd.entry()))[0].text == "Yes."
+        error, _ = ask(a_task(None, "any", tmp_path, model_server=odd.entry()))
+    finally:
+        odd.close()
+    assert error.kind is ErrorKind.MALFORMED_OUTPUT
+    assert [number for number, _ in odd.requests] == [1, 1]
 
 
 def test_a_server_that_answers_nothing_is_asked_as_often_as_allowed(tmp_path):

@@ -59,8 +59,9 @@ class BlockingClient:
             opened = waits.connections if waits is not None else 0
             try:
                 return BlockingResponse(self._client.send(request, stream=stream))
-            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-                if waits is None or waits.connections > opened:
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+                is_answer = isinstance(error, httpx.RemoteProtocolError) and "without sending" not in str(error)
+                if waits is None or waits.connections > opened or is_answer:
                     raise
 
     async def __aenter__(self) -> Self:
