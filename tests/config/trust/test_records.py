@@ -241,3 +241,20 @@ def test_a_workspace_with_a_name_that_is_not_utf8(tmp_path, state):
     Path(os.fsdecode(folder + b"/.understudy/\xff")).write_text("x")
     assert records.record(workspace, state, trusted=True).trusted
     assert records.status(workspace, state).trusted
+
+
+def test_whether_it_is_trusted_is_what_the_status_says_without_a_look_at_strange_files(
+    workspace, state, write, monkeypatch
+):
+    write(workspace / ".understudy" / "config.toml", "[limits]\nmax_turns = 3\n")
+    with monkeypatch.context() as strange:
+        strange.setattr(records, "digest", None)  # is not called
+        assert not records.is_trusted(workspace, state)
+    records.record(workspace, state, trusted=True)
+    assert records.is_trusted(workspace, state)
+    write(workspace / ".understudy" / "config.toml", "[limits]\nmax_turns = 4\n")
+    assert not records.is_trusted(workspace, state), "its files have changed"
+    records.record(workspace, state, trusted=False)
+    with monkeypatch.context() as declined:
+        declined.setattr(records, "digest", None)
+        assert not records.is_trusted(workspace, state)

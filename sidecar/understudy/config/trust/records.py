@@ -72,6 +72,12 @@ def status(workspace: Path, state: Path) -> TrustStatus:
     return TrustStatus(trusted=False, known=True, allows=now.allows, changed=_difference(record, now), hash=now.hash)
 
 
+def is_trusted(workspace: Path, state: Path) -> bool:
+    """Return whether ``status`` says so. The files of a workspace that the user never trusted are not looked at."""
+    found = _read(workspace, state)
+    return found is not None and bool(found["trusted"]) and status(workspace, state).trusted
+
+
 def was_declined(workspace: Path, state: Path, seen: str) -> bool:
     """Return whether the user declined to trust exactly the content with the hash ``seen``."""
     found = _read(workspace, state)

@@ -293,7 +293,7 @@ def _is_trusted(workspace: Path) -> bool:
         return False
     from understudy.config.trust import records
 
-    return records.status(workspace, state_folder.state_root()).trusted
+    return records.is_trusted(workspace, state_folder.state_root())
 
 
 def _params(request: TextRequest) -> StartParams:
