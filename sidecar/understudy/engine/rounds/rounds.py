@@ -151,7 +151,7 @@ class Rounds:
             await self._host.keep(JudgedResult(result.head, judgement))
 
     async def _repaired(self, result: JudgedResult) -> JudgedResult:
-        """Ask for repairs while a required check fails; return the last result that is no worse."""
+        """Ask for repairs while a required check fails; return the last result that was kept."""
         for number in range(1, self._repairs + 1):
             failing = repair_prompt.failed(result.judgement.results, self._recipe)
             if not failing:

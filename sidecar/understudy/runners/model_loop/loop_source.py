@@ -264,7 +264,7 @@ class LoopSource(Exchange):
         return instructions.said_by_user([one.text for one in self._said])
 
     def _begin_checkpoint(self) -> None:
-        """Commit what changed while the model thinks, so that even a killed worker loses nothing of this turn."""
+        """Commit what changed while the model thinks, so that not even a killed worker loses it."""
         due = self._checkpoint_at + CHECKPOINT_SHARE * self._checkpoint_seconds
         if self._task.checkpoint is None or not self._toolbox.touched or time.monotonic() < due:
             return
