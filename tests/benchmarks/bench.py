@@ -48,6 +48,7 @@ from understudy.journal import (  # noqa: E402
 
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import bench_ask  # noqa: E402 - beside this file
+import bench_loop  # noqa: E402
 import bench_lsp  # noqa: E402
 import many_starts  # noqa: E402
 from bench_lsp import percentile, pipe_delay  # noqa: E402
@@ -469,6 +470,7 @@ def main() -> int:
         "cli": bench_cli,
         "ask": lambda: bench_ask.ask(row, SCRATCH, top),
         "requests": lambda: bench_ask.requests(row, SCRATCH, top),
+        "loop": lambda: bench_loop.prefix(row, SCRATCH),
         "start": lambda: bench_start(top),
         "queue": lambda: bench_queue(repository("queue", 20)),
         "latency": lambda: bench_latency(top),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from understudy.engine.messages.message_request import undelivered
 from understudy.engine.planning import plan as resolve
 from understudy.engine.planning import strengthen_prompt
 from understudy.engine.planning.reply_prompt import about_answer, words
-from understudy.engine.queueing import launcher
+from understudy.engine.queueing import dependencies, launcher
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees import ownership
 from understudy.engine.worktrees.record import load_record
@@ -210,7 +210,8 @@ def retry(
             f"{folder.id} cannot be retried in your checkout: a retry starts from the original base, in a worktree.",
             hint=f"Retry it in one (understudy retry {folder.id} --worktree), or start it again.",
         )
-    return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after)
+    waits_for = dependencies.after_retries(spec)
+    return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after, waits_for=waits_for)
 
 
 # -- what the new worker starts from -------------------------------------------------------------------------------
@@ -295,11 +296,17 @@ def _begin(
     *,
     title: str,
     after: Callable[[str], None] | None,
+    waits_for: Sequence[str] = (),
 ) -> str:
     def build(identifier: str) -> Spec:
         spec = plan.spec(identifier, *asked)
         return msgspec.structs.replace(
-            spec, title=title, parent_id=origin.parent, group_id=parent.group_id, origin=origin
+            spec,
+            title=title,
+            parent_id=origin.parent,
+            group_id=parent.group_id,
+            origin=origin,
+            after=list(waits_for),
         )
 
     folder, lock = delegation_folder.create(build, plan.buffer_files())

@@ -131,7 +131,23 @@ method_table.call("groups/start", {{"tasks": {tasks!r}}}, TerminalCaller(pathlib
     assert (done.verdict, done.error.kind) == ("failed", ErrorKind.DEPENDENCY_FAILED)
 
 
-def test_a_retry_of_a_task_waits_for_nothing(project, go):
+def test_retries_wait_for_each_other_as_their_tasks_did(project, go, tmp_path):
+    failed, dependent, third = start(
+        project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed"),
+        task(project, "third", "dependent"),
+    )  # fmt: skip
+    project.finish(third)
+    project.call("delegations/retry", id=failed)  # fails again
+    again = [project.call("delegations/retry", id=failed, delegator="patient").id]
+    again += [project.call("delegations/retry", id=one).id for one in (dependent, third)]
+    waits = {one.id: one.after for one in project.call("queue/get").delegations}
+    assert waits == {again[1]: [again[0]], again[2]: [again[1]]}
+    go.touch()
+    assert [project.finish(one).verdict for one in again] == ["answered"] * 3
+    assert (tmp_path / "order").read_text().split() == again
+
+
+def test_a_retry_of_a_task_does_not_wait_for_what_has_ended(project, go):
     failed, dependent = start(
         project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -10,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wait_until import until
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.frontends.cli import exit_codes
 
 Understudy = Callable[..., list[dict]]
 
@@ -96,6 +99,23 @@ def test_a_batch_prints_one_result_for_each_task_in_order(understudy: Understudy
     ]
     [newest] = understudy("groups", "list", "--limit", "1")[0]["groups"]
     assert newest["group"]["id"] == empty
+
+
+def test_ctrl_c_cancels_a_batch_and_prints_what_there_is(understudy: Understudy, tmp_path: Path) -> None:
+    lines = [json.dumps({"recipe": "ask", "task": f"task {number}", "delegator": "patient"}) for number in range(3)]
+    (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
+    with subprocess.Popen(command, cwd=tmp_path / "project", stdout=subprocess.PIPE, text=True) as batch:
+        until(lambda: len(understudy("list")[0]["delegations"]) == 3)
+        batch.send_signal(signal.SIGINT)
+        printed, _ = batch.communicate(timeout=120)
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert [(one["title"], one["state"], one["verdict"]) for one in found] == [
+        (f"task {number}", "finished", "cancelled") for number in range(3)
+    ]
+    assert batch.returncode == exit_codes.Exit.CANCELLED
+    [group] = understudy("groups", "show", found[0]["groupId"])
+    assert group["delegations"] == [one["id"] for one in found], "the order of the file"
 
 
 def test_an_error_in_a_batch_has_its_line_and_starts_nothing(understudy: Understudy, tmp_path: Path) -> None:

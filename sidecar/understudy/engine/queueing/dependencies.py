@@ -7,10 +7,11 @@ in its specification, so a crash or a restart changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from understudy.config import suggestions
 from understudy.engine.queueing import queue_entries
-from understudy.journal import dead_workers, delegation_folder, state_folder
+from understudy.journal import dead_workers, delegation_folder, groups, state_folder
 from understudy.journal.summaries import summary
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
@@ -77,6 +78,32 @@ def is_ready(spec: Spec) -> bool:
             how = f"ended as “{ended.verdict.replace('_', ' ')}” ({VERDICTS[ended.verdict]})"
             raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
     return ready
+
+
+def after_retries(spec: Spec) -> list[str]:
+    """Return what a retry of ``spec`` comes after: the retries of its predecessors that have not finished.
+
+    A predecessor that has finished is not waited for, even if it failed: who asks for a retry knows that.
+    """
+    if not spec.after or spec.group_id is None:
+        return []
+    retries: dict[str, str] = {}
+    with suppress(UnderstudyError):  # the group was removed
+        for member in groups.read(spec.group_id).delegations:
+            with suppress(UnderstudyError):
+                other = delegation_folder.read_spec(delegation_folder.open_folder(member))
+                if other.origin is not None and other.origin.kind == "retry":
+                    retries[other.origin.parent] = member  # the last one, which is the newest
+    found: list[str] = []
+    for identifier in spec.after:
+        newest, seen = identifier, {identifier}
+        while (again := retries.get(newest)) is not None and again not in seen:
+            newest = again
+            seen.add(again)
+        with suppress(UnderstudyError):
+            if _current(newest).state is not State.FINISHED:
+                found.append(newest)
+    return found
 
 
 def _current(identifier: str) -> Delegation:

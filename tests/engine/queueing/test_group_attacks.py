@@ -1,0 +1,154 @@
+"""Damaged, huge and planted files of groups and of the queue: nothing hangs, nothing else is lost or changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from understudy.engine.queueing import launcher
+from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+QUICK = 'sys.stdin.read()\nsay(type="result", ok=True, text="Done.")'
+PATIENT = (
+    'sys.stdin.read()\nwhile not os.path.exists({go!r}): time.sleep(0.02)\nsay(type="result", ok=True, text="Done.")'
+)
+
+
+def tasks(project, count: int, delegator: str) -> list[dict]:
+    common = {"recipe": "ask", "delegator": delegator, "workspace": str(project.top)}
+    return [{**common, "task": f"task {number}"} for number in range(count)]
+
+
+def started(project, count: int, delegator: str) -> tuple[str, list[str]]:
+    group = project.call("groups/start", tasks=tasks(project, count, delegator)).group.id
+    return group, project.call("groups/get", id=group).delegations
+
+
+@pytest.fixture
+def go(project, tmp_path):
+    """One slot, and a delegator that ends when the returned file exists."""
+    project.program("patient", PATIENT.format(go=str(tmp_path / "go")))
+    settings = project.config / "config.toml"
+    settings.write_text(settings.read_text() + "\n[limits]\nslots = 1\n")
+    return tmp_path / "go"
+
+
+def test_groups_that_start_in_several_processes_at_once_are_whole(project):
+    project.program("quick", QUICK)
+    script = f"""
+import pathlib, sys
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
+print(method_table.call("groups/start", {{"tasks": {tasks(project, 3, "quick")!r}}},
+                        TerminalCaller(pathlib.Path.cwd())).group.id)
+"""
+    starting = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    groups = [one.communicate(timeout=120)[0].strip() for one in starting]
+    assert len(set(groups)) == 3
+    seen: list[str] = []
+    for group in groups:
+        found = project.call("groups/wait", id=group, timeoutSeconds=120).delegations
+        assert [(one.title, one.verdict) for one in found] == [(f"task {number}", "answered") for number in range(3)]
+        seen += [one.id for one in found]
+    assert len(set(seen)) == 9
+
+
+def test_the_queue_of_a_group_goes_on_after_everything_was_killed(project, go):
+    group, (first, *others) = started(project, 3, "patient")
+    project.until(first, lambda one: one.state == "running")
+    holder = worker_lock.read_holder(delegation_folder.open_folder(first))
+    for one in (holder.identity, *holder.children):
+        os.kill(one.pid, signal.SIGKILL)
+    go.touch()
+    # As a command does that is typed after a restart of the machine: no server is left.
+    assert project.finish(first).verdict == "interrupted"
+    project.call("delegations/list")
+    found = project.call("groups/wait", id=group, timeoutSeconds=120).delegations
+    assert [(one.id, one.verdict) for one in found] == [
+        (first, "interrupted"),
+        *((one, "answered") for one in others),
+    ]
+
+
+def test_a_paused_queue_is_still_paused_for_another_process(project, go):
+    project.call("queue/pause", paused=True)
+    go.touch()
+    _, members = started(project, 2, "patient")
+    listed = subprocess.run(
+        [sys.executable, "-m", "understudy", "queue", "list", "--json"], capture_output=True, text=True, check=True
+    )
+    found = json.loads(listed.stdout)
+    assert (found["paused"], [one["id"] for one in found["delegations"]]) == (True, members)
+    project.call("queue/move", id=members[1], position=1)
+    project.call("queue/pause", paused=False)
+    assert [project.finish(one).verdict for one in members] == ["answered"] * 2
+    begun = [next(one.at for one in project.events(member) if type(one).__name__ == "Started") for member in members]
+    assert begun[1] < begun[0], "the order of the user"
+
+
+def _junk(place, secret) -> list:
+    return [
+        lambda: place.write_bytes(b""),
+        lambda: place.write_bytes(b'{"id": 7'),
+        lambda: place.write_bytes(b'{"id": {}, "delegations": null}'),
+        lambda: place.write_bytes(b"[" * 3_000_000),
+        lambda: place.write_bytes(b'{"delegations": ["../../../etc/passwd"]}'),
+        lambda: place.symlink_to(secret),
+        lambda: place.symlink_to(place),
+        lambda: os.mkfifo(place),
+        place.mkdir,
+    ]
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_a_damaged_group_is_named_and_its_members_are_unharmed(project, go, tmp_path, number):
+    secret = tmp_path / "secret"
+    secret.write_text("secret content")
+    group, members = started(project, 2, "patient")
+    place = state_folder.state_root() / "groups" / f"{group}.json"
+    place.unlink()
+    _junk(place, secret)[number]()
+    for method in ("groups/get", "groups/cancel"):
+        with pytest.raises(UnderstudyError) as caught:
+            project.call(method, id=group)
+        assert caught.value.kind in {ErrorKind.STATE_UNAVAILABLE, ErrorKind.UNKNOWN_GROUP}
+        assert "secret content" not in str(caught.value)
+    assert project.call("groups/list", limit=10).groups == []
+    go.touch()
+    assert [project.finish(one).verdict for one in members] == ["answered"] * 2
+    assert secret.read_text() == "secret content"
+
+
+def test_planted_entries_of_the_queue_stop_nothing(project, go, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret content")
+    first, second = started(project, 2, "patient")[1]
+    project.until(first, lambda one: one.state == "running")
+    queue = state_folder.state_root() / "queue"
+    unknown = first[:-5] + "zzzzz"
+    for pool in ("abc", "-1", "0", "9" * 30, "1"):
+        folder = queue / "waiting" / pool
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "..x").write_text("x")
+        (folder / unknown).write_bytes(b"[" * 1_000_000)
+        (folder / (unknown[:-1] + "y")).symlink_to(secret)
+        os.mkfifo(folder / (unknown[:-1] + "x"))
+        (folder / (unknown[:-1] + "w")).mkdir()
+    for name in ("held", "unrecorded", "launched"):
+        (queue / name).mkdir(exist_ok=True)
+        (queue / name / unknown).symlink_to(secret)
+    (queue / "order").unlink(missing_ok=True)
+    (queue / "order").symlink_to(secret)
+    entry = next(queue.glob(f"waiting/*/{second}"))
+    entry.write_bytes(b'{"keys": {"names": ["PATH"], "digest": "../../../../tmp"}, "launches": -5}')
+    go.touch()
+    launcher.serve(state_folder.state_root())
+    assert [project.finish(one).verdict for one in (first, second)] == ["answered"] * 2
+    assert secret.read_text() == "secret content"
+    assert sorted(one.id for one in project.call("delegations/list").delegations) == sorted([first, second])
