@@ -10,6 +10,7 @@ from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event
 from understudy.runners.backends.openai import Runner
+from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome, Task
 
 PATIENT = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60)
@@ -34,11 +35,11 @@ def model_task(server: ModelServer, folder: Path, *, model: str = "good", return
 
 
 async def outcome_of(
-    task: Task, *, retries: int = 2, backoff: float = 0.01
+    task: Task, *, retries: int = 2, backoff: float = 0.01, runner: type[Runner | LoopRunner] = Runner
 ) -> tuple[Outcome | UnderstudyError, list[Event]]:
     """Run ``task``; return its outcome or its error, and its events."""
     events: list[Event] = []
     try:
-        return await Runner(retries=retries, backoff_seconds=backoff).run(task, events.append), events
+        return await runner(retries=retries, backoff_seconds=backoff).run(task, events.append), events
     except UnderstudyError as error:
         return error, events

@@ -16,8 +16,9 @@ from model_tasks import model_task, outcome_of
 
 from understudy.model.config.delegators import Limits, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Result, UsageReport
+from understudy.model.events import File, Result, ToolCall, ToolResult, UsageReport
 from understudy.runners.driver import clock
+from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome
 
 LIMITS = Limits(total_seconds=0.8, idle_seconds=0.15, first_event_seconds=0.15)
@@ -47,6 +48,38 @@ _RESPONSES = (
     b'data: {"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}\n\n',
     b'data: {"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"no"}}}\n\n',
 )
+WRITTEN = "x = 1\n"
+"""What the calls below write, if they arrive whole."""
+_CALLS = {
+    "openai": (
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"write_file","arguments":""}}]}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"path\\": \\"target.py\\", \\"con"}}]}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"tent\\": \\"x = 1\\\\n\\"}"}}]}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"Done."},"finish_reason":"stop"}]}\n\n',
+        b"data: [DONE]\n\n",
+    ),
+    "anthropic": (
+        b'data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c1","name":"write_file"}}\n\n',
+        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\\"path\\": \\"target.py\\", \\"con"}}\n\n',
+        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"tent\\": \\"x = 1\\\\n\\"}"}}\n\n',
+        b'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}\n\n',
+        b'data: {"type":"message_delta","delta":{"stop_reason":"max_tokens"}}\n\n',
+        b'data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Done."}}\n\n',
+        b'data: {"type":"message_stop"}\n\n',
+    ),
+    "responses": (
+        b'data: {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c1","name":"write_file"}}\n\n',
+        b'data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\\"path\\": \\"target.py\\", \\"con"}\n\n',
+        b'data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"tent\\": \\"x = 1\\\\n\\"}"}\n\n',
+        b'data: {"type":"response.completed","response":{"status":"completed"}}\n\n',
+        b'data: {"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}\n\n',
+        b'data: {"type":"response.output_text.delta","delta":"Done."}\n\n',
+        b'data: {"type":"response.failed","response":{"status":"failed"}}\n\n',
+    ),
+}
+"""Pieces of an answer that calls a tool, in order; then ends and other things, in any order."""
 _JUNK = (
     b": ping\n\n",
     b"data: null\n\n",
@@ -85,8 +118,11 @@ HEADERS = st.sampled_from(
 
 
 @st.composite
-def replies(draw: st.DrawFn) -> tuple[str, list[bytes | float]]:
-    """Return a protocol, and what the server writes on each connection: bytes, or a pause in seconds."""
+def replies(draw: st.DrawFn, *, calls: bool = False) -> tuple[str, list[bytes | float]]:
+    """Return a protocol, and what the server writes on each connection: bytes, or a pause in seconds.
+
+    With ``calls``, most answers call a tool.
+    """
     protocol = draw(st.sampled_from(sorted(PROTOCOLS)))
     status = draw(
         st.sampled_from(
@@ -117,6 +153,10 @@ def replies(draw: st.DrawFn) -> tuple[str, list[bytes | float]]:
         st.binary(max_size=40),
     )
     body = b"".join(draw(st.lists(pieces, max_size=8)))
+    if calls:
+        whole_call = b"".join(_CALLS[protocol][:3])
+        some = st.sampled_from([whole_call, whole_call, *_CALLS[protocol], *_CALLS[protocol][3:]])
+        body = b"".join(draw(st.lists(some, max_size=6))) + draw(st.sampled_from([body, b"", b""]))
     if draw(st.integers(0, 9)) == 0:
         head = draw(st.binary(max_size=30))
     whole = head + body
@@ -216,6 +256,68 @@ def test_whatever_a_backend_sends_there_is_one_outcome_in_time(
     _ = own_home
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(outcome_from(*reply, Path(folder), alone=alone))
+
+
+async def loop_outcome_from(
+    protocol: str, parts: list[bytes | float], folder: Path, limits: Limits = LIMITS
+) -> tuple[Outcome | UnderstudyError, str]:
+    """Let such a backend work with tools; check everything that must hold. Return what is in its target, too."""
+    tree = folder / "tree"
+    (tree / ".git").mkdir(parents=True)
+    (tree / "kept.py").write_text(BEFORE)
+    (tree / "target.py").write_text(BEFORE)
+    async with backend(parts) as url:
+        server = ModelServer(name="any", kind="custom", base_url=url, protocols=[protocol])
+        task = model_task(server, folder, returns="tree", worktree=tree, limits=limits)
+        started = time.monotonic()
+        async with asyncio.timeout(limits.total_seconds + GRACE_SECONDS):
+            outcome, events = await outcome_of(task, retries=1, runner=LoopRunner)
+    assert time.monotonic() - started < limits.total_seconds + GRACE_SECONDS
+    assert (tree / "kept.py").read_text() == BEFORE
+    assert sorted(path.name for path in tree.iterdir()) == [".git", "kept.py", "target.py"]
+    written = (tree / "target.py").read_text()
+    assert written in {BEFORE, WRITTEN}, "a part of a call is never executed"
+    assert (written == WRITTEN) == any(isinstance(event, File) for event in events)
+    calls = [event.call_id for event in events if isinstance(event, ToolCall)]
+    done = [event.call_id for event in events if isinstance(event, ToolResult)]
+    assert done == calls[: len(done)]
+    assert len(calls) - len(done) <= 1, "at most the one that a limit ended"
+    if isinstance(outcome, UnderstudyError):
+        assert outcome.kind is not ErrorKind.INTERNAL, outcome
+        assert outcome.message.strip()
+    for report in [event for event in events if isinstance(event, UsageReport)]:
+        assert min(report.input_tokens, report.output_tokens, report.cache_read_tokens) >= 0
+    return outcome, written
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(replies(calls=True))
+def test_whatever_a_backend_calls_there_is_one_outcome_and_no_half_file(
+    own_home: Path, reply: tuple[str, list[bytes | float]]
+) -> None:
+    _ = own_home
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(loop_outcome_from(*reply, Path(folder)))
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+async def test_the_property_can_see_a_call(protocol: str, tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    limits = Limits(total_seconds=60, idle_seconds=60, first_event_seconds=60, max_turns=2)
+    parts: list[bytes | float] = [
+        head,
+        *_CALLS[protocol][:4],
+        *(_CALLS[protocol][6:] if protocol != "responses" else ()),
+    ]
+    outcome, written = await loop_outcome_from(protocol, parts, tmp_path, limits)
+    assert isinstance(outcome, UnderstudyError)
+    assert (outcome.kind, written) == (ErrorKind.BUDGET_EXHAUSTED, WRITTEN)
 
 
 @pytest.mark.parametrize("alone", [True, False])
