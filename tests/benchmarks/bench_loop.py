@@ -19,7 +19,7 @@ MARK = ', "cache_control": {"type": "ephemeral"}'
 
 
 def prefix(row: Callable[..., None], scratch: Path) -> None:
-    """Let a model work for 40 turns, in which its context is full twice; count the requests that begin anew."""
+    """Let a model work for 40 turns, in which its context is full twice; count the requests that the cache does not know."""
     full = {"refuse": [400, "This model's maximum context length is 131072 tokens."]}
     for protocol in PROTOCOLS:
         with ModelServer(answers={}) as server:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from model_tasks import model_task, outcome_of
 
 from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import ModelServer
+from understudy.model.errors import ErrorKind
 from understudy.model.events import Event, Note
 from understudy.runners.backends import server_slots
 from understudy.runners.backends.openai import Runner
@@ -28,6 +30,13 @@ server = ModelServer(name="theirs", kind="custom", base_url=sys.argv[1], max_con
 slot = server_slots.take(server)
 print("held" if slot else "none", flush=True)
 time.sleep(60)
+"""
+
+PAUSE = """
+import sys
+from understudy.model.config.delegators import ModelServer
+from understudy.runners.backends import server_slots
+server_slots.hold(ModelServer(name="theirs", kind="custom", base_url=sys.argv[1]), 1.0)
 """
 
 
@@ -97,6 +106,56 @@ async def test_a_request_waits_for_its_turn_and_frees_it(holders, tmp_path: Path
         slot = server_slots.take(entry)
         assert slot is not None
         slot.free()
+
+
+async def test_requests_of_all_processes_wait_together_after_a_refusal(own_home, tmp_path: Path) -> None:
+    _ = own_home
+    with scripted.ModelServer() as server:
+        entry = ModelServer(name="ours", kind="custom", base_url=server.base_url)
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", PAUSE, server.base_url], check=True)
+        assert 0 < server_slots.held_seconds(entry) <= 1.0
+        began = time.time()
+        until = began + server_slots.held_seconds(entry)
+        found = await asyncio.gather(*(outcome_of(model_task(entry, tmp_path)) for _ in range(3)))
+        assert all(isinstance(outcome, Outcome) for outcome, _ in found)
+        assert time.time() >= until
+        notes = [event.text for _, events in found for event in events if isinstance(event, Note)]
+        assert len(notes) == 3
+        assert all("asked others to wait" in text for text in notes)
+        assert server_slots.held_seconds(entry) == 0
+
+
+async def test_a_refusal_is_passed_on_to_other_processes(own_home, tmp_path: Path) -> None:
+    _ = own_home
+    with scripted.ModelServer() as server:
+        entry = ModelServer(name="ours", kind="custom", base_url=server.base_url)
+        held: list[float] = []
+
+        def emit(event: Event) -> None:
+            if isinstance(event, Note) and "Retrying in" in event.text:
+                held.append(server_slots.held_seconds(entry))
+
+        await Runner(backoff_seconds=5.0).run(model_task(entry, tmp_path, model="429_ms"), emit)
+        assert len(held) == 1
+        error, _ = await outcome_of(model_task(entry, tmp_path, model="500"), retries=1)
+        assert error.kind is ErrorKind.OVERLOADED
+        assert server_slots.held_seconds(entry) == 0, "an error of the server is not a limit"
+
+
+def test_a_pause_that_makes_no_sense_holds_nothing(own_home) -> None:
+    _ = own_home
+    entry = ModelServer(name="ours", kind="custom", base_url="http://127.0.0.1:9/v1")
+    server_slots.hold(entry, 30.0)
+    server_slots.hold(entry, 1.0)
+    assert server_slots.held_seconds(entry) > 25, "the longer one stays"
+    [place] = (own_home / "state").rglob("until")
+    for content in (b"", b"soon", b"9e99", b"nan", b"-1", b"\xff" * 100):
+        place.write_bytes(content)
+        assert server_slots.held_seconds(entry) == 0.0
+    place.unlink()
+    place.mkdir()
+    assert server_slots.held_seconds(entry) == 0.0
+    server_slots.hold(entry, 1.0)
 
 
 @pytest.mark.parametrize(("most", "problems"), [(0, 1), (-1, 1), (1001, 1), (1, 0), (1000, 0)])

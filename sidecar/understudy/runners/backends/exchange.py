@@ -38,6 +38,7 @@ MAX_STREAM_BYTES = 256 << 20
 """Bound of one stream, including comments and repetitions."""
 AFTER_END_SECONDS = 5.0
 """Wait after the announced end, when only the usage can follow."""
+_SHOWN_WAIT_SECONDS = 0.1
 _MOST_RELAXED = 8
 """A server could refuse one value after the other."""
 _REFUSED_BODY_BYTES = 64 << 10
@@ -147,6 +148,9 @@ class Exchange:
             except _Retryable as again:
                 tries += 1
                 seconds = self._pause(again, tries)
+                limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
+                if self._server is not None and limited:
+                    server_slots.hold(self._server, seconds)
                 said = strip_controls(again.error.message)
                 text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
                 yield Note(level="warning", text=text)
@@ -210,6 +214,14 @@ class Exchange:
     async def _in_turn(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
         """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
         server = self._server
+        left = server_slots.held_seconds(server) if server is not None else 0.0
+        if left > _SHOWN_WAIT_SECONDS:  # not what is left of this attempt's own pause
+            yield Note(level="info", text=f"{self.subject} asked others to wait; waiting {left:.1f} s.")
+        while server is not None and left > 0:
+            seconds = server_slots.spread(left)
+            yield Retrying(after_seconds=seconds)
+            await asyncio.sleep(seconds)
+            left = server_slots.held_seconds(server)
         if server is None or server.max_concurrent is None:
             slot = None
         else:
