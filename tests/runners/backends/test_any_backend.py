@@ -1,19 +1,29 @@
-"""Whatever a backend sends, the caller gets one outcome, in time, of a known kind, and no file is damaged."""
+"""Whatever a backend sends, the caller gets one outcome, in time, of a known kind, and no file is damaged.
+
+``UNDERSTUDY_EXAMPLES=1000`` tries that many new examples instead of the same few.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_tasks import model_task, outcome_of
 
+from understudy.config import locations
+from understudy.frontends.cli import app
 from understudy.model.config.delegators import Limits, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import File, Result, ToolCall, ToolResult, UsageReport
@@ -21,6 +31,7 @@ from understudy.runners.driver import clock
 from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome
 
+EXAMPLES = int(os.environ.get("UNDERSTUDY_EXAMPLES", "0"))
 LIMITS = Limits(total_seconds=0.8, idle_seconds=0.15, first_event_seconds=0.15)
 GRACE_SECONDS = 15.0
 """Above the limits, for a machine that is busy with other tests."""
@@ -242,13 +253,18 @@ async def outcome_from(
     return outcome
 
 
-@settings(
-    deadline=None,
-    max_examples=40,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+def many(examples: int) -> settings:
+    """Return the settings for a property that needs a server for each example."""
+    return settings(
+        deadline=None,
+        max_examples=EXAMPLES or examples,
+        derandomize=not EXAMPLES,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+
+
+@many(40)
 @given(replies(), st.booleans())
 def test_whatever_a_backend_sends_there_is_one_outcome_in_time(
     own_home: Path, reply: tuple[str, list[bytes | float]], alone: bool
@@ -290,13 +306,7 @@ async def loop_outcome_from(
     return outcome, written
 
 
-@settings(
-    deadline=None,
-    max_examples=40,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@many(40)
 @given(replies(calls=True))
 def test_whatever_a_backend_calls_there_is_one_outcome_and_no_half_file(
     own_home: Path, reply: tuple[str, list[bytes | float]]
@@ -329,3 +339,66 @@ async def test_the_property_can_see_an_answer(protocol: str, tmp_path: Path, alo
     outcome = await outcome_from(protocol, [head, *good], tmp_path, limits, alone=alone)
     assert isinstance(outcome, Outcome), outcome
     assert outcome.text.startswith("x = 1")
+
+
+@contextlib.contextmanager
+def backend_in_thread(parts: list[bytes | float]) -> Iterator[str]:
+    """Serve ``parts`` from another thread, for a caller that has a loop of its own."""
+    address: list[str] = []
+    ready, ended = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with backend(parts) as url:
+            address.append(url)
+            ready.set()
+            await asyncio.to_thread(ended.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(GRACE_SECONDS)
+        yield address[0]
+    finally:
+        ended.set()
+        thread.join(GRACE_SECONDS)
+
+
+@many(12)
+@given(replies(), st.booleans())
+def test_whatever_a_backend_sends_the_target_of_write_is_whole(
+    own_home: Path, reply: tuple[str, list[bytes | float]], existing: bool
+) -> None:
+    _ = own_home
+    protocol, parts = reply
+    with tempfile.TemporaryDirectory() as folder, backend_in_thread(parts) as url:
+        config, target = locations.user_folder(), Path(folder) / "target.py"
+        if existing:
+            target.write_text(BEFORE)
+        for kind, name, values in (
+            ("model-servers", "any", {"kind": "custom", "base_url": url, "protocols": [protocol]}),
+            ("delegators", "asked", {"model_server": "any", "model": "m"}),
+        ):
+            (config / kind).mkdir(parents=True, exist_ok=True)
+            text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in ({"name": name} | values).items())
+            text += "[limits]\nidle_seconds = 1\nfirst_event_seconds = 1\n" if kind == "delegators" else ""
+            (config / kind / f"{name}.toml").write_text(text)
+        arguments = ["write", "--json", "-t", "A file.", "-d", "asked", "--force", "--total-seconds", "2"]
+        found = CliRunner().invoke(_main, ["--", *arguments, "--target", str(target)], standalone_mode=False)
+        assert found.exception is None, found.exception
+        (line,) = found.stdout.splitlines()
+        envelope = json.loads(line)
+        assert envelope["ok"] == (found.return_value == 0)
+        assert [path.name for path in Path(folder).iterdir()] == (["target.py"] if existing or envelope["ok"] else [])
+        if envelope["ok"]:
+            written = target.read_text()
+            assert written.strip()
+            assert written != BEFORE
+        else:
+            assert envelope["error"]["kind"] in {kind.value for kind in ErrorKind} - {ErrorKind.INTERNAL}
+            assert not existing or target.read_text() == BEFORE
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def _main(arguments: tuple[str, ...]) -> int:
+    return app.main(arguments)

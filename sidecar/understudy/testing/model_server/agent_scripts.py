@@ -62,10 +62,10 @@ SUBMITS = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 """What mini-swe-agent has its model print as its last command, before the answer."""
 
 _NAMES = {
-    "write": ("write_file", "write", "create"),
-    "edit": ("edit", "replace", "edit_file"),
-    "read": ("read_file", "read", "view"),
-    "shell": ("run_shell_command", "bash", "shell"),
+    "write": ("write_file", "write", "create", "Write"),
+    "edit": ("edit", "replace", "edit_file", "Edit"),
+    "read": ("read_file", "read", "view", "Read"),
+    "shell": ("run_shell_command", "bash", "shell", "run_command", "Bash"),
 }
 """What to do → the names of tools that do it."""
 _ARGUMENTS = {
@@ -80,8 +80,14 @@ _CWD = re.compile(
 )
 
 
-def script_of(name: str) -> list[dict[str, Any]] | None:
-    """Return the turns of a scenario; those of a ``late_…`` one begin with an edit."""
+def script_of(name: str, answers: Mapping[str, Any] | None = None) -> list[dict[str, Any]] | None:
+    """Return the turns of a scenario; those of a ``late_…`` one begin with an edit.
+
+    ``answers`` may have a scenario of the test: ``{"script": [turn, …]}``.
+    """
+    own = (answers or {}).get(name)
+    if isinstance(own, dict) and "script" in own:
+        return list(own["script"])
     return SCRIPTS.get("edits" if name.startswith("late_") else name)
 
 
@@ -93,8 +99,8 @@ def fault_of(name: str, rounds: int) -> tuple[int, str, str] | None:
 def calls(turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], said: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the calls of a turn: the name of an offered tool, and its arguments.
 
-    ``offered`` has a ``name`` and ``parameters`` (JSON schema) for each tool, ``said`` is the text of the request,
-    which names the working folder.
+    ``offered`` has a ``name`` and a JSON schema (``parameters``, ``input_schema``) for each tool, ``said`` is the text
+    of the request, which names the working folder.
     """
     tools = {str(tool["name"]): tool for tool in offered}
     found = _CWD.search(said.replace("\\n", "\n"))
@@ -105,12 +111,16 @@ def calls(turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], said: s
             if set(tools) == {"bash"}:
                 result.append(("bash", {"command": _as_command(what, values)}))
             continue
-        schema = tools[name].get("parameters") or tools[name].get("parametersJsonSchema") or {}
+        declared = tools[name]
+        schema = next(
+            (declared[one] for one in ("parameters", "parametersJsonSchema", "input_schema") if declared.get(one)), {}
+        )
         known = schema.get("properties", {})
         arguments: dict[str, Any] = {}
         for key, value in values.items():
             argument = next((one for one in _ARGUMENTS[key] if one in known), _ARGUMENTS[key][0])
-            arguments[argument] = value.replace("{cwd}", found[1] if found else "/nonexistent")
+            # An agent that does not name its folder takes paths relative to it.
+            arguments[argument] = value.replace("{cwd}", found[1]) if found else value.replace("{cwd}/", "")
         if what == "edit" and "edits" in known:  # several replacements at once
             arguments = {"path": arguments["path"], "edits": [{"oldText": values["old"], "newText": values["new"]}]}
         for required in schema.get("required", ()):

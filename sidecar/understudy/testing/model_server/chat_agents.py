@@ -33,7 +33,7 @@ def send_agent_chat(answer: Answer) -> bool:
         status, text, code = fault
         answer.refuse(status, text, code, **({"retry_after": "0"} if status == 429 else {}))
         return True
-    turns = script_of(name) or script_of("good") or []
+    turns = script_of(name, answer.owner.answers) or script_of("good") or []
     offered = [tool["function"] for tool in answer.body.get("tools") or () if "function" in tool]
     said = text_of(answer.body)
     turn = turns[min(rounds, len(turns) - 1)]

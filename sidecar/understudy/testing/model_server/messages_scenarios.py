@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from understudy.testing.model_server.agent_scripts import calls
 from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 MESSAGE_USAGE = {
@@ -80,7 +81,7 @@ def send_messages(answer: Answer) -> None:
     name = found[1] if found else answer.model
     if name in answer.owner.answers:
         own = answer.owner.answers[name]
-        turns = own["turns"] if isinstance(own, dict) and "turns" in own else [_plain(own)]
+        turns = _turns_of(own, answer.body)
         play(answer, turns, float(own.get("delay_seconds", 0)) if isinstance(own, dict) else 0.0)
     elif name in FAULTS:
         FAULTS[name](answer)
@@ -160,6 +161,21 @@ def named_event(kind: str, value: dict[str, Any]) -> bytes:
 def refuse(answer: Answer, status: int, kind: str, text: str, **headers: str) -> None:
     """Send an error as Anthropic does."""
     answer.json(status, {"type": "error", "error": {"type": kind, "message": text}, "request_id": "req_1"}, **headers)
+
+
+def _turns_of(own: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the turns of a test's own answer; those of a script call the tools that the request offers."""
+    if not isinstance(own, dict) or not ({"turns", "script"} & own.keys()):
+        return [_plain(own)]
+    if "turns" in own:
+        return list(own["turns"])
+    offered, said = body.get("tools") or [], json.dumps(body)
+    return [
+        {**turn, "tools": [{"name": name, "input": values} for name, values in calls(turn, offered, said)]}
+        if "tools" in turn
+        else turn
+        for turn in own["script"]
+    ]
 
 
 def _plain(own: Any) -> dict[str, Any]:
