@@ -253,6 +253,32 @@ async def test_prompts_arrive_byte_for_byte(tree, prompt):
     assert sorted(path.name for path in tree.iterdir()) == ["greeting.py"]
 
 
+async def test_a_prompt_of_half_a_megabyte_that_looks_like_options_arrives(tree):
+    prompt = "--help -rf @greeting.py\n" + "é" * 262_144
+    read = "import sys; print(open(sys.argv[1], newline='').read(), end='')"
+    for argv in ([read, "{promptFile}"], ["import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"]):
+        launch = Launch(command=[sys.executable, "-c", *argv])
+        outcome, _ = await delegate(a_task(tree, launch=launch, prompt=prompt, recipe=a_recipe("ask", "text")))
+        assert isinstance(outcome, Outcome), outcome
+        assert outcome.text == prompt
+
+
+@pytest.mark.parametrize(
+    "text", ["The server answered 429 Too Many Requests.", "Error: insufficient_quota, 401, overloaded"]
+)
+async def test_an_answer_about_failures_is_no_failure(tree, text):
+    ask = a_recipe("ask", "text")
+    for code in (
+        f"print({text!r})",
+        f"import sys; print({text!r}); print({text!r}, file=sys.stderr)",
+        f"import json; print(json.dumps({{'type': 'result', 'ok': True, 'text': {text!r}}}))",
+    ):
+        task = a_task(tree, launch=Launch(command=[sys.executable, "-c", code]), recipe=ask, worktree=None)
+        outcome, _ = await delegate(task)
+        assert isinstance(outcome, Outcome), outcome
+        assert text in outcome.text
+
+
 @pytest.mark.parametrize(
     ("launch", "prompt"),
     [

@@ -371,3 +371,24 @@ async def test_a_cancel_ends_the_command_and_keeps_the_work(work):
         await running
     assert (work.tree / "kept.py").read_text() == "x = 1\n"
     assert len(work.requests) == 1
+
+
+async def test_a_test_that_failed_runs_again_after_the_edit_and_passes(work):
+    test = {"calls": [call("run_command", command="python3 -c 'import calc; assert calc.add(1, 2) == 3'")]}
+    edit = {"calls": [call("edit_file", path="calc.py", old_string="a - b", new_string="a + b")]}
+    outcome = await work.run(test, edit, test, DONE)
+    assert isinstance(outcome, Outcome), outcome
+    assert "AssertionError" in work.results[0]
+    assert work.results[2] == "[Exit code 0.]"
+
+
+async def test_every_byte_of_a_file_of_one_line_can_be_read(work):
+    text = "".join(f"function f{number}(){{return {number}}};" for number in range(5000))
+    (work.tree / "app.min.js").write_text(text)
+    offsets = range(0, len(text), 24_000)
+    outcome = await work.run(
+        *({"calls": [call("read_file", path="app.min.js", start_byte=offset)]} for offset in offsets), DONE
+    )
+    assert isinstance(outcome, Outcome), outcome
+    read = [result.split("\n[")[0] for result in work.results]
+    assert "".join(read) == text
