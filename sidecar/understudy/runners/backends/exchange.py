@@ -220,7 +220,7 @@ class Exchange:
         while server is not None and left > 0:
             seconds = server_slots.spread(left)
             yield Retrying(after_seconds=seconds)
-            await asyncio.sleep(seconds)
+            await clock.sleep(seconds)
             left = server_slots.held_seconds(server)
         if server is None or server.max_concurrent is None:
             slot = None

@@ -112,9 +112,8 @@ def calls(turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], said: s
                 result.append(("bash", {"command": _as_command(what, values)}))
             continue
         declared = tools[name]
-        schema = next(
-            (declared[one] for one in ("parameters", "parametersJsonSchema", "input_schema") if declared.get(one)), {}
-        )
+        schemas = [declared.get(one) for one in ("parameters", "parametersJsonSchema", "input_schema")]
+        schema: dict[str, Any] = next((one for one in schemas if one), {})
         known = schema.get("properties", {})
         arguments: dict[str, Any] = {}
         for key, value in values.items():
