@@ -15,6 +15,7 @@ from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import Location
+from understudy.model.relay.relay_bounds import RelayBounds
 
 SETUP_TIMEOUT_SECONDS = 600.0
 """A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
@@ -98,6 +99,7 @@ class Configuration:
     mcp_decide: bool = False
     """Whether agents may accept and reject results through the MCP server."""
     fallback: Fallback = field(default_factory=Fallback)
+    relay: RelayBounds = field(default_factory=RelayBounds)
 
     def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
         """Return the definition of a delegator's tool; None for a tool that no file defines."""

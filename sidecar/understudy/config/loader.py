@@ -27,6 +27,7 @@ from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
 from understudy.config.validation import delegator_rules, evidence_rules, server_rules, tool_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
+from understudy.config.validation.relay_rules import check as check_relay
 from understudy.model.checks import Check
 from understudy.model.config import result_branch
 from understudy.model.config.config_entries import (
@@ -41,6 +42,7 @@ from understudy.model.config.config_entries import (
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
+from understudy.model.relay.relay_bounds import RelayBounds
 
 INPUT_DEFAULTS = {"max_file_bytes": INPUT_FILE_BYTES, "max_bytes": INPUT_BYTES}
 """What applies unless the user configures something else; a workspace may only lower it."""
@@ -126,6 +128,7 @@ class Loader:
         input_limits = self._input()
         mcp_decide = self._mcp_decide()
         fallback = self._fallback()
+        relay = self._relay()
         python = self._python()
         for items in (
             self.delegators,
@@ -160,6 +163,7 @@ class Loader:
             input=input_limits,
             mcp_decide=mcp_decide,
             fallback=fallback,
+            relay=relay,
             python=python,
             problems=plain(self.problems),
             missing=plain(self._missing()),
@@ -404,6 +408,18 @@ class Loader:
             if item.usable:
                 merged = replace(merged, **_given(item.value))
         return merged
+
+    def _relay(self) -> RelayBounds:
+        merged: dict[str, Any] = {}
+        for item in self.sections["relay"]:
+            if item.layer.scope is Scope.WORKSPACE:
+                message = "A workspace cannot say how far agents delegate."
+                item.note(Finding((), message, "Move `[relay]` to your own config.toml."))
+                continue
+            self._note(item, check_relay(item.value))
+            if item.usable:
+                merged |= _given(item.value)
+        return RelayBounds(**merged)
 
     def _evidence(self) -> Evidence:
         """Merge what a result must show: a workspace may ask for more, but never for less than the user."""

@@ -105,9 +105,11 @@ class ObjectStore:
         """
 
         def leave_out(folder: str, entries: list[str]) -> set[str]:
+            # Of a store in use: these are renamed or removed at any moment.
+            unfinished = {entry for entry in entries if entry.startswith("tmp_") or entry.endswith(".lock")}
             if Path(folder) != self.own:
-                return set()
-            return {entry for entry in entries if entry == "trees" or entry.startswith("tmp.")}
+                return unfinished
+            return unfinished | {entry for entry in entries if entry == "trees" or entry.startswith("tmp.")}
 
         def copy(source: str, target: str) -> str:
             # copytree() would turn an OSError into a list of texts.

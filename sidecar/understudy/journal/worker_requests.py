@@ -1,4 +1,4 @@
-"""Requests of frontends to a worker: ``cancel``, ``answer`` and ``say``, one line each in ``requests.jsonl``.
+"""Requests to a worker: ``cancel``, ``answer``, ``say`` and ``peer``, one line each in ``requests.jsonl``.
 
 Any process may append, one at a time, under a flock of the file itself. The worker reads in order and uses the first
 valid answer; appending a second answer raises ``conflict``.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Literal
 
 import msgspec
 
@@ -57,7 +58,19 @@ class Say(msgspec.Struct, tag="say", tag_field="type", rename="camel", omit_defa
     at: str = ""
 
 
-Item = Cancel | Answer | Say
+class PeerMessage(msgspec.Struct, tag="peer", tag_field="type", rename="camel", omit_defaults=True, kw_only=True):
+    """A message of the agent of another delegation; its worker writes it."""
+
+    message_id: str
+    sender: str
+    """The id of its delegation."""
+    kind: Literal["message", "ask", "reply", "broadcast"]
+    text: str
+    reply_to: str | None = None
+    at: str = ""
+
+
+Item = Cancel | Answer | Say | PeerMessage
 
 _LONGEST_SAY = 8 * LONGEST_MESSAGE
 
@@ -85,6 +98,13 @@ def append_answer(folder: Folder, answer: Answer, request: PermissionRequest) ->
     Raises ``invalid_params`` when it is not one of the options (``names`` lists them), ``conflict`` when the request
     has a valid answer already.
     """
+    if _lacks_text(answer, request):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            "This answer is a text, and none was given.",
+            hint="Write it as the note of the answer.",
+            parameter="note",
+        )
     if not _is_valid(answer, request):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -129,7 +149,13 @@ def read_requests(folder: Folder) -> list[Item]:
 
 
 def _is_valid(answer: Answer, request: PermissionRequest) -> bool:
-    return answer.request_id == request.request_id and any(option.id == answer.option for option in request.options)
+    known = answer.request_id == request.request_id and any(option.id == answer.option for option in request.options)
+    return known and not _lacks_text(answer, request)
+
+
+def _lacks_text(answer: Answer, request: PermissionRequest) -> bool:
+    written = bool(answer.note and answer.note.strip())
+    return not written and any(option.id == answer.option and option.takes_text for option in request.options)
 
 
 def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) -> None:
@@ -145,7 +171,7 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
         line = msgspec.json.encode(msgspec.structs.replace(item, at=stamp)) + b"\n"
     except UnicodeEncodeError:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The text is not valid Unicode.") from None
-    if isinstance(item, Say):
+    if isinstance(item, Say | PeerMessage):
         if (size := len(item.text.encode())) > LONGEST_MESSAGE:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
@@ -161,7 +187,7 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
         try:
             locks.flock_within(descriptor, folder.control, LOCK_SECONDS)
             end = durable.cut_torn_tail(descriptor)
-            if isinstance(item, Say) and end + len(line) > _LARGEST_WITH_MESSAGES:
+            if isinstance(item, Say | PeerMessage) and end + len(line) > _LARGEST_WITH_MESSAGES:
                 raise UnderstudyError(
                     ErrorKind.INVALID_PARAMS,
                     f"{folder.id} already has as many messages as it can take.",

@@ -35,6 +35,8 @@ class OptionValue(Wire, kw_only=True):
     title: str
     """Its label in lists."""
     description: str = ""
+    unrestricted: bool = False
+    """Whether the tool does everything without asking."""
 
 
 class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """The oldest version that the runner supports."""
     acp_command: tuple[str, ...] = ()
     """The program that speaks the Agent Client Protocol for it, with its arguments; empty: it has none."""
+    acp_servers: bool = True
+    """Whether it starts the tool servers that it is given over this protocol."""
     interactive: Interactive | None = None
     """How it runs in a terminal; ``None``: it does not, unless the delegator names the command."""
 
@@ -173,6 +177,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     def _over_acp(self) -> Capabilities:
         own: Mapping[str, tuple[OptionValue, ...]] = {"command": ()} if "command" in self.launch else {"flags": ()}
+        # The protocol has every agent start servers on stdin and stdout; these do not, or not in folders like ours.
+        relay: Mapping[str, tuple[OptionValue, ...]] = {"relay": ()} if self.acp_servers else {}
         program, install = self.acp_command[:1], self.install
         if install is not None and not set(program) & set(self.binaries):
             # An adapter: the maintained ones are packages of one organization, with the names of their programs.
@@ -182,7 +188,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             runner=_ACP_RUNNER,
             binaries=program,
             install=install,
-            launch={**own, "permission_mode": (), "yolo": (), "unanswered": UNANSWERED, **COMMON_FIELDS},
+            launch={**own, "permission_mode": (), "yolo": (), "unanswered": UNANSWERED, **relay, **COMMON_FIELDS},
             limits=TIME_LIMITS | {"answer_seconds"},
             usage_needs=None,
             properties=False,
@@ -202,6 +208,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             launch["yolo"] = ()
         if how.takes_options:
             launch["flags"] = ()
+        if (how.relay and how.takes_options) or self.interactive is None:
+            launch["relay"] = ()
         if self.interactive is not None and self.runner is not None:
             launch["without_tmux"] = WITHOUT_TMUX
         return msgspec.structs.replace(
@@ -284,6 +292,7 @@ TITLES: Mapping[str, str] = {
     "command": "Command",
     "prompt_delivery": "Prompt delivery",
     "output": "Output",
+    "relay": "Relay tools",
     "without_tmux": "Without tmux",
     "total_seconds": "Time limit in seconds",
     "idle_seconds": "Idle limit in seconds",

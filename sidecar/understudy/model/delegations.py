@@ -8,7 +8,7 @@ import msgspec
 
 from understudy.model.checks import CheckResult
 from understudy.model.config.delegators import Limits
-from understudy.model.config.permission_rules import PermissionKind, PermissionRule
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
 from understudy.model.evidence.mutation import Round
@@ -193,12 +193,18 @@ class DelegationResult(Wire, kw_only=True):
     files: list[FileStat]
 
 
+RequestKind = Literal["read", "edit", "execute", "fetch", "other", "question"]
+"""What an agent asks for: what one of its tools would do, or the user's answer to a question."""
+
+
 class PermissionOption(Wire, kw_only=True):
     """One possible answer; choose by ``kind``, never by ``id``."""
 
     id: str
     title: str
     kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+    takes_text: bool = False
+    """Whether the answer is the text that is sent as its `note`."""
 
 
 class PermissionRequest(Wire, kw_only=True):
@@ -211,7 +217,8 @@ class PermissionRequest(Wire, kw_only=True):
     options: list[PermissionOption]
     tool: str = ""
     """The tool, as the agent names it."""
-    kind: PermissionKind = "other"
+    kind: RequestKind = "other"
+    """What the tool would do; `question`: the agent asks the user, and nothing is permitted."""
     command: str | None = None
     """For ``execute``: the complete command line; absent when it is too long to be shown."""
     paths: list[str] | None = None
@@ -244,7 +251,7 @@ class AskedBy(Wire, kw_only=True):
     """Who started a delegation or made a group, as far as the frontend knows."""
 
     frontend: str
-    """``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``."""
+    """``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``; ``relay``: an agent that Understudy runs, with its relay tools."""
     client: str | None = None
     """Name and version of the editor or other client, as it introduced itself."""
     session: str | None = None
@@ -261,8 +268,9 @@ class AskedBy(Wire, kw_only=True):
     """How many delegations are above: 0 for one that a user started."""
 
 
-GroupKind = Literal["batch", "compare"]
-"""Different tasks that belong together, or one task on several delegators."""
+GroupKind = Literal["batch", "compare", "relay"]
+"""Different tasks that belong together, one task on several delegators, or a delegation and what its agent delegated.
+"""
 
 
 class GroupBudget(Strict, kw_only=True):

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.model.checks import BaseComparison, CheckResult, SuspiciousCode
-from understudy.model.config.permission_rules import PermissionKind, PermissionRule
+from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.confinement import Sandbox
-from understudy.model.delegations import CostSource, Delivery, FileStat, PermissionOption
+from understudy.model.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.mutation import MutationResult
 from understudy.model.hunks import Review
@@ -161,7 +161,7 @@ class Permission(Event, tag="permission", kw_only=True):
     detail: str
     options: list[PermissionOption]
     tool: str = ""
-    kind: PermissionKind = "other"
+    kind: RequestKind = "other"
     command: str | None = None
     paths: list[str] | None = None
     deadline: str | None = None
@@ -190,6 +190,24 @@ class MessageDelivered(Event, tag="message_delivered", kw_only=True):
     """The agent got the message, or a reply to this delegation took it along."""
 
     message_id: str
+
+
+class AgentMessage(Event, tag="agent_message", kw_only=True):
+    """The agent of another delegation of the group sent a message to this one's."""
+
+    message_id: str
+    sender: str
+    """The id of its delegation."""
+    kind: Literal["message", "ask", "reply", "broadcast"]
+    text: str
+    reply_to: str | None = None
+    """The id of the message that this one answers."""
+
+
+class Grouped(Event, tag="grouped", kw_only=True):
+    """The delegation joined a group, because its agent delegates."""
+
+    group_id: str
 
 
 class AttemptFailed(Event, tag="attempt_failed", kw_only=True):
@@ -387,6 +405,8 @@ AnyEvent = (
     | PermissionAnswered
     | UserMessage
     | MessageDelivered
+    | AgentMessage
+    | Grouped
     | AttemptFailed
     | Checkpoint
     | Result

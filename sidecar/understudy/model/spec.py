@@ -14,10 +14,13 @@ from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
+from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.states import State
 from understudy.model.terminals import Pane
 from understudy.model.wire import Wire, camel, ready
 
+RELAY = "relay"
+"""The frontend of delegations that an agent started with its relay tools."""
 SPEC_VERSION = 2
 """Version 1 had one delegator and no caller. ``decode`` migrates older versions and refuses newer ones."""
 
@@ -98,6 +101,8 @@ class Spec(Wire, kw_only=True):
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""
     pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
+    relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
+    """How far its agent may delegate further."""
     rounds: int = 0
     """How often the agent is asked again for tests that notice more."""
     repairs: int = 0
@@ -123,6 +128,11 @@ class Spec(Wire, kw_only=True):
     def in_checkout(self) -> bool:
         """Return whether the agent works in the user's checkout. An agent that only answers has a worktree."""
         return runs_in_checkout(self.candidates[0].delegator, self.recipe)
+
+    @property
+    def relay_parent(self) -> str | None:
+        """The delegation whose agent started this one, and with which it ends."""
+        return self.asked_by.parent if self.asked_by.frontend == RELAY else None
 
     def asked(self) -> StartParams:
         """Return the parameters for the prompt: the task, and for a follow-up the decisions on the work so far."""

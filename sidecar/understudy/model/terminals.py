@@ -51,6 +51,8 @@ class Interactive(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments that let it do everything without asking; empty: there are none."""
     permission_modes: Mapping[str, tuple[str, ...]] = {}
     """Values of ``launch.permissionMode`` → their arguments. In each it must be able to write ``DONE_FILE``."""
+    relay: tuple[str, ...] = ()
+    """Arguments that give it relay tools, with ``{mcpConfig}``; empty: it gets none."""
     default_mode: str | None = None
     """The one of them that applies unless the delegator sets one."""
     reserved_flags: frozenset[str] = frozenset()

@@ -197,6 +197,7 @@ EXAMPLES = {
     "prompt_delivery": "stdin",
     "output": "events",
     "without_tmux": "headless",
+    "relay": True,
 }
 
 

@@ -107,6 +107,14 @@ def event_strategy() -> st.SearchStrategy[events.Event]:
             "delivery": st.sampled_from(["sent", "waiting", "kept"]),
         },
         events.MessageDelivered: {"message_id": names},
+        events.AgentMessage: {
+            "message_id": names,
+            "sender": short,
+            "kind": st.sampled_from(["message", "ask", "reply", "broadcast"]),
+            "text": short,
+            "reply_to": st.none() | names,
+        },
+        events.Grouped: {"group_id": short},
         events.AttemptFailed: {
             "error": st.builds(ErrorInfo, st.sampled_from(ErrorKind), short, retry_at=st.none() | short),
             "will_retry": st.booleans(),

@@ -37,7 +37,7 @@ _REASONS = {
     "kanban": "Tickets are not part of Understudy.",
     "projects": "Each repository is its own workspace; there is no list of them.",
     "version_check": "Understudy does not look for updates.",
-    "relay": "Agents do not get a server for messages.",
+    "relay": "The default for all delegators is `relay` in `[launch]`.",
     "mcp": "MCP servers are not part of a delegator.",
     "acp": "Set `default_delegator` as default: understudy delegators default",
 }
@@ -162,8 +162,8 @@ def _launch(table: Table) -> Launch | None:
         branch="understudy/{id}" if branch else None,
         prompt_prefix=table.text("prompt_prefix"),
         prompt_suffix=table.text("prompt_suffix"),
+        relay=table.flag("operator_relay"),
     )
     table.drop("docker", "Understudy has no Docker wrapper; agents run in a process namespace where there are any.")
-    table.drop("operator_relay", "Agents do not get a server for messages.")
     table.end()
     return made if made != Launch() else None

@@ -122,6 +122,8 @@ class LaunchTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """New branch on which a verified result is kept, too, with `{id} {recipe} {delegator}`."""
     use_worktree: bool | None = None
     """`false`: agents that change files work in your own checkout, except a workspace's own delegators."""
+    relay: bool | None = None
+    """Give agents tools with which they ask you, delegate further and talk to each other, as far as they take any."""
     without_tmux: typing.Literal["fail", "headless"] | None = None
     """What happens to an agent for tmux where tmux is not installed; `headless` runs it without a terminal."""
 
@@ -155,6 +157,19 @@ class McpTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     decide: bool | None = None
     """Whether they may accept results into your files, and reject them."""
+
+
+class RelayTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """`[relay]`: how far agents with `launch.relay` may delegate further; in a user's own configuration only."""
+
+    max_depth: int | None = None
+    """How many delegations may be below one that you started; `0`: agents delegate nothing. Absent: 2."""
+    max_delegations: int | None = None
+    """How many delegations the agents of one group start, all together. Absent: 8."""
+    max_tokens: int | None = None
+    """The most tokens that these read and write, all together. Absent: as many as the first delegation may."""
+    max_usd: str | None = None
+    """What these cost, all together, in USD: `"0.50"`. Absent: as much as the first delegation may."""
 
 
 class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -191,6 +206,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "worktrees": WorktreesTable,
     "retention": RetentionTable,
     "fallback": FallbackTable,
+    "relay": RelayTable,
     "evidence": file_type(Evidence),
     "input": file_type(InputLimits),
     "environment": EnvironmentTable,

@@ -74,6 +74,8 @@ def _own(configuration: Configuration) -> Iterator[str]:
                 yield f"Delegator {delegator.name} may do everything without asking."
             elif launch.permission_mode is not None:
                 yield f"Delegator {delegator.name} works in the permission mode {launch.permission_mode}."
+            if launch.relay:
+                yield f"The agent of delegator {delegator.name} may start further delegations, within your limits."
             for name, value in (delegator.env or {}).items():
                 shown = f"your variable {value.from_env}" if isinstance(value, EnvReference) else _argv([value])
                 yield f"Delegator {delegator.name} sets {name} to {shown}."

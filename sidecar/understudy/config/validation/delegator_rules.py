@@ -45,7 +45,7 @@ _SLOT = re.compile(r"\{[A-Za-z]+\}")
 _CHECK_SLOTS = {"{python}", "{tests}"}
 REMOTE_FIELDS = frozenset({"name", "display_name", "tool", "model", "remote_agent", "extensions"})
 """The fields of a delegator that stands for an agent on another service."""
-_OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}")
+_OWN_SLOTS = ("{prompt}", "{promptFile}", "{sessionId}", "{mcpConfig}")
 """Slots of a command for what a protocol delivers instead."""
 
 
@@ -151,7 +151,8 @@ def check_limits(limits: Limits | None) -> Iterator[Finding]:
 def check_supported_limits(limits: Limits | None, delegator: Delegator, supported: Capabilities) -> Iterator[Finding]:
     """Find limits that have no effect on ``delegator``; paths are relative to the limits."""
     for name in _fields(limits):
-        if name not in supported.limits:
+        asks = name == "answer_seconds" and delegator.launch is not None and delegator.launch.relay
+        if name not in supported.limits and not asks:
             yield no_effect((name,), f"`{name}` is not supported by {described(delegator)}.")
         elif name in USAGE_LIMITS and supported.usage_needs is not None:
             option, value = supported.usage_needs
@@ -226,6 +227,8 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
     for name in _fields(launch):
         value = getattr(launch, name)
         allowed = supported.values(name)
+        if name == "relay" and value is False:
+            continue  # the tool has none
         if name not in supported.launch:
             yield no_effect(("launch", name), f"`launch.{name}` is not supported by {what}.")
         elif allowed and value not in allowed:
@@ -241,6 +244,10 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
     if launch is not None and branch is not None and launch.use_worktree is False:
         message = "`launch.branch` has no effect with `launch.use_worktree = false`: such a result is never verified."
         yield no_effect(("launch", "branch"), message, "Remove one of them.")
+    if launch is not None and launch.relay and lacks_relay_slot(launch, supported):
+        message = f"`launch.relay` has no effect: {command_slots.MCP_CONFIG} is not in the command."
+        hint = f"Add {command_slots.MCP_CONFIG} where the program takes a file with MCP servers, or remove `relay`."
+        yield no_effect(("launch", "relay"), message, hint)
     if "command" not in supported.launch:
         return
     command = launch.command if launch is not None else None
@@ -266,6 +273,12 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
     if contradiction is not None:
         hint = "Use {prompt} for an argument, {promptFile} for a file, neither for standard input."
         yield Finding(("launch", "prompt_delivery"), f"The command {contradiction}.", hint)
+
+
+def lacks_relay_slot(launch: Launch, supported: Capabilities) -> bool:
+    """Return whether relay tools would not reach a custom command: over a protocol, they need no slot."""
+    by_command = "command" in supported.launch and ("prompt_delivery" in supported.launch or supported.prompt_note)
+    return bool(by_command) and not any(command_slots.MCP_CONFIG in word for word in launch.command or ())
 
 
 def _check_terminal_command(command: list[str]) -> Iterator[Finding]:

@@ -129,6 +129,7 @@ def _check_options(tool: ToolDefinition) -> Iterator[Finding]:
             ("model", options.model, ("{model}",)),
             ("yolo", options.yolo, ()),
             ("resume", options.resume, ("{sessionId}",)),
+            ("relay", options.relay, ("{mcpConfig}",)),
         )
         if value is not None
     ]

@@ -241,6 +241,10 @@ def _message_delivered(delegation: Delegation, event: events.MessageDelivered, c
     ]
 
 
+def _grouped(_: Delegation, event: events.Grouped, change: _Change) -> None:
+    change["group_id"] = event.group_id
+
+
 def _attempt_failed(delegation: Delegation, event: events.AttemptFailed, change: _Change) -> None:
     _change_attempt(delegation, event, change, failure=event.error, finished_at=event.at)
     change["terminal"] = None
@@ -388,6 +392,7 @@ _HANDLERS: dict[type[Event], Callable[[Delegation, Any, _Change], None]] = {
     events.PermissionAnswered: _permission_answered,
     events.UserMessage: _user_message,
     events.MessageDelivered: _message_delivered,
+    events.Grouped: _grouped,
     events.AttemptFailed: _attempt_failed,
     events.Checkpoint: _checkpoint,
     events.Result: _result,

@@ -8,11 +8,15 @@ from collections.abc import Iterator, Sequence
 from understudy.model.capabilities import OptionValue
 
 MODEL = "{model}"
+MCP_CONFIG = "{mcpConfig}"
 SLOTS = (
     OptionValue(value="{prompt}", title="the task, as text"),
     OptionValue(value="{promptFile}", title="the path of a file with the task"),
     OptionValue(value=MODEL, title="the delegator's model"),
     OptionValue(value="{worktree}", title="the folder to work in, which is also the current folder"),
+    OptionValue(
+        value=MCP_CONFIG, title="the path of a file with the relay tools, as MCP servers; omitted without them"
+    ),
     OptionValue(value="{sessionId}", title="the session to continue; omitted in the first turn"),
 )
 """Without ``{prompt}`` and ``{promptFile}``, the task is sent to standard input."""

@@ -72,6 +72,9 @@ class Launch(Strict, kw_only=True):
     """How a custom command gets its prompt: as an argument, on standard input, or in a file."""
     without_tmux: Literal["fail", "headless"] | None = None
     """What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal."""
+    relay: bool | None = None
+    """Give the agent tools with which it asks the user, reports progress, delegates further and talks to the other
+    agents of its group."""
     output: Literal["text", "events"] | None = None
     """What a custom command prints: plain text (default), or one JSON event per line, ``result`` last."""
 

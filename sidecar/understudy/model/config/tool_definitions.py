@@ -76,6 +76,8 @@ class DefinedOptions(Strict, kw_only=True):
     """Arguments that let the tool do everything without asking."""
     resume: list[str] | None = None
     """Arguments that continue a session, with `{sessionId}`."""
+    relay: list[str] | None = None
+    """Arguments that name a file with MCP servers, with `{mcpConfig}`: JSON with `mcpServers`, as for Claude Code."""
 
 
 class EventRule(Strict, kw_only=True):
@@ -202,13 +204,13 @@ class ToolDefinition(Strict, kw_only=True):
     def slots(self) -> set[str]:
         """Return the placeholders of the command and of the options, without braces."""
         options = self.options or DefinedOptions()
-        texts = [*self.command, *(options.model or ()), *(options.resume or ())]
+        texts = [*self.command, *(options.model or ()), *(options.resume or ()), *(options.relay or ())]
         return {name for text in texts for name in command_slots.SLOT.findall(text)}
 
     def added_arguments(self) -> list[list[str]]:
         """Return the lists of arguments with which the program may be started besides those of the command."""
         options = self.options or DefinedOptions()
-        lists = [self.version, (self.interactive or [])[1:], options.model, options.yolo, options.resume]
+        lists = [self.version, (self.interactive or [])[1:], options.model, options.yolo, options.resume, options.relay]
         lists += [mode.arguments for mode in self.permission_modes]
         return [arguments for arguments in lists if arguments]
 
@@ -238,6 +240,8 @@ class ToolDefinition(Strict, kw_only=True):
             )
         if options.yolo is not None:
             launch["yolo"] = ()
+        if options.relay is not None or command_slots.MCP_CONFIG in "\n".join(self.command):
+            launch["relay"] = ()
         if OPTIONS_SLOT in self.command:
             launch["flags"] = ()
         interactive = None
@@ -246,6 +250,7 @@ class ToolDefinition(Strict, kw_only=True):
                 command=tuple(self.interactive),
                 model=tuple(options.model or ()),
                 yolo=tuple(options.yolo or ()),
+                relay=tuple(options.relay or ()),
                 permission_modes={one.name: tuple(one.arguments) for one in self.permission_modes},
             )
         # A path in the worktree is known only when that exists.

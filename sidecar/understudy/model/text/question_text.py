@@ -23,6 +23,8 @@ def describe(request: PermissionRequest) -> str:
 
     Lines of the agent's text that only repeat the effect are left out.
     """
+    if request.kind == "question":
+        return request.detail.rstrip() if request.detail.strip() != request.title.strip() else ""
     stated = {request.command, *(request.paths or [])}
     rest = [line for line in request.detail.split("\n") if re.sub(r"^\w+: ", "", line.strip()) not in stated]
     return "\n".join([*_effect(request), *rest]).rstrip()

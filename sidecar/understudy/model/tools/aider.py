@@ -35,6 +35,7 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="all",
                 title="Allow everything",
+                unrestricted=True,
                 description="Also runs the commands that the model suggests, without asking.",
             ),
         ),

@@ -12,6 +12,7 @@ from understudy.model.capabilities import (
     OptionValue,
     RepositoryPath,
 )
+from understudy.model.relay.relay_tools import SERVER
 from understudy.model.terminals import Interactive
 
 CAPABILITIES = Capabilities(
@@ -32,6 +33,7 @@ CAPABILITIES = Capabilities(
         command=("claude", "--strict-mcp-config", "--setting-sources=user", "{options}", "--", "{prompt}"),
         model=("--model={model}",),
         yolo=("--permission-mode=bypassPermissions",),
+        relay=("--mcp-config={mcpConfig}", f"--allowedTools=mcp__{SERVER}"),
         permission_modes={
             mode: (f"--permission-mode={mode}",) for mode in ("acceptEdits", "default", "bypassPermissions")
         },
@@ -55,12 +57,16 @@ CAPABILITIES = Capabilities(
             OptionValue(value="dontAsk", title="Never ask", description="Denies what was not allowed in advance."),
             OptionValue(value="plan", title="Plan only", description="Reads and plans, but changes nothing."),
             OptionValue(
-                value="bypassPermissions", title="Allow everything", description="Does everything without asking."
+                value="bypassPermissions",
+                title="Allow everything",
+                unrestricted=True,
+                description="Does everything without asking.",
             ),
         ),
         "yolo": (),
         "unanswered": UNANSWERED,
         "flags": (),
+        "relay": (),
         **COMMON_FIELDS,
     },
     limits=TIME_LIMITS | USAGE_LIMITS | {"answer_seconds"},

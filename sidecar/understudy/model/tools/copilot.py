@@ -34,6 +34,7 @@ CAPABILITIES = Capabilities(
             ),
             OptionValue(
                 value="allow-all-tools",
+                unrestricted=True,
                 title="Edit and run",
                 description="Uses all tools without asking; other folders and web addresses fail.",
             ),
@@ -43,11 +44,13 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="allow-all",
                 title="Allow everything",
+                unrestricted=True,
                 description="Uses all tools, folders and web addresses without asking.",
             ),
         ),
         "yolo": (),
         "flags": (),
+        "relay": (),
         **COMMON_FIELDS,
     },
     limits=TIME_LIMITS,

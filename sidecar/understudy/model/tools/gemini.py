@@ -17,6 +17,7 @@ CAPABILITIES = Capabilities(
     runner="understudy.runners.agent_clis.gemini:Runner",
     binaries=("gemini",),
     acp_command=("gemini", "--acp"),
+    acp_servers=False,
     install=Install(
         about="The agent CLI of Google.",
         command="npm install -g @google/gemini-cli",
@@ -36,6 +37,7 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="yolo",
                 title="Allow everything",
+                unrestricted=True,
                 description="Uses all tools without asking, except what the user's own policies forbid.",
             ),
         ),

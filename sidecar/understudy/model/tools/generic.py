@@ -24,6 +24,7 @@ CAPABILITIES = Capabilities(
             OptionValue(value="stdin", title="Standard input", description="On standard input, which is then closed."),
             OptionValue(value="file", title="File", description="As a file, whose path replaces {promptFile}."),
         ),
+        "relay": (),
         **COMMON_FIELDS,
     },
     limits=TIME_LIMITS | USAGE_LIMITS,

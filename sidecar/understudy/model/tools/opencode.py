@@ -47,11 +47,13 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="auto",
                 title="Allow everything",
+                unrestricted=True,
                 description="Does everything that its rules do not deny, also where they say ask.",
             ),
         ),
         "yolo": (),
         "flags": (),
+        "relay": (),
         **COMMON_FIELDS,
     },
     limits=TIME_LIMITS | USAGE_LIMITS,

@@ -31,6 +31,7 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="all-tools",
                 title="Allow everything",
+                unrestricted=True,
                 description="Does everything without asking: pi has no permissions.",
             ),
             OptionValue(

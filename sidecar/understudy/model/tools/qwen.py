@@ -18,6 +18,7 @@ CAPABILITIES = Capabilities(
     runner="understudy.runners.agent_clis.qwen:Runner",
     binaries=("qwen",),
     acp_command=("qwen", "--acp"),
+    acp_servers=False,
     install=Install(
         about="The agent CLI of the Qwen models, for any OpenAI-compatible server.",
         command="npm install -g @qwen-code/qwen-code",
@@ -41,7 +42,9 @@ CAPABILITIES = Capabilities(
             OptionValue(
                 value="plan", title="Plan only", description="Reads and plans; asks before it carries its plan out."
             ),
-            OptionValue(value="yolo", title="Allow everything", description="Does everything without asking."),
+            OptionValue(
+                value="yolo", title="Allow everything", unrestricted=True, description="Does everything without asking."
+            ),
         ),
         "yolo": (),
         "unanswered": UNANSWERED,
