@@ -5,7 +5,7 @@ Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,11 +14,11 @@ import msgspec
 
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
-from understudy.model.config.permission_rules import PermissionKind
 from understudy.model.config.recipes import Recipe
 from understudy.model.confinement import Confinement
-from understudy.model.delegations import PermissionOption, Usage
+from understudy.model.delegations import PermissionOption, RequestKind, Usage
 from understudy.model.events import Event
+from understudy.model.relay.relay_tools import RelayTool
 from understudy.model.terminals import Pane
 
 FIRST_EVENT_SECONDS = 300.0
@@ -44,7 +44,7 @@ class Question:
     """At least one rejects. Choose by ``kind``, never by ``id``."""
     tool: str
     """The tool, as the agent names it."""
-    kind: PermissionKind
+    kind: RequestKind
     command: str | None = None
     """For ``execute``: the complete command line as the agent shows it."""
     paths: list[str] | None = None
@@ -98,6 +98,28 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     argv: list[str]
 
 
+class Relay(Protocol):
+    """What an agent may do besides its work: ask the user, report progress, delegate, and talk to its peers."""
+
+    @property
+    def tools(self) -> Sequence[RelayTool]:
+        """The tools that this agent gets."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether one of its calls waits for an answer. Idle limits must not run meanwhile."""
+        ...
+
+    def connect(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` whenever ``waiting`` has changed."""
+        ...
+
+    async def call(self, name: str, arguments: Any) -> tuple[str, bool]:
+        """Call a tool; return the text for the agent, and whether it succeeded. Raises nothing."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """The work of one attempt, completely resolved."""
@@ -127,6 +149,10 @@ class Task:
     trusted: bool = False
     """Whether the user trusts the workspace, so that its settings for agents may be used."""
     mcp_servers: list[McpServer] = field(default_factory=list)
+    mcp_config: Path | None = None
+    """The same servers in a file: JSON with ``mcpServers``."""
+    relay: Relay | None = None
+    """What the agent may do besides its work; None: nothing."""
     sandbox: Confinement = Confinement.NAMESPACE
     """The requested level."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -101,6 +101,8 @@ def command_for(task: Task, program: Path) -> Command:
     if task.mcp_servers:
         servers = {server.name: {"command": server.argv[0], "args": server.argv[1:]} for server in task.mcp_servers}
         argv.append(f"--mcp-config={msgspec.json.encode({'mcpServers': servers}).decode()}")
+        # Its server decides what the agent may do with it; so no call needs a question.
+        argv += [f"--allowedTools=mcp__{server.name}" for server in task.mcp_servers]
     if limits.max_usd is not None:
         argv.append(f"--max-budget-usd={limits.max_usd}")
     environment, secrets = _server(task)

@@ -41,6 +41,8 @@ _SETTINGS = {
     "features.apps": False,
 }
 _RETRIES = 2
+_SERVER_SECONDS = 120
+"""How long a tool server may take to start, or to answer a call; ours answers after 45 s at the latest."""
 _OURS = frozenset({"--listen", "--stdio", "app-server", "exec", "--startup-sign-out"})
 _OWN_SETTINGS = re.compile(
     r"\s*(model|model_provider|model_providers\b.*|projects\b.*|sandbox_mode|approval_policy)\s*="
@@ -92,7 +94,14 @@ def command_for(task: Task, program: Path, scratch: str) -> Command:
     _refuse_flags(task, launch.flags or [])
     settings: dict[str, Any] = {**_SETTINGS, **(task.delegator.model_properties or {})}
     for server in task.mcp_servers:
-        settings[f"mcp_servers.{server.name}"] = {"command": server.argv[0], "args": server.argv[1:]}
+        settings[f"mcp_servers.{server.name}"] = {
+            "command": server.argv[0],
+            "args": server.argv[1:],
+            "startup_timeout_sec": _SERVER_SECONDS,
+            "tool_timeout_sec": _SERVER_SECONDS,
+            "default_tools_approval_mode": "approve",
+            "required": True,
+        }
     environment, secrets = {"TMPDIR": scratch}, dict[str, str]()
     if task.model_server is not None:
         provider: dict[str, Any] = {

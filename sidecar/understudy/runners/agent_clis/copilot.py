@@ -101,6 +101,13 @@ def command_for(task: Task, program: Path, session: str, usage: Path) -> Command
     argv += ["--no-ask-user", "--no-remote", "--no-remote-export", "--disable-client-telemetry"]
     argv += ["--usage-output-file", str(usage), f"--resume={session}" if task.session_id else f"--session-id={session}"]
     argv += _MODES[mode_of(task)]
+    if task.mcp_servers:
+        servers = {
+            one.name: {"type": "local", "command": one.argv[0], "args": one.argv[1:], "tools": ["*"]}
+            for one in task.mcp_servers
+        }
+        argv += [f"--additional-mcp-config={json.dumps({'mcpServers': servers})}"]
+        argv += [f"--allow-tool={one.name}" for one in task.mcp_servers]
     if task.delegator.model:
         argv.append(f"--model={task.delegator.model}")
     if (effort := properties.get("model_reasoning_effort")) is not None:

@@ -68,6 +68,8 @@ _RULES: Mapping[str, Mapping[str, Any] | None] = {
 """Permission mode → the rules of its agent; None: the rules of opencode and of the user."""
 _LOADED = re.compile(rb'"(?:plugins?|references?|urls)"|\\u')
 """What a configuration file contains if the second reader may load what it names. An escape could hide a word."""
+_SERVER_MILLISECONDS = 120_000
+"""How long a tool server may take to start, or to answer a call; ours answers after 45 s at the latest."""
 _MOST_BYTES = 1 << 20
 """Longest configuration file that is checked."""
 
@@ -116,9 +118,13 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
     if instructions is not None:
         settings["instructions"] = [f"{tree}/{instructions}"]
     if (rules := _RULES[mode]) is not None:
-        settings["agent"] = {_AGENT: {"mode": "primary", "permission": rules}}
+        allowed = {f"{one.name}_*": "allow" for one in task.mcp_servers}
+        settings["agent"] = {_AGENT: {"mode": "primary", "permission": {**rules, **allowed}}}
     if task.mcp_servers:
-        settings["mcp"] = {one.name: {"type": "local", "command": one.argv} for one in task.mcp_servers}
+        settings["mcp"] = {
+            one.name: {"type": "local", "command": one.argv, "timeout": _SERVER_MILLISECONDS}
+            for one in task.mcp_servers
+        }
     environment = {"TMPDIR": str(scratch), "OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
     secrets = dict[str, str]()
     model = task.delegator.model or ""

@@ -56,12 +56,14 @@ def options_of(task: Task, tool: ToolDefinition) -> list[str]:
         mode = launch.permission_mode
         raise invalid(task, f"sets `launch.yolo` and asks for the mode {mode!r}", "Remove one of them.")
     modes = {mode.name: mode.arguments for mode in tool.permission_modes}
-    values = {"model": task.delegator.model, "sessionId": task.session_id}
+    config = None if task.mcp_config is None else str(task.mcp_config)
+    values = {"model": task.delegator.model, "sessionId": task.session_id, "mcpConfig": config}
     return [
         *(command_line.fill(options.model or [], values) if task.delegator.model else ()),
         *modes.get(launch.permission_mode or "", ()),
         *((options.yolo or ()) if launch.yolo else ()),
         *(command_line.fill(options.resume or [], values) if task.session_id else ()),
+        *(command_line.fill(options.relay or [], values) if config is not None else ()),
         *(launch.flags or ()),
     ]
 

@@ -93,6 +93,7 @@ def prepared(
             "promptFile": prompt_file,
             "worktree": str(cwd),
             "sessionId": task.session_id,
+            "mcpConfig": None if task.mcp_config is None else str(task.mcp_config),
         }
         yield Command(
             argv=fill(template, values, options),

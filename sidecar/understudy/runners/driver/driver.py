@@ -170,6 +170,8 @@ class _Attempt:
     async def follow(self) -> Outcome:
         """Read the source to its end and decide how it ended."""
         limit = self._clock = clock.timeout(self._first)
+        if self._task.relay is not None:
+            self._task.relay.connect(self._relay_changed)
         hung = False
         try:
             async with limit, aclosing(self._source.items()) as items:  # type: ignore[type-var]
@@ -257,7 +259,7 @@ class _Attempt:
     def _restart_clock(self, grace: float = 0.0) -> None:
         if self._finished is not None:
             self._move_clock(self._after_result)
-        elif self._permissions.waiting:
+        elif self._permissions.waiting or (self._task.relay is not None and self._task.relay.waiting):
             self._move_clock(None)  # the user may think until the question's own deadline
         else:
             self._move_clock(max(self._idle, grace))
@@ -269,6 +271,12 @@ class _Attempt:
     def _move_clock(self, seconds: float | None) -> None:
         if self._clock is not None and self._stopped is None:
             self._clock.reschedule(None if seconds is None else clock.now() + seconds)
+
+    def _relay_changed(self) -> None:
+        self._items += 1  # an agent that calls a tool works
+        if self._finished is None:
+            with suppress(RuntimeError):  # the time has just run out
+                self._restart_clock()
 
     def _answered(self) -> None:
         if self._clock is not None and self._clock.when() is None:

@@ -70,6 +70,7 @@ def _toolbox(task: Task) -> Toolbox:
         environment=variables,
         mark=task.delegation_id,
         confinement=task.sandbox,
+        relay=task.relay,
     )
 
 

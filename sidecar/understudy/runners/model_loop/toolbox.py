@@ -18,6 +18,7 @@ from understudy.model.events import Event, File
 from understudy.runners.backends.tool_calls import RequestedCall, ToolSpec
 from understudy.runners.model_loop import command_tool
 from understudy.runners.model_loop.file_tools import FileTools, ToolError
+from understudy.runners.runner import Relay
 
 FILE_TOOL_SECONDS = 60.0
 """Reading and searching take this long at most."""
@@ -98,6 +99,8 @@ class Toolbox:
     confinement: Confinement = Confinement.NAMESPACE
     sandbox: Sandbox | None = None
     """The isolation of the last command."""
+    relay: Relay | None = None
+    """What else the model may do."""
     changed: set[str] = field(default_factory=set)
     """Files that were written."""
     touched: bool = False
@@ -106,7 +109,11 @@ class Toolbox:
     @property
     def offered(self) -> list[ToolSpec]:
         """The tools as the model is to know them."""
-        return [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
+        own = [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
+        relayed = self.relay.tools if self.relay is not None else ()
+        return own + [
+            ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in relayed
+        ]
 
     def seconds(self, call: RequestedCall) -> float:
         """Return how long a call may take."""
@@ -122,6 +129,9 @@ class Toolbox:
         if spec is None:
             names = ", ".join(one.name for one in self.offered)
             return f"There is no tool {call.name[:80]!r}. The tools are: {names}.", False, []
+        if self._is_relayed(call.name) and self.relay is not None:
+            text, ok = await self.relay.call(call.name, call.arguments)
+            return text, ok, []
         try:
             arguments = _checked(spec, call.arguments)
             if spec is RUN_COMMAND:
@@ -139,6 +149,9 @@ class Toolbox:
             return f"{error.message} {error.hint or ''}".strip(), False, []
         except OSError as error:
             return f"{spec.name} failed: {error.strerror or error}.", False, []
+
+    def _is_relayed(self, name: str) -> bool:
+        return self.relay is not None and any(one.name == name for one in self.relay.tools)
 
     def _on_files(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
         if name == "read_file":

@@ -85,14 +85,13 @@ class Runner:
 def command_for(task: Task, tool: Capabilities, tree: Path) -> Command:
     """Return the command that starts the agent; raise ``config_invalid`` for what cannot apply."""
     launch, how = task.delegator.launch or Launch(), tool.interactive
-    if task.mcp_servers:
-        raise invalid(task, "is given tool servers, which an agent in a terminal does not get", "Use another mode.")
     values = {
         "model": task.delegator.model,
         "prompt": START_PROMPT,
         "promptFile": str(tree / TASK_FILE),
         "worktree": str(tree),
         "sessionId": None,
+        "mcpConfig": None if task.mcp_config is None else str(task.mcp_config),
     }
     if how is None:
         return Command(argv=fill(launch.command or [], values), cwd=tree, environment=tool.environment)
@@ -118,6 +117,7 @@ def _options(task: Task, how: Interactive) -> list[str]:
         *(fill(list(how.model), {"model": task.delegator.model}) if task.delegator.model else ()),
         *(how.yolo if launch.yolo else ()),
         *(how.permission_modes.get(mode, ()) if mode is not None else ()),
+        *(fill(list(how.relay), {"mcpConfig": str(task.mcp_config)}) if task.mcp_config is not None else ()),
         *(launch.flags or ()),
     ]
 

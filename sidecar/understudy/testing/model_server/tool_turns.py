@@ -1,6 +1,6 @@
 """Scripts for our own tool loop, in all three dialects: ``answers.json`` maps a model to ``{"loop": [turn, …]}``.
 
-A turn is ``{"text", "thinking", "calls": [{"name", "arguments", "id"}], "finish", "piece", "usage"}``,
+A turn is ``{"text", "thinking", "calls": [{"name", "arguments", "id", "namespace"}], "finish", "piece", "usage"}``,
 ``{"refuse": [status, message]}``, or ``{"scenario": name}``, a built-in scenario of the dialect. ``arguments`` may be
 a text, to send invalid JSON. Each request of a model takes the next turn, and the last one repeats.
 
