@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,10 +69,10 @@ def choose_candidate(
     delegator = launch_override.apply(params.launch, delegator, around)
     explain.reason += launch_override.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
+    _require_relay(delegator)
     if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
-        from understudy.runners.backends import (
-            protocol_choice,
-        )  # not where it is not needed: the command line starts fast
+        # Not where it is not needed: the command line starts fast.
+        from understudy.runners.backends import protocol_choice
 
         expected = protocol_choice.expected(server, delegator.model)
         explain.reason += f"; protocol `{expected.protocol}` (auto: {expected.why})"
@@ -125,6 +126,18 @@ def without_keys(params: StartParams, delegator: Delegator, server: ModelServer 
         task=redactor.redact(params.task) if params.task else params.task,
         input=redactor.redact(params.input) if params.input else params.input,
     )
+
+
+def _require_relay(delegator: Delegator) -> None:
+    """Raise ``tool_missing`` if an agent CLI would get relay tools, and the SDK that serves them is not installed."""
+    wanted = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
+    if wanted and importlib.util.find_spec("mcp") is None:
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING,
+            f"The relay tools of {delegator.name} need the package `mcp`, which is not installed.",
+            hint="Install it beside Understudy: pip install 'understudy[mcp]' (pipx: pipx inject understudy mcp); or "
+            "remove `launch.relay`. A delegator without a tool needs no package.",
+        )
 
 
 def _server_of(configuration: config.Configuration, delegator: Delegator) -> ModelServer | None:

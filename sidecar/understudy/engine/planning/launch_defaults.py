@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from understudy.config.validation import delegator_rules
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Scope
 
@@ -36,6 +37,7 @@ def apply(defaults: Launch, delegator: Delegator, scope: Scope, supported: Capab
         and not (scope is Scope.WORKSPACE and name == "unanswered" and value == "allow")
         and not (name == "use_worktree" and value is False and not in_checkout)
         and not (name == "branch" and in_checkout)
+        and not (name == "relay" and value and delegator_rules.lacks_relay_slot(own, supported))
         and _has(supported, name, value)
     }
     if not taken:

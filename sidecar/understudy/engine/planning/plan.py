@@ -32,6 +32,7 @@ from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import AskedBy, Explanation, StartParams
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.spec import SPEC_VERSION, Bootstrap, PauseBounds, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.terminals import Pane
 from understudy.model.text import path_quoting
@@ -58,6 +59,7 @@ class Plan:
     bootstrap: Bootstrap
     evidence: Evidence
     pauses: PauseBounds
+    relay: RelayBounds
     rounds: int
     repairs: int
     interpreter: str | None
@@ -143,6 +145,7 @@ class Plan:
             bootstrap=self.bootstrap,
             evidence=self.evidence,
             pauses=self.pauses,
+            relay=self.relay,
             rounds=self.rounds,
             repairs=self.repairs,
             interpreter=self.interpreter,
@@ -307,6 +310,7 @@ def plan(
             pause_minutes=configuration.fallback.pause_minutes,
             longest_pause_minutes=configuration.fallback.longest_pause_minutes,
         ),
+        relay=configuration.relay,
         rounds=rounds,
         repairs=_repairs(params, recipe, delegator),
         interpreter=configuration.python,

@@ -7,6 +7,7 @@ budget, and so does each running member whenever its model reports usage.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 
@@ -22,16 +23,17 @@ CHECK_SECONDS = 1.0
 class Watch:
     """Compares the budget of a group, if there is one, with what its members spent, for one that runs."""
 
-    def __init__(self, group_id: str | None) -> None:
-        """Watch the group with this id; None: watch nothing."""
+    def __init__(self, group_id: Callable[[], str | None]) -> None:
+        """Watch the group whose id ``group_id`` returns; None: none now."""
         self._group_id = group_id
         self._checked = float("-inf")
 
     def check(self, own: Delegation) -> None:
         """Raise ``budget_exhausted`` if the budget is spent; ``own`` is the current state of this member."""
-        if self._group_id is None or time.monotonic() - self._checked < CHECK_SECONDS:
+        group = self._group_id()
+        if group is None or time.monotonic() - self._checked < CHECK_SECONDS:
             return
-        spent = exceeded(self._group_id, own)
+        spent = exceeded(group, own)
         if spent is not None:
             raise spent
         self._checked = time.monotonic()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from understudy.engine.running import failure_policy, task
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy, Next, Retry, Stop
 from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.running.relay.relay_host import RelayHost
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writer import Writer
@@ -74,6 +76,7 @@ class AttemptContext:
     in_thread: InThread
     permissions: PermissionRequests
     messages: UserMessages
+    relay: RelayHost
     renew: Callable[[DelegationWorktree], Awaitable[None]]
     """Replaces the worktree by a fresh one with the contents that the first attempt began with."""
     worked: Callable[[str], Awaitable[None]]
@@ -110,7 +113,7 @@ class Attempts:
         self._again: Outcome | None = None
         self._fresh_from = 1
         """The first attempt in the current worktree: sessions of earlier ones know files that are gone."""
-        self._budget = group_budget.Watch(context.spec.group_id)
+        self._budget = group_budget.Watch(lambda: context.relay.group_id)
 
     async def run(self, worktree: DelegationWorktree | None) -> None:
         """Try candidates in ``worktree`` (None: without one); afterwards exactly one of outcome and failure is set."""
@@ -282,7 +285,12 @@ class Attempts:
             spec, request = _with(context.spec, _SAID, said), "\n\n".join(said) or None
             emit = self._emit_noting
         try:
-            prepared = await context.in_thread(self._prepare, number, candidate, spec, messages, request)
+            relay: task.GivenRelay | None = None
+            if delegator.launch is not None and delegator.launch.relay:
+                relay = task.GivenRelay(context.relay, *await context.relay.open(candidate))
+            prepared = await context.in_thread(
+                partial(self._prepare, number, candidate, spec, messages, request=request, relay=relay)
+            )
             context.emit.redact_with(prepared.redactor)
             context.emit(events.Prompt(tokens=-(-len(prepared.task.prompt.encode()) // BYTES_PER_TOKEN)))
             runner = runner_for(delegator, candidate.model_server, candidate.tool_definition)
@@ -293,6 +301,7 @@ class Attempts:
             failure.scope = failure.scope or scope_of(failure.kind)
             self.outcome, self.failure = None, failure
         finally:
+            await context.relay.end_attempt()
             if messages is not None:
                 await messages.end_attempt(succeeded=self.outcome is not None)
         await self._count(candidate)
@@ -325,9 +334,8 @@ class Attempts:
         fails_again = self.failure is not None and self.failure.kind in _NO_FOLLOWING
         if not self._context.messages.waiting or number == MAX_ATTEMPTS or fails_again:
             return None
-        if not _continues(
-            _declared(candidate), candidate, self._context.spec
-        ):  # a tool may name its session, and not be able to continue it
+        # A tool may name its session, and not be able to continue it.
+        if not _continues(_declared(candidate), candidate, self._context.spec):
             return None
         if not attempts or attempts[-1].session_id is None or self._session(candidate) is None:
             return None
@@ -335,7 +343,14 @@ class Attempts:
         return None if isinstance(left, str) else left
 
     def _prepare(
-        self, number: int, candidate: SpecCandidate, spec: Spec, messages: UserMessages | None, request: str | None
+        self,
+        number: int,
+        candidate: SpecCandidate,
+        spec: Spec,
+        messages: UserMessages | None,
+        *,
+        request: str | None,
+        relay: task.GivenRelay | None,
     ) -> task.PreparedTask:
         context = self._context
         return task.build_task(
@@ -351,6 +366,7 @@ class Attempts:
             messages=messages,
             # Not while a result is improved: one that is not kept must not be the head.
             checkpoint=self._checkpoint_turn if messages is not None and spec.recipe.returns == "tree" else None,
+            relay=relay,
             note=context.tell,
         )
 

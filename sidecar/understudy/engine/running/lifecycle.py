@@ -24,6 +24,8 @@ from understudy.engine.running.attempts import SNAPSHOT_SECONDS, AttemptContext,
 from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.failure_policy import FailurePolicy
 from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.running.relay import child_delegations
+from understudy.engine.running.relay.relay_host import RelayHost
 from understudy.engine.running.task import paths, proxy_secrets
 from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees import setup_command
@@ -92,6 +94,9 @@ class DelegationRun:
         self._control = RequestTail(folder)
         self._permissions = PermissionRequests(folder, self._emit)
         self._messages = UserMessages(self._emit, self._writer.delegation.messages)
+        self._relay = RelayHost(
+            folder, spec, self.root, emit=self._emit, ask=self._permissions.ask, in_thread=self.in_thread
+        )
         self._only_check = False
         self._work: asyncio.Task[None] | None = None
         self._cancelled_by: str | None = None
@@ -118,6 +123,7 @@ class DelegationRun:
             in_thread=self.in_thread,
             permissions=self._permissions,
             messages=self._messages,
+            relay=self._relay,
             renew=self._renew_tree,
             worked=self._compare_after_attempt,
         )
@@ -177,6 +183,7 @@ class DelegationRun:
         self._permissions.take(items)
         if not self._only_check:  # what was not delivered is for the next reply
             self._messages.take(items)
+            self._relay.take(items)
         for item in items:
             # A cancel from before an earlier end does not apply to checks that run again.
             if isinstance(item, Cancel) and self._cancelled_by is None and item.at > self._ended_before:
@@ -188,6 +195,9 @@ class DelegationRun:
         while True:
             await asyncio.sleep(1)
             self._look_at_control(None)
+            if self._cancelled_by is None and not self._only_check and child_delegations.has_lost_parent(self.spec):
+                self._cancelled_by = child_delegations.BY
+                self._stop()
 
     def _interrupt(self) -> None:
         self._interrupted = True
@@ -244,6 +254,7 @@ class DelegationRun:
             await self._attempts.run(self._worktree)
         finally:
             later.cancel()
+            await self._relay.close()
         self._failure = self._attempts.failure
         await self._collect()
         await self._judge()
@@ -489,6 +500,7 @@ class DelegationRun:
 
     async def _end(self, *, only_check: bool) -> None:
         """Keep partial work and write the verdict; write an end even if any of this fails."""
+        await self._relay.close()
         await self._threads_are_out()
         if self._worktree is not None:
             self._worktree.resume()

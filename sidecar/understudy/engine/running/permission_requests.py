@@ -72,7 +72,8 @@ class PermissionRequests:
         allowing = next((option for option in options if option.kind == "allow_once"), None)
         async with self._turn:
             self._number += 1
-            decision = permission_policy.decide(self._rules, question, self._tree)
+            asks_user = question.kind == "question"  # no rule answers it, and nothing is allowed with it
+            decision = None if asks_user else permission_policy.decide(self._rules, question, self._tree)
             deadline = datetime.fromtimestamp(time.time() + self._seconds, UTC).isoformat(timespec="milliseconds")
             request = PermissionRequest(
                 # The agent's own ids may repeat after a restart; these do not. They cannot be guessed either: an answer
@@ -80,8 +81,10 @@ class PermissionRequests:
                 request_id=f"q{self._number}-{secrets.token_hex(3)}",
                 attempt=0,  # the event is stamped with it
                 deadline=deadline.replace("+00:00", "Z"),
-                deadline_action=(allowing if allowing and self._unanswered == "allow" else rejecting).id,
-                rule=permission_policy.rule_for(question, self._tree) if allowing is not None else None,
+                deadline_action=(
+                    allowing if allowing and self._unanswered == "allow" and not asks_user else rejecting
+                ).id,
+                rule=permission_policy.rule_for(question, self._tree) if allowing and not asks_user else None,
                 **question.fields(),
             )
             if decision == "reject":
@@ -130,7 +133,7 @@ class PermissionRequests:
             )
         finally:
             self._open = self._answer = None
-        if answer.by == DEADLINE and self._unanswered == "stop":
+        if answer.by == DEADLINE and self._unanswered == "stop" and request.kind != "question":
             raise UnderstudyError(
                 ErrorKind.PERMISSION_DENIED,
                 f"No one answered within {self._seconds:g} s: {request.title}",

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from understudy.engine.checkout_runs import checkout_claim
 from understudy.engine.planning.plan import Plan
 from understudy.engine.queueing import launcher
 from understudy.git import repository
 from understudy.journal import delegation_folder, groups
 from understudy.model.delegations import AskedBy
-from understudy.model.spec import Spec
+from understudy.model.spec import Origin, Spec
 from understudy.process.failpoints import failpoint
+
+
+def start_child(plan: Plan, created_at: str, asked_by: AskedBy, origin: Origin | None, group_id: str) -> str:
+    """Create a delegation that the agent of another one asked for, and start its worker at once, without a slot.
+
+    Its base is that of ``origin``, else what the user sees now.
+    """
+
+    def build(identifier: str) -> Spec:
+        spec = plan.spec(identifier, created_at, asked_by, group_id)
+        return msgspec.structs.replace(spec, origin=origin if launcher.needs_worktree(spec) else None)
+
+    folder, lock = delegation_folder.create(build, plan.buffer_files())
+    try:
+        groups.add(group_id, folder.id)
+        launcher.spawn_worker(folder, lock)
+    finally:
+        os.close(lock)
+    return folder.id
 
 
 def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | None = None) -> str:

@@ -20,7 +20,7 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.text.path_quoting import unquote
 from understudy.process.environment import proxy_passwords
-from understudy.runners.runner import Ask, Messages, Task
+from understudy.runners.runner import Ask, McpServer, Messages, Relay, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
@@ -33,6 +33,15 @@ class PreparedTask:
 
     task: Task
     redactor: Redactor | None
+
+
+@dataclass(frozen=True)
+class GivenRelay:
+    """The relay tools of an attempt, and the MCP server that offers them to an agent CLI."""
+
+    relay: Relay
+    servers: list[McpServer]
+    config: Path | None
 
 
 def build_task(
@@ -48,6 +57,7 @@ def build_task(
     ask: Ask,
     messages: Messages | None,
     checkpoint: Callable[[], Awaitable[None]] | None,
+    relay: GivenRelay | None = None,
     note: Callable[[events.Note], None],
 ) -> PreparedTask:
     """Build the task of attempt ``number`` on ``candidate`` and write ``prompt.md``.
@@ -97,6 +107,9 @@ def build_task(
         ask=ask,
         messages=messages,
         checkpoint=checkpoint,
+        relay=relay.relay if relay is not None else None,
+        mcp_servers=relay.servers if relay is not None else [],
+        mcp_config=relay.config if relay is not None else None,
         caller_pane=spec.caller_pane,
         environment=environment,
         secrets=secrets,

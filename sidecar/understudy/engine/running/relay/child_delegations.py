@@ -1,0 +1,242 @@
+"""Delegations that an agent starts: within its bounds, for itself only, and never longer than itself.
+
+A child belongs to the group of its parent and starts from its parent's base. It may do no more than its parent: not in
+the user's checkout, not without asking if its parent asks, not on another machine if its parent stays on this one. It
+does not wait for a slot: its parent has one and may wait for it, so children that waited for slots could wait forever.
+
+When the parent's attempts have ended, for whatever reason, its children are cancelled: their results were for it. A
+parent whose worker is killed cancels nothing; its children notice that themselves, within a second or two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from understudy.config import locality
+from understudy.config.discovery import declarations
+from understudy.engine.planning.plan import Plan, plan
+from understudy.engine.queueing import group_budget, queue_entries
+from understudy.engine.running import start, supervision
+from understudy.engine.running.relay import child_view
+from understudy.engine.worktrees.record import read_record
+from understudy.files import locks
+from understudy.journal import delegation_folder, groups, worker_lock, worker_requests
+from understudy.journal.summaries import summary
+from understudy.model.config.delegators import Launch
+from understudy.model.delegations import AskedBy, Delegation, GroupBudget, StartParams
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.relay.relay_tools import Delegate
+from understudy.model.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
+from understudy.model.states import State
+from understudy.model.text import uris
+
+BY = RELAY
+"""The frontend that a cancel of a child names."""
+LOCK_SECONDS = 60.0
+"""How long a start waits for those of other agents; each takes a fraction of a second."""
+
+
+class ChildDelegations:
+    """The children of one delegation. The methods block; call them from a thread."""
+
+    def __init__(self, folder: delegation_folder.Folder, spec: Spec, state: Path) -> None:
+        """Start nothing."""
+        self._folder = folder
+        self._spec = spec
+        self._state = state
+        self._closed = False
+        self.group_id = spec.group_id
+        """The group of the delegation; it has one at the latest with its first child."""
+        self.ids: list[str] = []
+
+    def open(self) -> None:
+        """Allow starts (again)."""
+        self._closed = False
+
+    def start(self, args: Delegate, candidate: SpecCandidate, joined: Callable[[str], None]) -> Delegation:
+        """Start a child of an attempt on ``candidate``; ``joined`` is called with the id of a new group.
+
+        Errors: ``permission_denied`` (a bound is reached, or the child could do more than its parent),
+        ``budget_exhausted``, and those of a start.
+        """
+        with locks.file_lock(self._state / "relay.lock", LOCK_SECONDS):
+            self._require_open()
+            depth = self._spec.asked_by.depth + 1
+            if depth > self._spec.relay.max_depth:
+                raise _bound(f"Agents delegate at most {self._spec.relay.max_depth} levels deep (`relay.max_depth`).")
+            if queue_entries.is_paused(self._state):
+                raise _bound("The user has paused the queue: nothing starts now.")
+            if self.group_id is None:
+                self._require_room([])
+            else:
+                self._require_room(groups.read(self.group_id).delegations)
+            decided = plan(self._params(args), {}, Path(self._spec.workspace))
+            _require_no_more(decided, candidate)
+            if self.group_id is None:
+                self.group_id = self._new_group(candidate)
+                joined(self.group_id)
+            asked_by = AskedBy(frontend=RELAY, agent=candidate.delegator.tool, parent=self._folder.id, depth=depth)
+            identifier = start.start_child(decided, _now(), asked_by, self._origin(), self.group_id)
+            self.ids.append(identifier)
+        if self._closed:  # the attempt has ended meanwhile
+            self.cancel(identifier)
+        return summary.load(delegation_folder.open_folder(identifier))
+
+    def get(self, named: str) -> Delegation:
+        """Return a child by its id, or the end of it. Errors: ``unknown_delegation``."""
+        return supervision.current(self._folder_of(named))
+
+    def diff(self, named: str, files: list[str]) -> str:
+        """Return what a child changed. Errors: ``unknown_delegation``, ``conflict`` (no result yet)."""
+        return child_view.patch_of(self._folder_of(named), files)
+
+    def cancel(self, named: str) -> None:
+        """Ask a child to stop; it ends soon after. Errors: ``unknown_delegation``."""
+        folder = self._folder_of(named)
+        if summary.load(folder).state is not State.FINISHED:
+            worker_requests.append_request(folder, worker_requests.Cancel(by=BY))
+
+    def close(self) -> None:
+        """Start no more, and stop those that run."""
+        self._closed = True
+        for identifier in list(self.ids):
+            with contextlib.suppress(UnderstudyError):  # it is gone; or the disk is full, and it notices our end itself
+                self.cancel(identifier)
+
+    def _folder_of(self, named: str) -> delegation_folder.Folder:
+        found = [one for one in self.ids if one == named or (named and one.endswith(f"-{named}"))]
+        if len(found) != 1:
+            raise UnderstudyError(
+                ErrorKind.UNKNOWN_DELEGATION,
+                f"You have started no delegation {named[:64]!r}.",
+                hint="Use an id that `delegate` returned.",
+                names=self.ids[:20] or None,
+            )
+        return delegation_folder.open_folder(found[0])
+
+    def _params(self, args: Delegate) -> StartParams:
+        workspace = Path(self._spec.workspace)
+        return StartParams(
+            recipe=args.recipe,
+            task=args.task,
+            files=[_uri(workspace, path) for path in args.files] or None,
+            context_files=[_uri(workspace, path) for path in args.context_files] or None,
+            delegator=args.delegator,
+            workspace=uris.uri_of(workspace),
+        )
+
+    def _origin(self) -> Origin | None:
+        try:
+            base = read_record(self._folder).base_commit
+        except UnderstudyError:  # a recipe that returns a text has no worktree
+            return None
+        return Origin(kind="retry", parent=self._folder.id, base=base)
+
+    def _new_group(self, candidate: SpecCandidate) -> str:
+        group = groups.create("relay", self._spec.asked_by, _now(), budget_of(self._spec, candidate))
+        groups.add(group.id, self._folder.id)
+        return group.id
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise _bound("Your work has ended.")
+
+    def _require_room(self, members: list[str]) -> None:
+        """Raise an error if the agents of the group have started, or spent, as much as they may."""
+        bounds, started = self._spec.relay, list[Delegation]()
+        for member in members:
+            with contextlib.suppress(UnderstudyError):  # one that was removed
+                found = summary.peek(delegation_folder.open_folder(member))
+                if found.asked_by.frontend == RELAY:
+                    started.append(found)
+        if len(started) >= bounds.max_delegations:
+            raise _bound(
+                f"The agents of your group have started {len(started)} delegations, as many as they may "
+                "(`relay.max_delegations`)."
+            )
+        spent = group_budget.exceeded(self.group_id)
+        if spent is not None:
+            raise spent
+        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in started)
+        if bounds.max_tokens is not None and tokens >= bounds.max_tokens:
+            raise _spent(f"{tokens} of {bounds.max_tokens} tokens (`relay.max_tokens`)")
+        cost = sum((_money(one.cost_usd) for one in started), Decimal(0))
+        if bounds.max_usd is not None and cost >= Decimal(bounds.max_usd):
+            raise _spent(f"{cost} of {bounds.max_usd} USD (`relay.max_usd`)")
+
+
+def budget_of(spec: Spec, candidate: SpecCandidate) -> GroupBudget | None:
+    """Return the budget of a group that an agent's first delegation makes: as configured, else its own limits.
+
+    Otherwise an agent could get around the limits of its own delegation by delegating.
+    """
+    budget = GroupBudget(
+        max_tokens=candidate.limits.max_tokens if spec.relay.max_tokens is None else spec.relay.max_tokens,
+        max_usd=candidate.limits.max_usd if spec.relay.max_usd is None else spec.relay.max_usd,
+    )
+    return None if budget == GroupBudget() else budget
+
+
+def has_lost_parent(spec: Spec) -> bool:
+    """Return whether a delegation must end because its parent has: it has finished, or its worker was killed."""
+    if spec.relay_parent is None:
+        return False
+    try:
+        return not worker_lock.is_held(delegation_folder.open_folder(spec.relay_parent))
+    except UnderstudyError:
+        return True  # it was removed
+
+
+def _require_no_more(decided: Plan, parent: SpecCandidate) -> None:
+    """Raise ``permission_denied`` if a child could do more than its parent."""
+    free = _is_unrestricted(parent)
+    stays = locality.is_local(parent.delegator, parent.model_server)
+    for one in decided.candidates:
+        name = one.delegator.name
+        if runs_in_checkout(one.delegator, decided.recipe):
+            raise _bound(f"{name} works in the user's checkout, where an agent may start nothing.")
+        if _is_unrestricted(one) and not free:
+            raise _bound(f"{name} does everything without asking, and you do not.")
+        if stays and not locality.is_local(one.delegator, one.model_server):
+            raise _bound(f"{name} may send texts to other machines, and you work on this one only.")
+
+
+def _is_unrestricted(one: SpecCandidate) -> bool:
+    launch = one.delegator.launch or Launch()
+    if launch.yolo or launch.unanswered == "allow":
+        return True
+    supported = declarations.require_capabilities(one.delegator, one.model_server, one.tool_definition)
+    # Over the Agent Client Protocol, an agent names its modes itself: those that are known have the same names.
+    own = declarations.tools().get(one.delegator.tool or "")
+    modes = [*supported.permission_modes, *(own.permission_modes if own is not None else ())]
+    return any(mode.value == launch.permission_mode and mode.unrestricted for mode in modes)
+
+
+def _uri(workspace: Path, path: str) -> str:
+    return uris.uri_of(workspace / path.removeprefix("file://"))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _money(text: str | None) -> Decimal:
+    with contextlib.suppress(InvalidOperation):
+        return Decimal(text or 0)
+    return Decimal(0)
+
+
+def _bound(message: str) -> UnderstudyError:
+    return UnderstudyError(ErrorKind.PERMISSION_DENIED, message, hint="Do the work yourself, or finish.")
+
+
+def _spent(how_much: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.BUDGET_EXHAUSTED,
+        f"What the agents of your group delegated has spent its budget: {how_much}.",
+        hint="Do the work yourself, or finish.",
+    )
