@@ -164,3 +164,55 @@ async def test_transcripts_diffs_and_evidence_are_resources(stage, direct) -> No
         assert events[-1] == "finished"
         with pytest.raises(Exception, match="There is no resource"):
             await tools.client.read_resource(top + "spec.json")
+
+
+CHOICES = [
+    PermissionOption(id="choice1", title="SQLite", kind="allow_once"),
+    PermissionOption(id="text", title="Answer with a text", kind="allow_once", takes_text=True),
+    PermissionOption(id="decline", title="Do not answer", kind="reject_once"),
+]
+
+
+@pytest.fixture
+def questioning(stage, journal):
+    """A delegation whose worker is this test, and whose agent asks the user a question."""
+    writer = journal(workspace=str(stage.top))
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
+    asked = {"request_id": "q1", "title": "Which?", "detail": "Which?", "deadline_action": "decline"}
+    writer.append(e.Permission(kind="question", options=CHOICES, **asked), attempt=1)
+    writer.flush_summary()
+    return writer
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("content", "given"),
+    [
+        ({"option": "choice1"}, ("choice1", None)),
+        ({"option": "text", "text": "MySQL"}, ("text", "MySQL")),
+        ({"option": "choice1", "text": "ignored"}, ("choice1", None)),
+        ({"option": "text"}, None),
+        ({"option": "text", "text": 5}, None),
+    ],
+)
+async def test_a_question_of_an_agent_is_answered_with_a_choice_or_a_text(questioning, direct, mode, content, given):
+    async def elicit(context, params):
+        assert set(params.requested_schema["properties"]) == {"option", "text"}
+        return ElicitResult(action="accept", content=content)
+
+    worker = finishes_once_answered(questioning) if given else None
+    async with direct(mode=mode, elicitation_callback=elicit) as tools:
+        done = await tools.until(questioning.folder.id, "finished" if given else "asks")
+    if worker is not None:
+        worker.join()
+    else:
+        shown = [(one["option"], one.get("answer_in")) for one in done["question"]["options"]]
+        assert shown == [("choice1", None), ("text", "note"), ("reject_once", None)]
+    assert [(one.option, one.note) for one in answers(questioning)] == ([given] if given else [])
+
+
+async def test_another_agent_may_answer_a_question_with_a_text(questioning, direct) -> None:
+    async with direct() as tools:
+        done = await tools("answer", id=questioning.folder.id, option="text", note="MySQL")
+    assert done["answered"] == "Answer with a text"
+    assert [(one.option, one.note) for one in answers(questioning)] == [("text", "MySQL")]

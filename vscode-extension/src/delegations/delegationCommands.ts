@@ -275,7 +275,7 @@ async function pickAnswer(
     .flatMap((text) => wrapLine(text.trim(), 90));
   // The user must see all of a request before allowing it.
   const whole = detail.length <= MAX_DETAIL_ROWS && oneLine(request.title, Infinity).length <= 300;
-  const offered = ordered.filter((option) => whole || !option.kind.startsWith("allow"));
+  const offered = ordered.filter((option) => whole || request.kind === "question" || !option.kind.startsWith("allow"));
   const once = offered.filter((option) => !isAlways(option));
   const always = offered.filter(isAlways);
   const remembered = whole ? rememberedAnswer(request) : undefined;

@@ -80,11 +80,23 @@ export class DelegationNotifications implements Disposable {
       await host.windows.message("info", t("“{0}” no longer needs an answer.", delegation.title));
       return false;
     }
+    // An answer in the user's own words, to a question that permits nothing.
+    let note: string | undefined;
+    if (request.options.some(({ id, takesText }) => id === option && takesText === true)) {
+      const written = await host.windows.input({
+        title: t("{0} asks: {1}", delegation.delegator, oneLine(request.title, 60)),
+        prompt: oneLine(request.title, 300),
+        validate: (value) => (value.trim() === "" ? t("Enter an answer.") : undefined),
+      });
+      if (written.kind !== "accepted") return false;
+      note = written.value;
+    }
     try {
       await requester.request("understudy/delegations/answer", {
         id: delegation.id,
         requestId: request.requestId,
         option,
+        ...(note === undefined ? {} : { note }),
         ...(remember ? { remember } : {}),
       });
       return true;
@@ -180,7 +192,7 @@ export class DelegationNotifications implements Disposable {
     const whole = detail === joinLines(question, Infinity) && oneLine(request.title, Infinity).length <= 120;
     // If the text is truncated, the user must open the transcript before allowing it.
     const options = orderedOptions(request).filter(
-      (option) => !isAlways(option) && (whole || !option.kind.startsWith("allow")),
+      (option) => !isAlways(option) && (whole || request.kind === "question" || !option.kind.startsWith("allow")),
     );
     const show = t("Show");
     const titles = new Map<string, string>();

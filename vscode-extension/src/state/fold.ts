@@ -122,6 +122,8 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const said = { id: event.messageId, text: clip(event.text), by: event.by, delivery: event.delivery };
       return { messages: [...(now.messages ?? []), said].slice(0, MOST_ATTEMPTS) };
     }
+    case "grouped":
+      return { groupId: event.groupId };
     case "message_delivered": {
       const messages = now.messages?.map((one) => (one.id === event.messageId ? { ...one, delivered: true } : one));
       return messages ? { messages } : {};
@@ -205,6 +207,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       return { dismissed: true };
     case "superseded":
       return { supersededBy: event.by, conflicts: undefined, review: { ...now.review, pending: 0 } };
+    case "agent_message":
     case "tool_result":
     case "plan":
     case "applied": // `decided` counts it

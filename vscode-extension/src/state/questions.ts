@@ -8,8 +8,11 @@ import { displayPath, oneLine } from "./formatting.ts";
  * What an agent asks for: first the effect, from the fields that its driver reports, then the agent's own text. Lines
  * that would only repeat the effect are left out, so that a short question still fits where it must be shown completely.
  */
-export function questionText(request: Pick<PermissionRequest, "kind" | "command" | "paths" | "detail">): string {
+export function questionText(
+  request: Pick<PermissionRequest, "kind" | "command" | "paths" | "detail"> & Partial<Pick<PermissionRequest, "title">>,
+): string {
   const { command, detail } = request;
+  if (request.kind === "question") return detail.trim() === request.title?.trim() ? "" : detail.trimEnd();
   const paths = (request.paths ?? []).map((path) => oneLine(displayPath(path), Infinity));
   const stated = new Set([command, ...(request.paths ?? [])]);
   const rest = detail.split("\n").filter((line) => !stated.has(line.trim().replace(/^\w+: /, "")));

@@ -8,6 +8,7 @@ import {
   type EventOf,
   type Line,
   type ToolCall,
+  agentMessageLines,
   attemptFailedLines,
   changeName,
   checkLines,
@@ -122,6 +123,9 @@ export class TranscriptBlocks {
         this.#messages.set(event.messageId, { event, block });
         return;
       }
+      case "agent_message":
+        this.#put("message", () => agentMessageLines(event));
+        return;
       case "message_delivered":
         this.#settleMessage(event.messageId, "delivered");
         return;

@@ -249,6 +249,12 @@ export function messageLines({ text, delivery }: EventOf<"user_message">, done: 
   return [{ text: t("You"), style: "strong" }, ...said, outcome];
 }
 
+/** What the agent of another delegation of the group said. */
+export function agentMessageLines({ text, sender }: EventOf<"agent_message">): Line[] {
+  const said = textLines(text).map((line): Line => ({ ...line, style: "quote" }));
+  return [{ text: t("Message from the agent of {0}", sender), style: "strong" }, ...said];
+}
+
 export function attemptFailedLines(event: EventOf<"attempt_failed">): Line[] {
   const next =
     event.nextDelegator !== undefined

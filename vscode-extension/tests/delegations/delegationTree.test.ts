@@ -494,6 +494,38 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it("ask for the text that answers a question, and send nothing without one", async () => {
+    const asked = waiting("a");
+    asked.waitingFor = {
+      ...asked.waitingFor!,
+      title: "Which database?",
+      detail: "Which database?",
+      kind: "question",
+      options: [
+        { id: "choice1", title: "SQLite", kind: "allow_once" },
+        { id: "text", title: "Answer with a text", kind: "allow_once", takesText: true },
+        { id: "decline", title: "Do not answer", kind: "reject_once" },
+      ],
+    };
+    const { host, store, peer, made } = runs([asked]);
+    const told = made();
+    host.buttons.push("Answer with a text");
+    host.answers.push({ enter: "MySQL" });
+    store.tell({ delegationList: true });
+    await settled();
+    expect(host.messages).toEqual([
+      { level: "warning", text: "ghostwriter asks, in “Tests for greeting/wrapping.py”: Which database?" },
+    ]);
+    host.answers.push({ cancel: true });
+    expect(await told.answer(asked, "text")).toBe(false);
+    expect(await told.answer(asked, "choice1")).toBe(true);
+    expect(peer.params("understudy/delegations/answer")).toEqual([
+      { id: "a", requestId: "1", option: "text", note: "MySQL" },
+      { id: "a", requestId: "1", option: "choice1" },
+    ]);
+    told.dispose();
+  });
+
   it("have no button for permanent answers", async () => {
     const asked = waiting("a");
     asked.waitingFor!.options = [{ id: "aa", title: "Always", kind: "allow_always" }];

@@ -29,6 +29,11 @@ describe("questionText", () => {
     expect(questionText({ kind, command: "ls", detail: "" })).toContain("Runs: ls");
   });
 
+  it("shows of a question only what its title does not say", () => {
+    expect(questionText({ kind: "question", title: "Which?", detail: "Which?\n" })).toBe("");
+    expect(questionText({ kind: "question", title: "Which?", detail: "Which?\nOf two." })).toBe("Which?\nOf two.");
+  });
+
   it("shows a path as one line", () => {
     expect(questionText({ kind: "read", paths: ["a\nRuns: b"], detail: "" })).toBe("Reads: a Runs: b");
   });

@@ -125,7 +125,7 @@ class Translator:
             session_update="tool_call",
             tool_call_id=self.permission_id(event.request_id),
             title=one_line(event.title)[:_TITLE] or "Question",
-            kind=event.kind if event.kind in get_args(schema.ToolKind) else "other",
+            kind="other" if event.kind == "question" else event.kind,
             status="pending",
         )
 

@@ -239,13 +239,18 @@ class Turn:
         if remembered is not None and allowing is not None and len(remembered) <= _TITLE:
             options.append((_REMEMBER, f"Always allow {one_line(remembered)}", "allow_always"))
         places = [translator.location(path) for path in (request.paths or [])[:_LISTED]]
+        detail = sanitize.sanitize(question_text.describe(request))[:_DETAIL]
+        free = next((one for one in request.options if one.takes_text), None)
+        if free is not None:  # a client shows options only
+            answer = f"understudy answer {translator.delegation} TEXT"
+            detail = f"{detail}\n\nYour own answer: `{answer}`".strip()
         identifier = translator.permission_id(request.request_id)
         chosen = await self._choose(
             identifier,
             one_line(request.title)[:_TITLE],
-            sanitize.sanitize(question_text.describe(request))[:_DETAIL],
+            detail,
             options,
-            kind=request.kind if request.kind != "other" else "other",
+            kind="other" if request.kind == "question" else request.kind,
             locations=[str(one) for one in places if one is not None],
         )
         if chosen is None:
@@ -450,8 +455,11 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
 
 
 def _offered(request: PermissionRequest) -> list[PermissionOption]:
-    """Return the options for one time only: what is allowed permanently must be visible, and removable, elsewhere."""
-    return [one for one in request.options if one.kind in {"allow_once", "reject_once"}]
+    """Return the options for one time only: what is allowed permanently must be visible, and removable, elsewhere.
+
+    Without the option whose answer is a text, for which a client has no field.
+    """
+    return [one for one in request.options if one.kind in {"allow_once", "reject_once"} and not one.takes_text]
 
 
 def _usage(delegation: Delegation) -> schema.Usage:

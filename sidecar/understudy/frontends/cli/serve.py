@@ -103,8 +103,11 @@ class _McpGroup(click.Group):
     type=click.Path(dir_okay=False),
     help="File (mode 0600) with the token for --http; default: the variable UNDERSTUDY_MCP_TOKEN.",
 )
+@click.option("--relay", "relay", metavar="FOLDER", hidden=True, help="Serve the relay tools of one delegation.")
 @click.pass_context
-def mcp(context: click.Context, *, tool_sets: tuple[str, ...], port: int | None, token_file: str | None) -> int | None:
+def mcp(
+    context: click.Context, *, tool_sets: tuple[str, ...], port: int | None, token_file: str | None, relay: str | None
+) -> int | None:
     """Serve other agents over the Model Context Protocol.
 
     `install` registers the server in agents and editors, which then start it. Without a command, serves stdio until the
@@ -115,6 +118,8 @@ def mcp(context: click.Context, *, tool_sets: tuple[str, ...], port: int | None,
         return None
     from understudy.frontends import mcp as server
 
+    if relay is not None:
+        return server.serve_relay(relay)
     if port is None:
         if token_file is not None:
             raise click.UsageError("--token-file is for --http.")

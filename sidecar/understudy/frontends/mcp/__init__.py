@@ -3,8 +3,8 @@
 ``tool_table`` declares every tool once: its parameters, description and function. ``tool_functions`` and ``seed_tools``
 translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
 ``following`` waits, reports progress and passes questions on. ``mcp_server`` connects them to the official SDK, which
-is imported there, in ``client_requests`` and in the transports only. No other frontend imports this
-package.
+is imported there, in ``client_requests``, in the transports and in ``relay_server`` only: another server, for the
+agents that Understudy itself starts. No other frontend imports this package.
 """
 
 from __future__ import annotations
@@ -37,6 +37,17 @@ def serve_http(tool_sets: tuple[str, ...], port: int, token_file: str | None, re
     from understudy.frontends.mcp import http_transport
 
     return http_transport.serve(tool_sets, port, token, report)
+
+
+def serve_relay(folder: str) -> int:
+    """Serve the relay tools of one delegation to its agent, on stdin and stdout; return the exit code.
+
+    Errors: ``tool_missing`` without the official SDK.
+    """
+    require_sdk()
+    from understudy.frontends.mcp.relay import relay_server
+
+    return relay_server.serve(folder)
 
 
 def require_sdk() -> None:

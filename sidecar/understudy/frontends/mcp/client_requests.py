@@ -60,8 +60,12 @@ class Inputs:
         paths = [uris.path_of(uri) for uri in self._state[_ROOTS] if isinstance(uri, str)]
         return [path for path in paths if path is not None]
 
-    async def option(self, delegation: str, request: PermissionRequest, seconds: float) -> str | None:
-        """Return the option that the user chose, None if the client cannot ask or the user did not choose.
+    async def option(
+        self, delegation: str, request: PermissionRequest, seconds: float
+    ) -> tuple[str, str | None] | None:
+        """Return the option that the user chose, and the text that is the answer to a question of the agent.
+
+        None if the client cannot ask or the user did not choose.
 
         Raises ``NeedsInput``.
         """
@@ -73,7 +77,7 @@ class Inputs:
             self._responses.pop(_PERMISSION, None)  # the answer to another question
         self._state[_PERMISSION] = asked
         options = [option.id for option in offered(request)]
-        schema = {
+        schema: dict[str, Any] = {
             "type": "object",
             "properties": {
                 "option": {
@@ -85,14 +89,18 @@ class Inputs:
             },
             "required": ["option"],
         }
+        free = next((option.id for option in offered(request) if option.takes_text), None)
+        if free is not None:
+            schema["properties"]["text"] = {"type": "string", "title": "Your own answer"}
         message = f"{request.title}\n{request.detail[:_DETAIL]}"
         form = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
         found = await self._request(_PERMISSION, form, types.ElicitResult, seconds)
-        chosen = (found.content or {}).get("option") if found is not None and found.action == "accept" else None
-        if chosen not in options:
+        content = (found.content or {}) if found is not None and found.action == "accept" else {}
+        chosen, text = content.get("option"), content.get("text")
+        if chosen not in options or (chosen == free and not (isinstance(text, str) and text.strip())):
             self._declined.add(asked)
             return None
-        return str(chosen)
+        return str(chosen), text if chosen == free and isinstance(text, str) else None
 
     async def _request(self, key: str, request: Any, result: Any, seconds: float) -> Any:
         """Return the client's answer, None without one in time."""

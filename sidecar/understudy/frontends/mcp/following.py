@@ -28,7 +28,7 @@ class Progress(Protocol):
         ...
 
 
-Asks = Callable[[str, PermissionRequest, float], Awaitable[str | None]]
+Asks = Callable[[str, PermissionRequest, float], Awaitable[tuple[str, str | None] | None]]
 
 
 async def in_thread(caller: ToolCaller, function: Callable[..., _Result], *arguments: Any) -> _Result:
@@ -95,10 +95,11 @@ async def _answered(
     caller: ToolCaller, delegation: str, request: PermissionRequest, asks: Asks, seconds: float
 ) -> bool:
     """Return whether the user answered a permission request through the client, or someone did elsewhere."""
-    option = await asks(delegation, request, seconds)
-    if option is None:
+    chosen = await asks(delegation, request, seconds)
+    if chosen is None:
         return False
-    answer = partial(caller.call, "delegations/answer", id=delegation, requestId=request.request_id, option=option)
+    given = {"requestId": request.request_id, "option": chosen[0], "note": chosen[1]}
+    answer = partial(caller.call, "delegations/answer", id=delegation, **given)
     try:
         await in_thread(caller, answer)
     except UnderstudyError as error:

@@ -69,12 +69,21 @@ def of_group(identifier: str, members: list[Delegation]) -> Answer:
 
 def question(request: PermissionRequest) -> Answer:
     """Return a permission request."""
+    options: list[Answer] = [{"option": _named(option, request), "title": option.title} for option in offered(request)]
+    for option, entry in zip(offered(request), options, strict=True):
+        if option.takes_text:
+            entry["answer_in"] = "note"
     return {
         "request_id": request.request_id,
         "title": sanitize.one_line(request.title),
         "detail": sanitize.sanitize(request.detail)[:2000],
-        "options": [{"option": option.kind, "title": option.title} for option in offered(request)],
+        "options": options,
     }
+
+
+def _named(option: PermissionOption, request: PermissionRequest) -> str:
+    """Return what names an option: its kind, if no other one has it."""
+    return option.id if sum(one.kind == option.kind for one in offered(request)) > 1 else option.kind
 
 
 def offered(request: PermissionRequest) -> list[PermissionOption]:

@@ -16,7 +16,7 @@ import msgspec
 from understudy.api import result_files
 from understudy.api.serving import mcp_permissions
 from understudy.frontends.mcp import tool_params as p
-from understudy.frontends.mcp.tool_answers import Answer, brief, of_group, offered
+from understudy.frontends.mcp.tool_answers import Answer, brief, of_group, offered, question
 from understudy.frontends.mcp.tool_caller import ToolCaller
 from understudy.model.config.delegators import Limits, Scope
 from understudy.model.delegations import Delegation, GroupBudget, LaunchOverride, StartParams
@@ -184,12 +184,13 @@ def answer(caller: ToolCaller, args: p.Answer) -> Answer:
             ErrorKind.INVALID_PARAMS,
             f"{args.option!r} does not name one of the options.",
             hint="Use an `option` of the question.",
-            names=[one.kind for one in offered(request)],
+            names=[str(one["option"]) for one in question(request)["options"]],
             parameter="option",
         )
     given = {"requestId": request.request_id, "option": picked[0].id, "note": args.note}
     caller.call("delegations/answer", id=found.id, **given)
-    return {"id": found.id, "answered": picked[0].kind, "next": "wait"}
+    answered = picked[0].title if request.kind == "question" else picked[0].kind
+    return {"id": found.id, "answered": answered, "next": "wait"}
 
 
 def say(caller: ToolCaller, args: p.Say) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +13,7 @@ from understudy.frontends.mcp import seed_tools
 from understudy.frontends.mcp import tool_functions as f
 from understudy.frontends.mcp import tool_params as p
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.relay.tool_schema import parameters_of
 
 INSTRUCTIONS = (
     "Understudy gives work to cheaper agents and models, each in its own worktree, and verifies the results. "
@@ -41,7 +41,7 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of its parameters."""
-        return _schema(self.params)
+        return parameters_of(self.params)
 
     def decode(self, arguments: dict[str, Any] | None) -> Any:
         """Return the parameters; raise ``invalid_params``."""
@@ -166,31 +166,3 @@ def tool(name: str) -> Tool:
             names=difflib.get_close_matches(name[:64], TOOLS, n=3),
         )
     return found
-
-
-@cache
-def _schema(params: type[p.Arguments]) -> dict[str, Any]:
-    """Return a schema without what a model does not need: titles, docstrings, null alternatives and defaults."""
-    whole = msgspec.json.schema(params)
-    root: dict[str, Any] = _inlined(whole, whole.get("$defs", {}))
-    return root
-
-
-def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_inlined(one, definitions) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if "$ref" in value:
-        referred = _inlined(definitions[value["$ref"].rpartition("/")[2]], definitions)
-        return {key: part for key, part in referred.items() if key != "description"}
-    if "anyOf" in value:
-        kinds = [one for one in value["anyOf"] if one != {"type": "null"}]
-        rest = {key: part for key, part in value.items() if key not in {"anyOf", "default"}}
-        return _inlined({**kinds[0], **rest} if len(kinds) == 1 else {"anyOf": kinds, **rest}, definitions)
-    found = {key: part for key, part in value.items() if key not in {"title", "default", "$defs"}}
-    if "properties" in found:
-        found["properties"] = {key: _inlined(part, definitions) for key, part in found["properties"].items()}
-        found.pop("description", None)
-        return found
-    return {key: _inlined(part, definitions) for key, part in found.items()}

@@ -249,3 +249,69 @@ def test_an_answer_is_kept_back_when_its_rule_cannot_be_saved(
     assert "written by hand" in said.err
     assert answers_to(may_remember) == []
     assert file.read_text().startswith("# mine")
+
+
+QUESTION = e.Permission(
+    request_id="q1",
+    title="Which database?",
+    detail="Which database?\nThe old one is gone.",
+    tool="ask_human",
+    kind="question",
+    options=[
+        PermissionOption(id="choice1", title="SQLite", kind="allow_once"),
+        PermissionOption(id="choice2", title="PostgreSQL", kind="allow_once"),
+        PermissionOption(id="text", title="Answer with a text", kind="allow_once", takes_text=True),
+        PermissionOption(id="decline", title="Do not answer", kind="reject_once"),
+    ],
+    deadline_action="decline",
+)
+"""A question of an agent with relay tools: nothing is permitted with it."""
+
+
+@pytest.fixture
+def questioning(journal: Callable[..., Any]) -> Any:
+    writer = journal()
+    writer.append(e.Started(delegator="quick", model="m", reason="you asked"), attempt=1)
+    writer.append(QUESTION, attempt=1)
+    writer.flush_summary()
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("typed", "note", "given"),
+    [
+        ("2", None, ("q1", "choice2", None)),
+        ("choice1", "not the old one", ("q1", "choice1", "not the old one")),
+        ("Use MySQL 8.", None, ("q1", "text", "Use MySQL 8.")),
+        ("text", "Use MySQL 8.", ("q1", "text", "Use MySQL 8.")),
+        ("3", None, None),
+        ("decline", None, ("q1", "decline", None)),
+        ("5", "with a note", None),
+    ],
+)
+def test_a_question_is_answered_with_a_choice_or_a_text(
+    questioning: Any, capsys: pytest.CaptureFixture[str], typed: str, note: str | None, given: Any
+) -> None:
+    more = [] if note is None else ["--note", note]
+    code = app.main(["answer", questioning.folder.id, typed, *more])
+    assert answers_to(questioning) == ([] if given is None else [given])
+    assert code == (exit_codes.Exit.ERROR if given is None else exit_codes.Exit.OK)
+    if typed == "3":
+        assert "none was given" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_a_question_on_a_terminal_takes_a_line_as_the_answer(questioning: Any, screen: Callable[..., str]) -> None:
+    screen("send-keys", "-l", f"{sys.executable} -m understudy watch {questioning.folder.id[-5:]}")
+    screen("send-keys", "Enter")
+    shows(screen, "The old one is gone.")
+    shows(screen, "Which option? (number, or your answer)")
+    screen("send-keys", "3", "Enter")
+    shows(screen, "Your answer:")
+    screen("send-keys", "-l", "2 of them")
+    screen("send-keys", "Enter")
+    deadline = time.monotonic() + 60
+    while not answers_to(questioning):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert answers_to(questioning) == [("q1", "text", "2 of them")]

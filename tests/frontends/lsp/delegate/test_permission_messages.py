@@ -239,3 +239,28 @@ def test_a_real_dialogue_continues_with_the_answer(workshop: Any, editor: Any, t
     answered = [event for event in events if isinstance(event, e.PermissionAnswered)]
     assert [event.by for event in answered] == ["lsp"] * len(titles)
     assert len(titles) == 2, events
+
+
+def test_a_question_of_an_agent_has_its_choices_and_names_the_command_for_a_text(
+    workshop: Any, running: Callable[[], Any], editor: Any
+) -> None:
+    writer = running()
+    editor.begin(workshop.top)
+    editor.answers[ASK] = lambda params: params["actions"][2]
+    options = [
+        PermissionOption(id="choice1", title="SQLite", kind="allow_once"),
+        PermissionOption(id="choice2", title="PostgreSQL", kind="allow_once"),
+        PermissionOption(id="text", title="Answer with a text", kind="allow_once", takes_text=True),
+        PermissionOption(id="decline", title="Do not answer", kind="reject_once"),
+    ]
+    asked = e.Permission(
+        request_id="q1", title="Which?", detail="Which?", kind="question", options=options, deadline_action="decline"
+    )
+    writer.append(asked, attempt=1)
+    writer.flush_summary()
+    put = editor.wait_for_method(ASK)
+    assert [item["title"] for item in put["actions"]] == ["Later", "SQLite", "PostgreSQL", "Do not answer"]
+    command = f"Answer it in a terminal: understudy answer {writer.folder.id} TEXT"
+    assert put["message"] == f"quick asks you in “Write tests: wrap.py”: Which?\n\n{command}"
+    until(lambda: answers_to(writer))
+    assert answers_to(writer) == [("q1", "choice2", "lsp")]

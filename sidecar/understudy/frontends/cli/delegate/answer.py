@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
-from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
+from understudy.model.delegations import Delegation, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
@@ -39,6 +40,7 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
         "understudy answer k3f9q allow_once",
         "understudy answer k3f9q allow_once --remember",
         "understudy answer k3f9q reject_once --note 'use the test database'",
+        "understudy answer k3f9q 'Use SQLite.'",
     )
 )
 @click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_waiting)
@@ -47,10 +49,11 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
 @click.option("--remember", is_flag=True, help="Save a rule, so that the delegator is not asked this again.")
 @options.as_json
 def answer(*, identifier: str | None, option: str | None, note: str | None, remember: bool, json_: bool) -> int:
-    """Answer an agent that waits for permission.
+    """Answer an agent that waits for permission, or for the answer to a question.
 
     ID may be left out if only one agent waits. OPTION is the number, the kind (`allow_once`,
-    `reject_once`, …) or the ID of an option; without it, the command shows the question and asks on the terminal.
+    `reject_once`, …) or the ID of an option, or the text that answers a question; without it, the command shows the
+    question and asks on the terminal.
     """
     found = _asked(identifier)
     request = found.waiting_for
@@ -64,13 +67,14 @@ def answer(*, identifier: str | None, option: str | None, note: str | None, reme
         _show(request)
         if json_ or not trust_prompt.can_ask():
             raise click.UsageError(f"Name an option: understudy answer {found.id} OPTION.")
-        option = str(click.prompt("Which option? (number)", err=True))
-    picked, typed = permission_prompt.parse(request, option)
-    done = _send(found.id, request, picked, note=note, remember=remember or typed)
+        option = str(click.prompt(permission_prompt.prompt(request), err=True))
+    picked = _with_text(permission_prompt.parse(request, option, note))
+    done = _send(found.id, request, picked, remember=remember)
     if json_:
         output.json(done)
     else:
-        click.echo(f"{found.id}  {terminal.one_line(picked.title)}")
+        said = picked.note if picked.option.takes_text and picked.note else picked.option.title
+        click.echo(f"{found.id}  {terminal.one_line(said)}")
     return exit_codes.Exit.OK
 
 
@@ -97,10 +101,10 @@ def inbox(*, json_: bool) -> int:
 def _settle(identifier: str, request: PermissionRequest) -> None:
     """Ask until the answer is valid; an empty one leaves the question open."""
     _show(request)
-    while typed := str(click.prompt("Which option? (number)", default="", show_default=False, err=True)):
+    asked = permission_prompt.prompt(request)
+    while typed := str(click.prompt(asked, default="", show_default=False, err=True)):
         try:
-            picked, remember = permission_prompt.parse(request, typed)
-            _send(identifier, request, picked, remember=remember)
+            _send(identifier, request, _with_text(permission_prompt.parse(request, typed)))
         except UnderstudyError as error:
             click.echo(terminal.one_line(f"{error.message} {error.hint or ''}"), err=True)
             if error.kind is ErrorKind.INVALID_PARAMS:
@@ -113,15 +117,18 @@ def _show(request: PermissionRequest) -> None:
         click.echo(row, err=True)
 
 
+def _with_text(picked: permission_prompt.Picked) -> permission_prompt.Picked:
+    """Ask for the text of an answer that is one."""
+    if not picked.option.takes_text or picked.note or not trust_prompt.can_ask():
+        return picked
+    return replace(picked, note=str(click.prompt("Your answer", err=True)))
+
+
 def _send(
-    identifier: str,
-    request: PermissionRequest,
-    option: PermissionOption,
-    *,
-    note: str | None = None,
-    remember: bool = False,
+    identifier: str, request: PermissionRequest, picked: permission_prompt.Picked, *, remember: bool = False
 ) -> Any:
-    given = {"requestId": request.request_id, "option": option.id, "note": note, "remember": remember}
+    remember = remember or picked.remember
+    given = {"requestId": request.request_id, "option": picked.option.id, "note": picked.note, "remember": remember}
     return call("delegations/answer", id=identifier, **given)
 
 

@@ -44,6 +44,10 @@ def line(event: e.Event) -> str | None:
             return f"answered: {one_line(option)} (by {one_line(by)})"
         case e.UserMessage(text=text, by=by, delivery=delivery):
             return f"you said ({one_line(by)}; {delivery}): {one_line(text)[:_SAID_SHOWN]}"
+        case e.AgentMessage(sender=sender, kind=kind, text=text):
+            return f"{kind} of {one_line(sender)}: {one_line(text)[:_SAID_SHOWN]}"
+        case e.Grouped(group_id=group):
+            return f"delegates, in the group {one_line(group)}"
         case e.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
             return f"failed: {one_line(failure.message)}{_what_next(again, following, wait)}"
         case e.Result(files=files) if files:

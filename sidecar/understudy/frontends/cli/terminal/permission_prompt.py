@@ -7,6 +7,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.frontends.cli.terminal import terminal
@@ -31,7 +32,7 @@ def rows(request: PermissionRequest) -> list[str]:
     if len(given) > _DETAIL_SHOWN:
         found.append(f"  … and {len(given) - _DETAIL_SHOWN} more lines: `understudy show --json` prints all")
     found += [
-        f"  {number}  {terminal.one_line(option.title)}  ({option.kind})"
+        f"  {number}  {terminal.one_line(option.title)}  ({option.id if asks_user(request) else option.kind})"
         for number, option in enumerate(request.options, 1)
     ]
     if (what := question_text.remembered(request)) is not None:
@@ -39,11 +40,43 @@ def rows(request: PermissionRequest) -> list[str]:
     return found
 
 
-def parse(request: PermissionRequest, text: str) -> tuple[PermissionOption, bool]:
-    """Return the chosen option, and whether it is remembered. Errors: ``invalid_params``."""
+@dataclass(frozen=True)
+class Picked:
+    """An answer."""
+
+    option: PermissionOption
+    remember: bool = False
+    note: str | None = None
+    """The text that is the answer, or goes with it."""
+
+
+def asks_user(request: PermissionRequest) -> bool:
+    """Return whether the agent asks the user a question: then a text may be the answer."""
+    return any(option.takes_text for option in request.options)
+
+
+def parse(request: PermissionRequest, text: str, note: str | None = None) -> Picked:
+    """Return the answer. To a question, whatever names no option is the answer itself. Errors: ``invalid_params``.
+
+    An option that takes a text, named without one, is returned without one: ask for it.
+    """
     if text.strip() == REMEMBER and question_text.remembered(request) is not None:
-        return chosen(request.options, "allow_once"), True
-    return chosen(request.options, text), False
+        return Picked(chosen(request.options, "allow_once"), remember=True)
+    named = next((option for option in request.options if option.id == text.strip()), None)
+    if asks_user(request) and named is not None:  # choices have the same kind
+        return Picked(named, note=note)
+    try:
+        return Picked(chosen(request.options, text), note=note)
+    except UnderstudyError:
+        free = next((option for option in request.options if option.takes_text), None)
+        if free is None or not text.strip() or note is not None:
+            raise
+        return Picked(free, note=text.strip())
+
+
+def prompt(request: PermissionRequest) -> str:
+    """Return what to ask for."""
+    return "Which option? (number, or your answer)" if asks_user(request) else "Which option? (number)"
 
 
 def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
@@ -84,6 +117,8 @@ class Asking:
         self._read = read
         self._discard = discard
         self._request: Any = None
+        self._writes: PermissionOption | None = None
+        """The option whose text is typed next."""
 
     @property
     def asks(self) -> bool:
@@ -97,6 +132,7 @@ class Asking:
             return
         # Input typed before the question is not an answer to it.
         self._discard()
+        self._writes = None
         self._request = waiting
         for row in rows(waiting)[1:]:
             self._say(row)
@@ -120,18 +156,29 @@ class Asking:
             self._say(f"Answer it later with: understudy answer {self._identifier}")
             return
         try:
-            option, remember = parse(self._request, line)
+            picked = self._picked(line)
         except UnderstudyError as error:
             if line.strip():
                 self._say(terminal.one_line(error.message))
             self._prompt()
             return
-        request, self._request = self._request, None
+        if picked.option.takes_text and not picked.note:
+            self._writes = picked.option
+            self._say("Your answer:")
+            return
+        request, self._request, self._writes = self._request, None, None
         try:
-            given = {"requestId": request.request_id, "option": option.id, "remember": remember}
+            given = {"requestId": request.request_id, "option": picked.option.id, "remember": picked.remember}
+            given |= {"note": picked.note} if picked.note else {}
             self._call("delegations/answer", id=self._identifier, **given)
         except UnderstudyError as error:
             self._say(terminal.one_line(error.message))
+
+    def _picked(self, line: str) -> Picked:
+        """Return the answer that a line is; raise ``invalid_params`` for an invalid one."""
+        if self._writes is not None and line.strip():
+            return Picked(self._writes, note=line.strip())
+        return parse(self._request, line)
 
     def _prompt(self) -> None:
         limit = (
@@ -139,7 +186,7 @@ class Asking:
             if self._request.deadline
             else ""
         )
-        self._say(terminal.one_line(f"Which option{limit}? (number)"))
+        self._say(terminal.one_line(f"{prompt(self._request).replace('?', f'{limit}?', 1)}"))
 
 
 def read_line() -> str | None:

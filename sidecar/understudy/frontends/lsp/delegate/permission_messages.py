@@ -165,7 +165,7 @@ def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
     """Return title → option, without the "always" options, which cannot be revoked."""
     found: dict[str, PermissionOption] = {}
     for option in request.options:
-        if option.kind.endswith("_always"):
+        if option.kind.endswith("_always") or option.takes_text:  # a message has no field for a text
             continue
         title = one_line(option.title) or option.kind.replace("_", " ")
         while title in found or title == LATER:
@@ -190,7 +190,10 @@ def _text(question: Question) -> str:
     detail = question_text.describe(request).strip()
     if len(detail) > DETAIL_CHARACTERS:
         detail = detail[:DETAIL_CHARACTERS] + "…"
-    head = f"{delegation.delegator} asks for permission in “{one_line(delegation.title)}”: {one_line(request.title)}"
+    what = "asks you" if request.kind == "question" else "asks for permission"
+    head = f"{delegation.delegator} {what} in “{one_line(delegation.title)}”: {one_line(request.title)}"
+    if any(option.takes_text for option in request.options):
+        detail = f"{detail}\n\n{_elsewhere(question)} TEXT".strip()
     return f"{head}\n\n{detail}" if detail and detail != request.title else head
 
 

@@ -1,0 +1,1 @@
+"""The MCP server of an agent that Understudy itself starts."""
