@@ -106,7 +106,7 @@ export const RESERVATIONS = [
   "tests_changed",
   /** Earlier tests cannot be compiled or loaded with this result. */
   "base_tests_do_not_build",
-  /** The result changes files that the recipe does not write, or removes tests. */
+  /** The result changes files that the recipe does not write, removes tests, or makes earlier tests notice less. */
   "outside_scope",
   /** A check loaded files of the user's checkout instead of the result. */
   "loaded_checkout",
@@ -139,6 +139,8 @@ export const ERROR_KINDS = [
   "unknown_method",
   /** No delegator of this name is configured; `names` lists similar ones. */
   "unknown_delegator",
+  /** The delegator stands for an agent on another service, which cannot be started here. */
+  "remote_only_delegator",
   /** No model server of this name is configured. */
   "unknown_model_server",
   /** No agent CLI of this name is known. */
@@ -313,6 +315,21 @@ export const INSTRUCTION_STATES = [
 ] as const;
 export type InstructionState = (typeof INSTRUCTION_STATES)[number];
 
+/** The state of our entry in one client's configuration. */
+export const REGISTRATION_STATES = [
+  /** There is none. */
+  "absent",
+  /** It is there, and starts this Understudy. */
+  "registered",
+  /** It is there, and starts Understudy in another way: another program, other tools, other folders. */
+  "outdated",
+  /** An entry of this name does not start Understudy: it is neither replaced nor removed. */
+  "foreign",
+  /** The file cannot be read or parsed; see `problem`. */
+  "unreadable",
+] as const;
+export type RegistrationState = (typeof REGISTRATION_STATES)[number];
+
 /** What a verdict means. */
 export const VERDICT_MEANINGS: Record<Verdict, string> = {
   "answered": "the model answered",
@@ -362,8 +379,8 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "the usual cause is a changed name or signature: did you ask for that change?"
   },
   "outside_scope": {
-    "reason": "the result changes files that this recipe does not write, or removes tests",
-    "advice": "look at those files in the diff"
+    "reason": "the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less",
+    "advice": "the evidence names which; look at them in the diff"
   },
   "loaded_checkout": {
     "reason": "a check loaded files of your checkout instead of the result",
@@ -488,7 +505,7 @@ export interface StatusResult {
   /** Absolute path of the workspace; absent without one. */
   workspace?: string;
   trusted?: boolean;
-  /** Configured delegators, without those built in. */
+  /** Configured delegators that can be started, without those built in. */
   delegators: number;
   /** Names of those that have errors. */
   notReady: string[];
@@ -610,14 +627,14 @@ export interface ImportResult {
 
 /** A file of the user's configuration that was written, or would be. */
 export interface ImportedFile {
-  kind: "modelServer" | "delegator" | "default";
+  kind: "modelServer" | "delegator" | "profile" | "default";
   name: string;
   location: Location;
 }
 
 /** An entry that exists already, with the same values. */
 export interface ImportedEntry {
-  kind: "modelServer" | "delegator" | "default";
+  kind: "modelServer" | "delegator" | "profile" | "default";
   name: string;
 }
 
@@ -766,6 +783,8 @@ export interface OptionValue {
   /** Its label in lists. */
   title: string;
   description?: string;
+  /** Whether the tool does everything without asking. */
+  unrestricted?: boolean;
 }
 
 /** A problem of a configuration, with its location. */
@@ -789,6 +808,8 @@ export interface BackendEntry {
 export interface ToolCreateParams {
   /** The value of `tool` in its delegators. */
   name: string;
+  /** Begin with the definition of a tool that Understudy does not drive: `crush`, `cursor` or `goose`. */
+  like?: string | null;
   scope?: "user" | "workspace";
   workspace?: string | null;
 }
@@ -841,7 +862,7 @@ export interface Recipe {
   writes?: string[];
   checks?: string[];
   delegator?: string;
-  /** How often the agent is asked again for tests that notice more. */
+  /** How often the agent is asked again: for a repair while a required check fails, then for tests that notice more. Absent: a model without an agent CLI is asked once for a repair. */
   rounds?: number;
   appliesTo: AppliesTo;
   scope: Scope;
@@ -949,6 +970,8 @@ export interface Delegator {
   locality?: "local" | "remote" | null;
   /** Delegators that take over, in this order, each in a fresh worktree, when this one cannot work: its login, quota, rate limit, server, model or program fails, or it stalls. Their own lists do not count. */
   fallback?: string[] | null;
+  /** The agent on another service that this delegator stands for. It cannot be started here; `tool` and `model` are then only what its profile says. */
+  remoteAgent?: RemoteAgent | null;
   /** Values for other programs, never interpreted. */
   extensions?: Record<string, unknown> | null;
 }
@@ -977,6 +1000,8 @@ export interface Launch {
   promptDelivery?: "argument" | "stdin" | "file" | null;
   /** What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal. */
   withoutTmux?: "fail" | "headless" | null;
+  /** Give the agent tools with which it asks the user, reports progress, delegates further and talks to the other agents of its group. */
+  relay?: boolean | null;
   /** What a custom command prints: plain text (default), or one JSON event per line, `result` last. */
   output?: "text" | "events" | null;
 }
@@ -1023,6 +1048,14 @@ export interface PermissionRule {
   path?: string | null;
 }
 
+/** An agent on another service, which that service runs; Understudy keeps, lists and exports it. */
+export interface RemoteAgent {
+  /** The service: `agnt`, `openai`, …. */
+  platform: string;
+  /** The name or id of the agent there. */
+  id: string;
+}
+
 /** Whether a delegator can be used now. */
 export interface EntryState {
   ready: boolean;
@@ -1064,6 +1097,40 @@ export interface DelegatorFromToolParams {
   model?: string | null;
   scope?: "user" | "workspace";
   workspace?: string | null;
+}
+
+/** Create a delegator of the user from an agent profile (`agent-profile.json`), which is kept beside it. */
+export interface ImportProfileParams {
+  /** The file (URI or absolute path); exactly one of `path` and `text` is given. */
+  path?: string | null;
+  /** The profile as JSON. */
+  text?: string | null;
+  /** Also take over what decides about permissions: `yolo`, permission modes, flags, commands, variables. Without it, they are only kept for an export. */
+  permissions?: boolean;
+  workspace?: string | null;
+  /** Return what would be written, and write nothing. */
+  dryRun?: boolean;
+  /** `revision` of a dry run: if something else would be written now, the request is a `conflict`. */
+  revision?: string | null;
+}
+
+/** Return delegators in a format of other programs. */
+export interface ExportProfileParams {
+  /** One delegator; for `agnt` any number, which work one after the other. */
+  names: string[];
+  /** `profile`: an agent profile, for an imported delegator the original with what has changed since. `agnt`: a workflow of AGNT. */
+  format?: "profile" | "agnt";
+  /** What the agents of a workflow are asked. */
+  task?: string | null;
+  workspace?: string | null;
+}
+
+/** An exported profile or workflow. */
+export interface ExportProfileResult {
+  /** JSON. */
+  text: string;
+  /** What the format has no place for. */
+  leftOut: NotCarriedOver[];
 }
 
 /** Replace a delegator. */
@@ -1151,7 +1218,7 @@ export interface ModelServer {
   kind: string;
   /** Base URL without `/chat/completions` (`http://127.0.0.1:11434/v1`). */
   baseUrl: string;
-  /** APIs of the server, the preferred one first; `openai` unless declared. */
+  /** APIs of the server, the preferred one first; `openai` unless declared. `["auto"]`: the name of the model and the answers of the server decide. */
   protocols?: string[] | null;
   /** Where its key is stored; the file never contains the key itself. */
   apiKey?: KeyReference | null;
@@ -1485,7 +1552,7 @@ export interface StartParams {
   limits?: Limits | null;
   /** Changes of the delegator for this delegation. */
   launch?: LaunchOverride | null;
-  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
+  /** How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that notice more. Absent: as the recipe says. */
   rounds?: number | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
@@ -1771,7 +1838,7 @@ export interface Pane {
 
 /** Who started a delegation or made a group, as far as the frontend knows. */
 export interface AskedBy {
-  /** `cli`, `rpc`, `lsp`, `mcp` or `acp`. */
+  /** `cli`, `rpc`, `lsp`, `mcp` or `acp`; `relay`: an agent that Understudy runs, with its relay tools. */
   frontend: string;
   /** Name and version of the editor or other client, as it introduced itself. */
   client?: string;
@@ -1798,7 +1865,8 @@ export interface PermissionRequest {
   options: PermissionOption[];
   /** The tool, as the agent names it. */
   tool?: string;
-  kind?: "read" | "edit" | "execute" | "fetch" | "other";
+  /** What the tool would do; `question`: the agent asks the user, and nothing is permitted. */
+  kind?: "read" | "edit" | "execute" | "fetch" | "other" | "question";
   /** For `execute`: the complete command line; absent when it is too long to be shown. */
   command?: string;
   /** For `read` and `edit`: the files; absent when they are not known, or too many. */
@@ -1815,6 +1883,8 @@ export interface PermissionOption {
   id: string;
   title: string;
   kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
+  /** Whether the answer is the text that is sent as its `note`. */
+  takesText?: boolean;
 }
 
 /** What the user said to the agent while the delegation was in progress. */
@@ -1891,13 +1961,13 @@ export interface AttachResult {
 
 /** Create an empty group; delegations join it with `groupId` of their start. */
 export interface GroupCreateParams {
-  kind: "batch" | "compare";
+  kind: "batch" | "compare" | "relay";
 }
 
 /** Delegations that were started together. */
 export interface Group {
   id: string;
-  kind: "batch" | "compare";
+  kind: "batch" | "compare" | "relay";
   /** Ids in the order in which they joined; replies and retries of members join too. */
   delegations: string[];
   /** What they may spend together; absent: each has only its own limits. */
@@ -1918,7 +1988,7 @@ export interface GroupBudget {
 export interface GroupStartParams {
   /** At most 200, each as for `delegations/start`, without `groupId`, `idempotencyKey` and `buffers`. */
   tasks: GroupTask[];
-  kind?: "batch" | "compare";
+  kind?: "batch" | "compare" | "relay";
   /** What all of them may spend together. */
   budget?: GroupBudget | null;
   /** Unsaved texts, for every task. */
@@ -1956,7 +2026,7 @@ export interface GroupTask {
   limits?: Limits | null;
   /** Changes of the delegator for this delegation. */
   launch?: LaunchOverride | null;
-  /** How often the agent is asked again for tests that notice more, from 0 to 10; absent: as the recipe says. */
+  /** How often the agent is asked again, from 0 to 10: for a repair while a required check fails, then for tests that notice more. Absent: as the recipe says. */
   rounds?: number | null;
   /** The group that the delegation joins, made by `groups/create`. */
   groupId?: string | null;
@@ -2428,6 +2498,10 @@ export interface OrchestratorUsage {
   model: string;
   sessions: number;
   usage: Usage;
+  /** What the delegated tokens would have cost on this model, at its list price; absent if that is not known. */
+  delegatedUsd?: string;
+  /** The day of that price. */
+  priceDate?: string;
 }
 
 /** List the places for instructions. */
@@ -2436,10 +2510,13 @@ export interface InstructionsParams {
   workspace?: string | null;
 }
 
-/** The places, and the text for other applications, which have no file for it. */
+/** The places, and the texts for other applications, which have no file for it. */
 export interface InstructionsResult {
   targets: InstructionTarget[];
+  /** For an agent with a command line. */
   text: string;
+  /** For an application that has only the tools of the MCP server. */
+  snippet: string;
 }
 
 /** One place where instructions can be. */
@@ -2478,6 +2555,68 @@ export interface InstructionChange {
   diff?: string;
   /** Why the file stays as it is, and what to do. */
   problem?: string;
+}
+
+/** List the clients that the MCP server can be registered in. */
+export interface McpClientsParams {
+  /** Also list the files that clients have in this workspace. */
+  workspace?: string | null;
+  /** The name of the entry; default: `understudy`. */
+  entry?: string | null;
+}
+
+/** The clients, those of the user first. */
+export interface McpClientsResult {
+  clients: McpClient[];
+}
+
+/** One client, and our entry in its configuration. */
+export interface McpClient {
+  name: string;
+  title: string;
+  path: string;
+  state: RegistrationState;
+  /** Whether the client's folder exists; where it does, the server is registered unless others are named. */
+  found: boolean;
+  /** Whether the file belongs to the workspace. */
+  workspace: boolean;
+  problem?: string;
+}
+
+/** Register the MCP server in clients, or remove it. `names`: default is to register where a client's folder exists, and to remove wherever it is registered. */
+export interface ChangeMcpClientsParams {
+  action: "install" | "uninstall";
+  names?: string[] | null;
+  /** Use the files that clients have in this workspace, not the user's own. */
+  workspace?: string | null;
+  /** The name of the entry; default: `understudy`. */
+  entry?: string | null;
+  /** Further sets of tools that the server lists. */
+  tools?: "delegate-local"[] | null;
+  dryRun?: boolean;
+  /** That of a dry run: nothing is written if something else would be. */
+  revision?: string | null;
+}
+
+/** One entry for each client that was named or found. */
+export interface ChangeMcpClientsResult {
+  changes: McpClientChange[];
+  revision: string;
+}
+
+/** What was done to the configuration of one client, or would be. */
+export interface McpClientChange {
+  name: string;
+  title: string;
+  path: string;
+  before: RegistrationState;
+  after: RegistrationState;
+  /** Unified diff of the change; empty if nothing changes. */
+  diff?: string;
+  /** Why the file stays as it is, and what to do. */
+  problem?: string;
+  /** What the user has to do in the client before it starts the server. */
+  next?: string;
 }
 
 /** `understudy/event`: new events of one delegation, in `seq` order. */
@@ -2675,7 +2814,7 @@ export interface PermissionEvent {
   detail: string;
   options: PermissionOption[];
   tool?: string;
-  kind?: "read" | "edit" | "execute" | "fetch" | "other";
+  kind?: "read" | "edit" | "execute" | "fetch" | "other" | "question";
   command?: string;
   paths?: string[];
   deadline?: string;
@@ -2713,6 +2852,30 @@ export interface MessageDeliveredEvent {
   at: string;
   attempt: number;
   messageId: string;
+}
+
+/** The agent of another delegation of the group sent a message to this one's. */
+export interface AgentMessageEvent {
+  type: "agent_message";
+  seq: number;
+  at: string;
+  attempt: number;
+  messageId: string;
+  /** The id of its delegation. */
+  sender: string;
+  kind: "message" | "ask" | "reply" | "broadcast";
+  text: string;
+  /** The id of the message that this one answers. */
+  replyTo?: string;
+}
+
+/** The delegation joined a group, because its agent delegates. */
+export interface GroupedEvent {
+  type: "grouped";
+  seq: number;
+  at: string;
+  attempt: number;
+  groupId: string;
 }
 
 /** The attempt failed; its partial work is kept. */
@@ -2949,6 +3112,8 @@ export type Event =
   | PermissionAnsweredEvent
   | UserMessageEvent
   | MessageDeliveredEvent
+  | AgentMessageEvent
+  | GroupedEvent
   | AttemptFailedEvent
   | CheckpointEvent
   | ResultEvent
@@ -2997,6 +3162,10 @@ export interface Requests {
   "understudy/delegators/create": { params: DelegatorCreateParams; result: DelegatorEntry };
   /** Create a delegator for an agent CLI, with a generated unique name. */
   "understudy/delegators/createFromTool": { params: DelegatorFromToolParams; result: DelegatorEntry };
+  /** Create a delegator from an agent profile, which is kept; or return what would be written. */
+  "understudy/delegators/importProfile": { params: ImportProfileParams; result: ImportResult };
+  /** Return a delegator as an agent profile, or several as a workflow of AGNT. */
+  "understudy/delegators/exportProfile": { params: ExportProfileParams; result: ExportProfileResult };
   /** Replace a delegator; a stale revision is a conflict. */
   "understudy/delegators/update": { params: DelegatorUpdateParams; result: DelegatorEntry };
   /** End the pauses of a delegator that failed again and again, and forget its failures. */
@@ -3125,6 +3294,10 @@ export interface Requests {
   "understudy/instructions/list": { params: InstructionsParams; result: InstructionsResult };
   /** Install or remove these instructions, in files of other agents or of a workspace. */
   "understudy/instructions/change": { params: ChangeInstructionsParams; result: ChangeInstructionsResult };
+  /** List the agents and editors that the MCP server can be registered in, and whether it is. */
+  "understudy/mcpClients/list": { params: McpClientsParams; result: McpClientsResult };
+  /** Register the MCP server in the configuration of agents and editors, or remove it. */
+  "understudy/mcpClients/change": { params: ChangeMcpClientsParams; result: ChangeMcpClientsResult };
 }
 
 /** Every notification of the server with its parameters. */

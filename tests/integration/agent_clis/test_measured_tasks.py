@@ -34,7 +34,9 @@ def test_there_are_as_many_tasks_of_each_kind(measure_tasks):
 
 def test_the_figures_of_all_tasks_are_sums(measure_tasks):
     one = measure_tasks.Measured("a", "fix", "own", "right", requests=3, tokens=1000, largest=400, seconds=2.0)
-    other = measure_tasks.Measured("b", "docs", "own", "nothing changed", requests=1, tokens=50, largest=50, seconds=4.0)
+    other = measure_tasks.Measured(
+        "b", "docs", "own", "nothing changed", requests=1, tokens=50, largest=50, seconds=4.0
+    )
     assert "| tool loop | all | 1 of 2 | 4 | 1,050 | 400 | 3.0 |" in measure_tasks.together([one, other])
 
 
