@@ -272,6 +272,7 @@ class Turn:
             return
         try:
             choice = await self._run(_everything, self.caller, delegation)
+            calls = await self._run(result_updates.diff_calls, self.caller, delegation)
         except UnderstudyError:
             return  # decided elsewhere, or it cannot be read
         # A client that allows everything by itself must not accept what other programs execute.
@@ -288,8 +289,10 @@ class Turn:
         listed = "\n".join(f"- {path}" for path in paths[:_LISTED])
         more = f"\nand {len(paths) - _LISTED} more files" if len(paths) > _LISTED else ""
         changes = "this change" if count == 1 else f"these {count} changes"
+        # Some clients show the diff of the call that they ask about; several files have a call of their own each.
+        one = calls[0] if len(calls) == 1 else None
         chosen = await self._choose(
-            f"{delegation.id}:decide",
+            f"{delegation.id}:decide" if one is None else one.tool_call_id,
             f"Accept {changes} ({str(delegation.verdict).replace('_', ' ')})?",
             f"{listed}{more}",
             [
@@ -298,6 +301,8 @@ class Turn:
                 (_REJECT, "Reject", "reject_once"),
             ],
             kind="edit",
+            diffs=() if one is None else one.content,
+            unanswered="pending",
         )
         if chosen not in {_ACCEPT, _REJECT}:
             return
@@ -315,14 +320,17 @@ class Turn:
         *,
         kind: schema.ToolKind = "other",
         locations: Sequence[str] = (),
+        diffs: Sequence[Any] = (),
+        unanswered: schema.ToolCallStatus = "failed",
     ) -> str | None:
         """Ask the user, and return the id of an option; None without an answer, also if the prompt is cancelled."""
+        shown = [helpers.tool_content(helpers.text_block(detail))] if detail else []
         call = schema.ToolCallUpdate(
             tool_call_id=identifier,
             title=title,
             kind=kind,
             status="pending",
-            content=[helpers.tool_content(helpers.text_block(detail))] if detail else None,
+            content=[*shown, *diffs] or None,
             locations=[schema.ToolCallLocation(path=one) for one in locations] or None,
         )
         offered = [schema.PermissionOption(option_id=one, name=name, kind=what) for one, name, what in options]
@@ -335,13 +343,14 @@ class Turn:
         chosen = None
         if answer is not None and isinstance(answer.outcome, schema.AllowedOutcome):
             chosen = next((one for one, _, _ in options if one == answer.outcome.option_id), None)
-        shown = next((name for one, name, _ in options if one == chosen), "not answered")
+        answer_name = next((name for one, name, _ in options if one == chosen), "not answered")
         allowed = any(one == chosen and what.startswith("allow") for one, _, what in options)
+        left = unanswered if chosen in {None, _LATER} else "failed"
         ended = schema.ToolCallProgress(
             session_update="tool_call_update",
             tool_call_id=identifier,
-            status="completed" if allowed else "failed",
-            title=f"{title}: {shown}"[: _TITLE * 2],
+            status="completed" if allowed else left,
+            title=f"{title}{'' if title.endswith('?') else ':'} {answer_name}"[: _TITLE * 2],
         )
         await self.send([ended])
         return chosen
