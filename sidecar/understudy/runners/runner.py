@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
 from understudy.model.config.recipes import Recipe
@@ -67,7 +65,8 @@ Idle limits must not run while it waits.
 """
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Message:
     """What the user says to an agent that works."""
 
     message_id: str
@@ -91,7 +90,8 @@ class Messages(Protocol):
         ...
 
 
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class McpServer:
     """A tool server of Understudy that the agent may use for this attempt. ``argv`` must not contain a secret."""
 
     name: str
@@ -174,7 +174,8 @@ class Task:
     """Where raw output is kept, up to a limit; None: it is not kept."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
     """The result of an attempt that succeeded."""
 
     text: str | None = None

@@ -8,6 +8,7 @@ only when the answer is complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,7 +17,8 @@ MAX_CALLS = 2000
 """Calls of one answer that are kept; the pieces of further ones are dropped."""
 
 
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class ToolSpec:
     """A tool as it is described to the model."""
 
     name: str
@@ -25,7 +27,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON schema of its arguments."""
 
 
-class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class RequestedCall:
     """A complete call."""
 
     call_id: str
@@ -36,7 +39,8 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Why it must not be executed: its arguments are not a JSON object."""
 
 
-class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class CallResult:
     """What a call returned, as the model gets it."""
 
     call_id: str
@@ -44,13 +48,14 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
 
 
-class PartialCall(msgspec.Struct):
+@dataclass
+class PartialCall:
     """A call, as far as it has been received."""
 
     call_id: str = ""
     name: str = ""
-    pieces: list[str] = msgspec.field(default_factory=list)
-    more: dict[str, Any] = msgspec.field(default_factory=dict)
+    pieces: list[str] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
     """Fields that only the provider understands, such as a signature of its thoughts; they go back unchanged."""
 
     @property

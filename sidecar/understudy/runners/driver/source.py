@@ -8,9 +8,8 @@ responsible for its connection and its format, and has no access to limits or jo
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-import msgspec
 
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo
@@ -19,7 +18,8 @@ from understudy.runners.runner import Message, Question
 from understudy.secrets import Redactor
 
 
-class AgentFinished(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class AgentFinished:
     """The agent announced its result. The driver then waits for the source to end and ignores further items."""
 
     text: str | None = None
@@ -28,32 +28,37 @@ class AgentFinished(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorInfo | None = None
 
 
-class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Heartbeat:
     """A sign of work that is not an event: it restarts the idle limit and is not recorded."""
 
     grace_seconds: float = 0.0
     """The next item may take at least this long, even where the idle limit is shorter."""
 
 
-class Retrying(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Retrying:
     """The source retries after a pause; the limit for the first event then applies again."""
 
     after_seconds: float
 
 
-class QuestionWithdrawn(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class QuestionWithdrawn:
     """The agent no longer waits for the answer to a question."""
 
     question_id: str
 
 
-class MessageTaken(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class MessageTaken:
     """The agent got a message that was sent to it."""
 
     message_id: str
 
 
-class Unrecognized(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Unrecognized:
     """Output that is not in the agent's format: counted, reported once, and not a sign of work."""
 
     text: str
