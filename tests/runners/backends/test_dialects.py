@@ -91,6 +91,37 @@ WHOLE = {
 }
 
 
+_OPENAI_DETAILS = {"cached_tokens": 60, "cache_write_tokens": 30}
+CACHED = {
+    "openai": {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": _OPENAI_DETAILS},
+    # Anthropic counts what is neither read nor written apart.
+    "anthropic": {
+        "input_tokens": 10,
+        "output_tokens": 9,
+        "cache_read_input_tokens": 60,
+        "cache_creation_input_tokens": 30,
+    },
+    "responses": {"input_tokens": 100, "output_tokens": 9, "input_tokens_details": _OPENAI_DETAILS},
+}
+
+
+@pytest.mark.parametrize("protocol", CACHED)
+def test_what_a_cache_read_and_wrote_is_counted_apart(protocol):
+    answer = answer_of(protocol)
+    whole = json.loads(json.dumps(WHOLE[protocol]).replace("REASON", "end_turn")) | {"usage": CACHED[protocol]}
+    answer.data(json.dumps(whole))
+    usage, estimated = answer.usage("prompt")
+    counts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.output_tokens)
+    assert (counts, estimated) == ((100, 60, 30, 9), False)
+
+
+def test_deepseeks_own_names_are_known():
+    answer = answer_of("openai")
+    usage = {"prompt_tokens": 100, "completion_tokens": 9, "prompt_cache_hit_tokens": 60}
+    answer.data(json.dumps(WHOLE["openai"] | {"usage": usage}))
+    assert answer.usage("prompt")[0].cache_read_tokens == 60
+
+
 @pytest.mark.parametrize("protocol", WHOLE)
 def test_an_answer_that_is_not_streamed_is_taken_whole(protocol):
     answer = answer_of(protocol)

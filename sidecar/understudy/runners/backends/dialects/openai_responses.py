@@ -178,6 +178,7 @@ class ResponsesStream(StreamedAnswer):
                 "input_tokens": usage.get("input_tokens"),
                 "output_tokens": usage.get("output_tokens"),
                 "cache_read_tokens": part(usage, "input_tokens_details").get("cached_tokens"),
+                "cache_write_tokens": part(usage, "input_tokens_details").get("cache_write_tokens"),
                 "reasoning_tokens": part(usage, "output_tokens_details").get("reasoning_tokens"),
             }
         )
