@@ -6,7 +6,7 @@
 
 The model is scripted, so all agents do the same: they read the file, change it, and say that they are done. What
 differs is what is around the model: how many requests an agent makes, how much it sends, and how long it takes. For
-each task the script commits the package with the task's fault, delegates, applies the result to a copy, and runs the
+each task the script commits the package with the task's bug, delegates, applies the result to a copy, and runs the
 task's check there, which must fail before and pass after. Tokens are characters of the requests divided by four.
 
 The packages are pinned in requirements/packages.txt. Claude Code and OpenCode are those that `make e2e` has installed;
@@ -138,8 +138,8 @@ def measure(folder: Path, sources: Path, server: ModelServer, found: Measured, p
     project, copy = folder / "project", folder / "copy"
     package = task["file"].split("/", 1)[0]
     measure_packages.make_project(project, sources, [package])
-    if "fault" in task:
-        replace(project / task["file"], *task["fault"])
+    if "bug" in task:
+        replace(project / task["file"], *task["bug"])
         git(project, "commit", "--quiet", "--all", "--message=Change a line")
     shutil.copytree(project, copy, ignore=shutil.ignore_patterns(".git", ".understudy"))
     if passes(copy, task["check"]):

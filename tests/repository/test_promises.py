@@ -12,7 +12,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PROMISES: dict[str, tuple[str, ...]] = {
-    "An answer that talks about failures (429, quota) is no failure.": (
+    "An answer that talks about failures (429, quota) does not count as one.": (
         "runners/backends/test_answers_about_failures.py::test_an_answer_about_failures_is_an_answer",
         "runners/driver/test_driver.py::test_an_answer_about_failures_is_no_failure",
     ),
@@ -22,7 +22,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "runners/defined_tools/test_defined_tools.py::test_a_large_prompt_arrives_exactly",
         "integration/agent_clis/test_opencode.py::test_a_prompt_of_any_size_arrives_as_it_is",
     ),
-    "A prompt that begins with a dash is no option.": (
+    "A prompt that begins with a dash is not taken for an option.": (
         "runners/driver/test_driver.py::test_a_prompt_of_half_a_megabyte_that_looks_like_options_arrives",
         "runners/driver/test_driver.py::test_prompts_that_cannot_be_delivered_are_refused",
         "runners/defined_tools/test_defined_tools.py::test_the_prompt_arrives",

@@ -28,7 +28,7 @@ def test_there_are_as_many_tasks_of_each_kind(measure_tasks):
     assert kinds == {"fix": 5, "refactor": 5, "docs": 5, "tests": 5}
     for task in measure_tasks.TASKS.values():
         assert ("edit" in task) != ("write" in task)
-        assert task["kind"] != "fix" or task["fault"] == task["edit"][::-1], "the model undoes the fault"
+        assert task["kind"] != "fix" or task["bug"] == task["edit"][::-1], "the model undoes the bug"
         assert task["check"].strip()
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from understudy.config.validation import server_rules
 from understudy.model.config.delegators import ModelServer
-from understudy.runners.backends import http_client, protocol_choice, server_test
+from understudy.runners.backends import protocol_choice, server_test
+from understudy.runners.backends.http import http_client
 
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"
 PATHS = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic", "/v1/responses": "responses"}

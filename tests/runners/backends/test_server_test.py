@@ -9,7 +9,8 @@ import pytest
 
 from understudy.model.config.delegators import KeyReference, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends import http_errors, server_test
+from understudy.runners.backends import server_test
+from understudy.runners.backends.http import http_errors
 from understudy.testing import model_server as scripted
 
 KEY = "sk-right-0123456789"

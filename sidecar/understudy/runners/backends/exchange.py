@@ -18,15 +18,14 @@ from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
 from understudy.runners.backends import (
     file_answers,
-    http_client,
-    http_errors,
     pricing,
     protocol_choice,
     request_options,
     server_slots,
 )
 from understudy.runners.backends.dialects import Dialect
-from understudy.runners.backends.sse import Decoder
+from understudy.runners.backends.http import http_client, http_errors
+from understudy.runners.backends.http.sse import Decoder
 from understudy.runners.driver import clock
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem
 from understudy.runners.runner import Message, Task

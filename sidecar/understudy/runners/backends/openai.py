@@ -14,9 +14,10 @@ from understudy.model.backends.openai import CAPABILITIES
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File, Note
-from understudy.runners.backends import file_answers, http_client, protocol_choice
+from understudy.runners.backends import file_answers, protocol_choice
 from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Exchange
+from understudy.runners.backends.http import http_client
 from understudy.runners.driver import clock, driver
 from understudy.runners.driver.source import AgentFinished
 from understudy.runners.runner import Emit, Outcome, Task

@@ -24,7 +24,7 @@ from understudy.journal import state_folder
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
-from understudy.runners.backends import http_client
+from understudy.runners.backends.http import http_client
 
 if TYPE_CHECKING:
     from understudy.runners.backends.dialects import Dialect

@@ -20,7 +20,7 @@ from understudy.files import durable, locks
 from understudy.journal import state_folder
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
-from understudy.runners.backends.http_errors import MAX_WAIT_SECONDS
+from understudy.runners.backends.http.http_errors import MAX_WAIT_SECONDS
 
 _UNTIL = "until"
 POLL_SECONDS = 0.25

@@ -16,8 +16,9 @@ from understudy.model.config.config_entries import ConnectionTest, ConnectionTes
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import http_client, http_errors, protocol_choice
+from understudy.runners.backends import protocol_choice
 from understudy.runners.backends.dialects import Dialect, dialect_of
+from understudy.runners.backends.http import http_client, http_errors
 from understudy.secrets import Redactor
 
 PROBE_SECONDS = 20.0

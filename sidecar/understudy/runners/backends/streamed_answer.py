@@ -17,7 +17,7 @@ from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Text, Thinking
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import http_errors
+from understudy.runners.backends.http import http_errors
 from understudy.runners.backends.tool_calls import CallAssembler, RequestedCall
 from understudy.runners.budgets import estimate_tokens, estimate_tokens_of
 from understudy.secrets import Redactor

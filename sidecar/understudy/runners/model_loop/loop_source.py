@@ -15,9 +15,9 @@ import msgspec
 from understudy.model.delegations import CostSource
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import AgentStarted, Event, File, Note, Session, ToolCall, ToolResult, UsageReport
-from understudy.runners.backends import http_client
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
+from understudy.runners.backends.http import http_client
 from understudy.runners.backends.tool_calls import CallResult, RequestedCall
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
 from understudy.runners.model_loop import edit_blocks, instructions, kept_conversations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from understudy.runners.backends.blocking_http import BlockingClient, BlockingResponse
+    from understudy.runners.backends.http.blocking_http import BlockingClient, BlockingResponse
 
     Client = httpx.AsyncClient | BlockingClient
     Response = httpx.Response | BlockingResponse
@@ -97,7 +97,7 @@ def client_here(where: Endpoint) -> Client:
         return client(where)
     import httpx
 
-    from understudy.runners.backends import blocking_http
+    from understudy.runners.backends.http import blocking_http
 
     place = (where.base.scheme, where.base.netloc, where.headers.get("Host"), where.loopback)
     return blocking_http.client(place, lambda: httpx.Client(**_settings(where), limits=blocking_http.LIMITS))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends.dialects.openai_chat import ChatStream
-from understudy.runners.backends.sse import Decoder
+from understudy.runners.backends.http.sse import Decoder
 from understudy.secrets import Redactor
 
 data_lines = st.lists(

@@ -13,7 +13,7 @@ from understudy.model.config.delegators import Delegator, Limits, ModelServer, S
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Note
-from understudy.runners.backends import blocking_http
+from understudy.runners.backends.http import blocking_http
 from understudy.runners.driver import clock
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
