@@ -22,7 +22,7 @@ from understudy.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.heavy
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 FILES = ("area.py", "price.py", "words.py")
 TASKS = [{"task": f"Document {name}.", "files": [name], "delegator": "patient"} for name in FILES]
 AGENT = """
