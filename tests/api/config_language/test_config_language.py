@@ -392,7 +392,7 @@ class TestCompletion:
     def test_files_with_one_entry(self, known: Known):
         found = offered(known, "|", FileKind.DELEGATOR)
         assert {"tool", "model", "model_server", "[launch]", "[env]"} <= set(found)
-        assert not {"llm_tool", "agent", "remote_agent"} & set(found)
+        assert not {"llm_tool", "agent"} & set(found)
         assert {"kind", "base_url", "api_key", "[headers]"} <= set(offered(known, "|", FileKind.MODEL_SERVER))
 
     def test_recipes(self, known: Known):
@@ -501,7 +501,7 @@ class TestFixes:
                 ["[[delegators]]\nname = 'a'\ntool = 'generic'\nlaunch = { output = 'text' }\n"],
             ),
             (
-                "[[delegators]]\nname = 'a'\ntool = 'claude'\n[delegators.remote_agent]\nplatform = 'p'\nid = 'i'\n\n[limits]\n",
+                "[[delegators]]\nname = 'a'\ntool = 'claude'\n[delegators.x_zone]\nplatform = 'p'\nid = 'i'\n\n[limits]\n",
                 ["[[delegators]]\nname = 'a'\ntool = 'claude'\n[limits]\n"],
             ),
             ("[delegators]\nname = 'a'\ntool = 'claude'\n", ["[[delegators]]\nname = 'a'\ntool = 'claude'\n"]),
