@@ -75,6 +75,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "Whatever a backend sends, there is one outcome, and no file is damaged.": (
         "runners/backends/test_any_backend.py::test_whatever_a_backend_sends_there_is_one_outcome_in_time",
         "runners/backends/test_any_backend.py::test_whatever_a_backend_sends_the_target_of_write_is_whole",
+        "runners/backends/test_any_backend.py::test_whatever_a_backend_calls_there_is_one_outcome_and_no_half_file",
         "runners/backends/test_recorded_servers.py",
         "integration/model_servers/test_llama_server.py",
         "integration/model_servers/test_litellm.py",
