@@ -42,11 +42,20 @@ def looks_secret(path: bytes) -> bool:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Match a pattern with at most one star; regular expressions would first have to be compiled."""
-    head, star, tail = pattern.partition("*")
-    if not star:
+    """Match a pattern with stars; regular expressions would first have to be compiled."""
+    head, *parts = pattern.split("*")
+    if not parts:
         return name == pattern
-    return len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail)
+    *middle, tail = parts
+    at, end = len(head), len(name) - len(tail)
+    if at > end or not name.startswith(head) or not name.endswith(tail):
+        return False
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 _ENVIRONMENT_PARTS = frozenset(

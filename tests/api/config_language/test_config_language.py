@@ -346,7 +346,7 @@ class TestCompletion:
             ("[[delegators]]\ntool = 'claude'\nlaunch = { yolo = | }\n", {"true", "false"}),
             ("[defaults]\ndelegator = |", {"ghostwriter", "mine", "quick"}),
             ("[defaults]\nrecipes = { tests = '|' }\n", {"ghostwriter", "mine", "quick"}),
-            ("[[model_servers]]\nprotocols = ['|']\n", {"openai", "anthropic", "gemini", "responses"}),
+            ("[[model_servers]]\nprotocols = ['|']\n", {"auto", "openai", "anthropic", "gemini", "responses"}),
             ("[[checks]]\nargv = ['x', |]\n", {"{python}", "{tests}"}),
             ("[[checks]]\nargv = ['{python}', '|']\n", {"{tests}"}),
             (
@@ -375,7 +375,7 @@ class TestCompletion:
             "flags",
         }
         found = offered(known, "[[delegators]]\ntool = 'generic'\nlaunch = { | }\n")
-        assert set(found) == set(COMMON_FIELDS) | {"command", "output", "prompt_delivery"}
+        assert set(found) == set(COMMON_FIELDS) | {"command", "output", "prompt_delivery", "relay"}
 
     def test_headers(self, known: Known):
         found = offered(known, "[[delegators]]\nname = 'a'\n|")

@@ -57,8 +57,8 @@ GOLDEN = [
     "config.toml:27:9: error: `setup` must be an array, not a string.",
     "config.toml:28:1: error: Unknown key `wat`. (Valid names: copy, keep_bytes, keep_days, link, setup, setup_timeout_seconds.)",
     (
-        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, launch, "
-        "limits, mcp, model_servers, relay, retention, worktrees.)"
+        "config.toml:30:3: error: Unknown key `routes`. (Valid names: checks, defaults, delegators, environment, evidence, fallback, input, "
+        "launch, limits, mcp, model_servers, relay, retention, worktrees.)"
     ),
     "config.toml:33:2: error: Unknown key `limitz`. (Did you mean `limits`?)",
 ]

@@ -109,7 +109,8 @@ def test_properties_and_tool_servers_reach_it(stage):
     servers = [McpServer(name="notes", argv=["/bin/notes", "--quiet", 'a "b"'])]
     found = settings_of(stage.task("edits", properties={"model_reasoning_effort": "high"}, mcp_servers=servers))
     assert found["model_reasoning_effort"] == "high"
-    assert found["mcp_servers.notes"] == {"command": "/bin/notes", "args": ["--quiet", 'a "b"']}
+    notes = found["mcp_servers.notes"]
+    assert (notes["command"], notes["args"]) == ("/bin/notes", ["--quiet", 'a "b"'])
 
 
 @pytest.mark.parametrize(

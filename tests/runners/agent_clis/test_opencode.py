@@ -129,7 +129,7 @@ def test_instructions_tool_servers_and_sessions_reach_it(stage, tmp_path):
     (stage.tree / "CLAUDE.md").write_text("Be kind.")
     servers = [McpServer(name="notes", argv=["/bin/notes", 'a "b"'])]
     argv, found, _ = started(served(stage, mcp_servers=servers, session_id="ses_1"), tmp_path)
-    assert found["mcp"] == {"notes": {"type": "local", "command": ["/bin/notes", 'a "b"']}}
+    assert found["mcp"]["notes"]["command"] == ["/bin/notes", 'a "b"']
     assert found["instructions"] == [f"{stage.tree}/CLAUDE.md"]
     assert "--session=ses_1" in argv
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -14,6 +17,7 @@ from understudy.config.validation import server_rules
 from understudy.model.config.delegators import ModelServer
 from understudy.runners.backends import protocol_choice, server_test
 from understudy.runners.backends.http import http_client
+from understudy.runners.driver import clock
 
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"
 PATHS = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic", "/v1/responses": "responses"}
@@ -77,9 +81,22 @@ def declared(server: Server) -> ModelServer:
     return ModelServer(name="s", kind="custom", base_url=server.base_url, protocols=["auto"])
 
 
+@pytest.fixture(params=[False, True], ids=["event loop", "alone"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Decide in an event loop, and without one, as for a text request."""
+    with mock.patch.object(sys.modules[__name__], "ALONE", request.param):
+        yield
+
+
+ALONE = False
+
+
 async def decide(server: Server, model: str) -> protocol_choice.Choice:
-    where = await http_client.endpoint(declared(server), local=True, key=KEY)
-    return await protocol_choice.decide(declared(server), model, where)
+    async def decided() -> protocol_choice.Choice:
+        where = await http_client.endpoint(declared(server), local=True, key=KEY)
+        return await protocol_choice.decide(declared(server), model, where)
+
+    return await (asyncio.to_thread(clock.run_alone, decided()) if ALONE else decided())
 
 
 GOOD = (400, '{"error": {"message": "messages is required"}}')

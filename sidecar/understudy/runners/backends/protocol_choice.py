@@ -7,7 +7,6 @@ configured address only, and no redirect is followed. What the server supports i
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import re
@@ -25,6 +24,7 @@ from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
 from understudy.runners.backends.http import http_client
+from understudy.runners.driver import clock
 
 if TYPE_CHECKING:
     from understudy.runners.backends.dialects import Dialect
@@ -130,7 +130,7 @@ async def _ask(where: http_client.Endpoint, protocol: str) -> bool | None:
 
     dialect = _dialect(protocol)
     try:
-        async with asyncio.timeout(ANSWER_SECONDS), http_client.client(where) as client:
+        async with clock.timeout(ANSWER_SECONDS), http_client.client_here(where) as client:
             request = client.build_request(
                 "POST",
                 where.url(dialect.below(where.base.path, dialect.path)),
