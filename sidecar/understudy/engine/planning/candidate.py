@@ -22,6 +22,7 @@ from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import Explanation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import extras
 from understudy.model.wire import camel
 from understudy.secrets.redaction import Redactor
 
@@ -132,11 +133,9 @@ def _require_relay(delegator: Delegator) -> None:
     """Raise ``tool_missing`` if an agent CLI would get relay tools, and the SDK that serves them is not installed."""
     wanted = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
     if wanted and importlib.util.find_spec("mcp") is None:
-        raise UnderstudyError(
-            ErrorKind.TOOL_MISSING,
-            f"The relay tools of {delegator.name} need the package `mcp`, which is not installed.",
-            hint="Install it beside Understudy: pip install 'understudy[mcp]' (pipx: pipx inject understudy mcp); or "
-            "remove `launch.relay`. A delegator without a tool needs no package.",
+        raise extras.MCP.missing(
+            f"The relay tools of {delegator.name} need",
+            otherwise="Or remove `launch.relay`. A delegator without a tool needs no package.",
         )
 
 

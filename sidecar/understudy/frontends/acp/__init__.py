@@ -10,7 +10,7 @@ optional dependency: only the modules below may import it. No other frontend imp
 
 from __future__ import annotations
 
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import extras
 
 
 def serve_stdio() -> int:
@@ -29,9 +29,4 @@ def require_sdk() -> None:
     import importlib.util
 
     if importlib.util.find_spec("acp") is None:
-        raise UnderstudyError(
-            ErrorKind.TOOL_MISSING,
-            "The ACP agent needs the package `agent-client-protocol`, which is not installed.",
-            hint="Install it beside Understudy: pip install 'understudy[acp]' "
-            "(pipx: pipx inject understudy 'agent-client-protocol>=0.12.1,<0.13').",
-        )
+        raise extras.ACP.missing("The ACP agent needs")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.frontends.mcp.http_token import read_token
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import extras
 
 
 def serve_stdio(tool_sets: tuple[str, ...] = ()) -> int:
@@ -55,8 +55,4 @@ def require_sdk() -> None:
     import importlib.util
 
     if importlib.util.find_spec("mcp") is None:
-        raise UnderstudyError(
-            ErrorKind.TOOL_MISSING,
-            "The MCP server needs the package `mcp`, which is not installed.",
-            hint="Install it beside Understudy: pip install 'understudy[mcp]' (pipx: pipx inject understudy mcp).",
-        )
+        raise extras.MCP.missing("The MCP server needs")

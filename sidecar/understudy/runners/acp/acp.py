@@ -17,14 +17,13 @@ is where processes, redaction, logs, limits and cancelling already are.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import extras
 from understudy.runners.agent_clis.installed_program import find_program, worktree_of
 from understudy.runners.driver import command_line, driver
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -53,13 +52,8 @@ class Runner:
         except ImportError as error:
             if (error.name or "").partition(".")[0] not in _PACKAGES:
                 raise
-            raise UnderstudyError(
-                ErrorKind.TOOL_MISSING,
-                f"Delegator {task.delegator.name!r} is driven over the Agent Client Protocol, and its Python package "
-                "is not installed.",
-                hint="Install Understudy with its extra `acp` (understudy[acp]), or the package beside it: "
-                f"{sys.executable} -m pip install 'agent-client-protocol>=0.12.1,<0.13'",
-            ) from None
+            what = f"Delegator {task.delegator.name!r} is driven over the Agent Client Protocol, which needs"
+            raise extras.ACP.missing(what) from None
         launch = task.delegator.launch or Launch()
         in_command = any("{model}" in word for word in launch.command or [])
         servers = [
