@@ -77,6 +77,12 @@ class UserFile:
         durable.replace(target, after, mode=mode, sync=True, several_writers=True)
         target.chmod(mode)
 
+    def problem(self, error: OSError | UnderstudyError) -> str:
+        """Return an error of reading or writing the file as text for a person, with what to do."""
+        if isinstance(error, UnderstudyError):
+            return f"{error.message} {error.hint}" if error.hint else error.message
+        return f"{self.path}: {error.strerror or error}."
+
     def missing_folders(self, most: int) -> int:
         """Return how many folders above the file do not exist, ``most`` at most."""
         return min(sum(not folder.exists() for folder in self.path.parents), most)

@@ -204,6 +204,13 @@ def test_json_that_cannot_be_edited_is_refused_with_its_place(text, place):
         assert place in refused.value.message
 
 
+@pytest.mark.parametrize("number", ["1e999", "9" * 5000])
+def test_an_entry_with_a_number_that_python_cannot_write_again_is_refused(number):
+    with pytest.raises(UnderstudyError, match="a number that is too large"):
+        STRICT.read(f'{{"x": {number}, "mcpServers": {{"understudy": {{"timeout": {number}}}}}}}')
+    assert STRICT.read(f'{{"x": {number}}}') is None
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -211,6 +218,8 @@ def test_json_that_cannot_be_edited_is_refused_with_its_place(text, place):
         ("\ufeffa = 1\na = 2\n", "Line 2, column "),
         ("[[mcp_servers]]\nx = 1\n", "Line 1, column 1: `mcp_servers` must be a table."),
         ("a = 1\nmcp_servers = 5\n", "Line 2, column 1: `mcp_servers` must be a table."),
+        (f"a = {'9' * 5000}\n", "a number that is too long"),
+        ("a = 2024-02-30\n", "Line 1, column 5: "),
     ],
 )
 def test_toml_that_cannot_be_edited_is_refused_with_its_place(text, place):

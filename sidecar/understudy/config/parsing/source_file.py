@@ -29,9 +29,6 @@ _MAX_NAMES = 100
 """The most names in one dotted key: ``tomllib`` takes quadratic time and memory, and 32 levels are refused anyway."""
 
 
-_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-
-
 class Source:
     """One file as it was read: its bytes, and the places of its values."""
 
@@ -60,7 +57,7 @@ class Source:
         except RecursionError:
             return None, too_deep
         except tomllib.TOMLDecodeError as error:
-            return None, [self._syntax_problem(text, str(error))]
+            return None, [self._syntax_problem(text, error)]
         except ValueError:  # an integer beyond Python's limit of digits, a date that does not exist
             message = "The file cannot be read: a number or date that is out of range."
             return None, [self.problem(message, code="syntax")]
@@ -119,15 +116,10 @@ class Source:
             paths = [(*head, name) for head in paths for name in ([step] if other is None else [step, other])]
         return paths
 
-    def _syntax_problem(self, text: str, message: str) -> LocatedFinding:
-        found = _AT.search(message)
-        message = _AT.sub("", message)
-        if found is None or found[1] is None:
-            line, before = text.count("\n"), text.rpartition("\n")[2]
-        else:
-            line = int(found[1]) - 1
-            before = text.split("\n")[line][: int(found[2]) - 1]
-        at = self._at(line, toml_positions.utf16(before))
+    def _syntax_problem(self, text: str, error: tomllib.TOMLDecodeError) -> LocatedFinding:
+        message, offset = toml_positions.syntax_problem(text, error)
+        before = text[:offset]
+        at = self._at(before.count("\n"), toml_positions.utf16(before.rpartition("\n")[2]))
         hint = "The whole file is ignored until it is."
         return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
 

@@ -6,6 +6,7 @@ well maintained, installs as a wheel, and parses only files that ``tomllib`` has
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MAX_PARTS = 64
 """The most names of one dotted key that get a position: deeper nesting is refused, and each costs its whole path."""
 
+_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
 START = Range(Position(0, 0), Position(0, 0))
 """The beginning of a file, where problems of the whole file are shown."""
 
@@ -28,15 +31,11 @@ class Positions:
 
     def __init__(self, data: bytes) -> None:
         """Read the document's syntax tree; ``data`` must have been accepted by ``tomllib``."""
-        import tree_sitter
-        import tree_sitter_toml
-
         self._lines = data.split(b"\n")
         self._keys: dict[KeyPath, Range] = {}
         self._values: dict[KeyPath, Range] = {}
         self._counts: dict[KeyPath, int] = {}
-        parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language()))
-        for node in parser.parse(data).root_node.named_children:
+        for node in syntax_tree(data).named_children:
             if node.type == "pair":
                 self._pair(node, ())
             elif node.type in {"table", "table_array_element"}:
@@ -52,7 +51,7 @@ class Positions:
 
     def _table(self, node: Node) -> None:
         key_node, *rest = [child for child in node.named_children if child.type != "comment"]
-        parts = _parts(key_node)[:MAX_PARTS]
+        parts = key_parts(key_node)[:MAX_PARTS]
         names = [name for name, _ in parts]
         path = (*self._current(names[:-1]), names[-1])
         where = self._range(key_node)
@@ -87,7 +86,7 @@ class Positions:
         key_node, value_node = [child for child in node.named_children if child.type != "comment"][:2]
         where = self._range(key_node)
         path = prefix
-        for name, part in _parts(key_node)[:MAX_PARTS]:
+        for name, part in key_parts(key_node)[:MAX_PARTS]:
             path = (*path, name)
             self._keys.setdefault(path, self._range(part))
             self._values.setdefault(path, where)
@@ -114,15 +113,33 @@ class Positions:
         return Position(row, utf16(self._lines[row][:column].decode("utf-8", "replace")))
 
 
+def syntax_tree(data: bytes) -> Node:
+    """Return the root of the syntax tree of a document."""
+    import tree_sitter
+    import tree_sitter_toml
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language())).parse(data).root_node
+
+
+def syntax_problem(text: str, error: tomllib.TOMLDecodeError) -> tuple[str, int]:
+    """Return what is wrong with ``text``, and the offset at which it is."""
+    said = str(error)
+    found = _AT.search(said)
+    if found is None or found[1] is None:
+        return _AT.sub("", said), len(text)
+    lines = text.split("\n")[: int(found[1]) - 1]
+    return _AT.sub("", said), sum(len(line) + 1 for line in lines) + int(found[2]) - 1
+
+
 def utf16(text: str) -> int:
     """Return the length of ``text`` in UTF-16 code units, LSP's measure of a column."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _parts(node: Node) -> list[tuple[str, Node]]:
+def key_parts(node: Node) -> list[tuple[str, Node]]:
     """Return the names of a key that may be dotted, each with its own node."""
     if node.type == "dotted_key":
-        return [part for child in node.named_children for part in _parts(child)]
+        return [part for child in node.named_children for part in key_parts(child)]
     text = (node.text or b"").decode()
     if node.type == "quoted_key":
         return [(str(tomllib.loads(f"key = {text}")["key"]), node)]

@@ -157,10 +157,9 @@ def _change_one(
         if not dry_run and after != content:
             made |= _write(place, content, after)
     except (OSError, UnderstudyError) as error:
-        hint = f" {error.hint}" if isinstance(error, UnderstudyError) and error.hint else ""
-        what = error.message if isinstance(error, UnderstudyError) else f"{place.path}: {error.strerror or error}."
-        return InstructionChange(name=name, path=str(place.path), before=before, after=before, problem=what + hint)
-    diff = _diff(str(place.path), content, after)
+        problem = place.file.problem(error)
+        return InstructionChange(name=name, path=str(place.path), before=before, after=before, problem=problem)
+    diff = line_diff.of_file(str(place.path), content, after)
     return InstructionChange(
         name=name, path=str(place.path), before=before, after=_state(place, after), diff=diff, problem=None
     )
@@ -212,8 +211,3 @@ def _write(place: _Place, before: bytes | None, after: bytes | None) -> set[Path
     # A link is the user's: what it names is gone, as it was before.
     number = 0 if block is None or place.path.is_symlink() else block.made or 0
     return set(list(place.path.parents)[:number])
-
-
-def _diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    old, new = ((content or b"").decode("utf-8", "replace") for content in (before, after))
-    return line_diff.unified(old, new, "/dev/null" if before is None else path, "/dev/null" if after is None else path)

@@ -7,6 +7,7 @@ commas included, is exactly what followed the opening brace before.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,10 @@ class JsonTable:
     def read(self, text: str) -> Any:
         """Return the entry, None without one. Errors: ``config_invalid``."""
         found = self._find(text)[2]
-        return None if found is None else _numbers(found.value.plain())
+        try:
+            return None if found is None else _numbers(found.value.plain())
+        except ValueError:
+            raise unusable(text, found.start if found else 0, "a number that is too large.") from None
 
     def start_of(self, text: str) -> int | None:
         """Return where the entry's name begins."""
@@ -135,7 +139,12 @@ def _numbers(value: Any) -> Any:
         return {key: _numbers(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_numbers(one) for one in value]
-    return json.loads(value.text) if isinstance(value, json_source.Number) else value
+    if not isinstance(value, json_source.Number):
+        return value
+    number = json.loads(value.text)
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ValueError(value.text)
+    return number
 
 
 class _Style:

@@ -165,15 +165,9 @@ def _plan(name: str, target: _Target, *, install: bool) -> _Plan:
         plan = _installed(target, made, before, text) if install else _removed(target, made, before, text)
         _require_writable(target, before)
     except (OSError, UnderstudyError) as error:
-        hint = f" {error.hint}" if isinstance(error, UnderstudyError) and error.hint else ""
-        what = error.message if isinstance(error, UnderstudyError) else f"{made.path}: {error.strerror or error}."
-        made.problem = what + hint
+        made.problem = target.file.problem(error)
         return _Plan(target, made)
-    old, new = ((one or b"").decode("utf-8", "replace") for one in (plan.before, plan.after))
-    path = made.path
-    made.diff = line_diff.unified(
-        old, new, "/dev/null" if before is None else path, "/dev/null" if plan.after is None else path
-    )
+    made.diff = line_diff.of_file(made.path, before, plan.after)
     made.after = RegistrationState.REGISTERED if install else RegistrationState.ABSENT
     made.next = target.client.next if install else None
     return plan
@@ -241,9 +235,7 @@ def _done(plan: _Plan) -> McpClientChange:
             receipts.write(plan.receipt, path, target.table.name)
         target.file.write(plan.before, plan.after)
     except (OSError, UnderstudyError) as error:
-        hint = f" {error.hint}" if isinstance(error, UnderstudyError) and error.hint else ""
-        what = error.message if isinstance(error, UnderstudyError) else f"{made.path}: {error.strerror or error}."
-        made.after, made.diff, made.next, made.problem = made.before, "", None, what + hint
+        made.after, made.diff, made.next, made.problem = made.before, "", None, target.file.problem(error)
         return made
     if plan.receipt is None:
         receipts.forget(path, target.table.name)

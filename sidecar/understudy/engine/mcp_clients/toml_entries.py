@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from understudy.config.parsing import toml_positions
 from understudy.engine.mcp_clients.edits import Inserted, insert_at, line_end, unusable
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MARK = "\ufeff".encode()
-_PLACE = re.compile(r"line (\d+), column (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +94,24 @@ class TomlTable:
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    content = text.removeprefix("\ufeff")
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        return tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
-        message, _, where = str(error).partition(" (at ")
-        found = _PLACE.match(where)
-        if found is None:
-            raise unusable(text, len(text), f"{message}.") from None
-        mark = text.startswith("\ufeff")
-        lines = text[mark:].split("\n")[: int(found[1]) - 1]
-        offset = sum(len(line) + 1 for line in lines) + int(found[2]) - 1 + mark
-        raise unusable(text, offset, f"{message}.") from None
+        message, offset = toml_positions.syntax_problem(content, error)
+        raise unusable(text, offset + len(text) - len(content), f"{message}.") from None
     except RecursionError:
         raise unusable(text, 0, "too many levels.") from None
+    except ValueError:  # beyond Python's limit of digits
+        raise unusable(text, 0, "a number that is too long.") from None
 
 
 def _root(text: str) -> Node:
-    import tree_sitter
-    import tree_sitter_toml
-
     # A byte order mark would be an error to the grammar; spaces keep every place.
     data = text.encode()
     if data.startswith(_MARK):
         data = b"   " + data[3:]
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_toml.language())).parse(data).root_node
+    return toml_positions.syntax_tree(data)
 
 
 def _parts(text: str, wanted: list[str]) -> Iterator[Node]:
@@ -131,7 +125,7 @@ def _parts_of(node: Node, above: list[str], wanted: list[str]) -> Iterator[Node]
     if node.type not in {"pair", "table", "table_array_element"}:
         return
     key, *inner = [child for child in node.named_children if child.type != "comment"]
-    path = above + _keys(key)
+    path = above + [part for part, _ in toml_positions.key_parts(key)]
     if path[: len(wanted)] == wanted:
         yield node
     elif path == wanted[: len(path)]:
@@ -139,15 +133,6 @@ def _parts_of(node: Node, above: list[str], wanted: list[str]) -> Iterator[Node]
             inner = inner[0].named_children if inner and inner[0].type == "inline_table" else []
         for child in inner:
             yield from _parts_of(child, path, wanted)
-
-
-def _keys(node: Node) -> list[str]:
-    if node.type == "dotted_key":
-        return [part for child in node.named_children for part in _keys(child)]
-    text = (node.text or b"").decode()
-    if node.type == "bare_key":
-        return [text]
-    return list(tomllib.loads(f"{text} = 0"))
 
 
 def _span(data: bytes, node: Node) -> tuple[int, int]:
