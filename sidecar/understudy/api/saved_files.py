@@ -1,8 +1,20 @@
-"""Report what the user's editor saved."""
+"""The files behind an editor's documents: what they contain, and that the editor saved them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from understudy.model.errors import UnderstudyError
+
+
+def text_of(path: Path, most_bytes: int) -> str | None:
+    """Return the text of a file on disk; None if it cannot be read. At most ``most_bytes`` are read."""
+    from understudy.files import durable
+
+    try:
+        return durable.read_whole(path, most_bytes).decode("utf-8", "replace")
+    except (OSError, UnderstudyError):
+        return None
 
 
 def file_saved(path: Path, text: str | None = None) -> None:

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.api import method_table
+from understudy.frontends.json_lines import Malformed, parse
 from understudy.frontends.rpc import dispatch, session
-from understudy.frontends.rpc.json_lines import Malformed, parse
 from understudy.model import events as e
 
 VERSION = {"jsonrpc": "2.0", "id": 1, "method": "understudy/version"}

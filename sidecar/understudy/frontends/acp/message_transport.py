@@ -17,7 +17,7 @@ from acp.meta import AGENT_METHODS
 
 from understudy.api import error_codes
 from understudy.api.serving.thread_pool import ThreadPool
-from understudy.frontends.rpc import json_lines
+from understudy.frontends import json_lines
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes; editors embed whole files in a prompt."""

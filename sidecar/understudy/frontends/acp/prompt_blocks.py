@@ -15,7 +15,7 @@ from typing import Any
 
 from acp import schema
 
-from understudy.files import durable
+from understudy.api import saved_files
 from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
 from understudy.model.text import uris
 
@@ -162,10 +162,7 @@ def _part(path: Path, text: str) -> Range | None:
 
 
 def _text(path: Path) -> str:
-    try:
-        return durable.read_whole(path, _FILE_BYTES).decode("utf-8", "replace")
-    except (OSError, UnderstudyError):
-        return ""
+    return saved_files.text_of(path, _FILE_BYTES) or ""
 
 
 def _mention(path: Path | None, lines: Range | None, workspace: Path, *, otherwise: str) -> str:

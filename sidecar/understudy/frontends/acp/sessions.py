@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from understudy.api.serving import conversations
 from understudy.frontends.acp.event_updates import Translator, one_line
 from understudy.frontends.acp.session_caller import NAME, SessionCaller
 from understudy.frontends.acp.session_options import DEFAULT, FIRST_RECIPE, Options
-from understudy.journal import delegation_folder
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
@@ -95,7 +95,7 @@ def require_folder(cwd: str) -> Path:
 
 def members(caller: SessionCaller, session: str) -> list[Delegation]:
     """Return the delegations of a session, oldest first; blocks. Errors: ``invalid_params`` if there is none."""
-    if delegation_folder.is_id(session):
+    if conversations.is_delegation(session):
         found = _chain(caller, session)
     else:
         everything = _all(caller) if session.startswith(PREFIX) else ()
@@ -129,15 +129,6 @@ def listed(caller: SessionCaller, cursor: str | None) -> tuple[list[Listed], str
     first = next((number for number, one in enumerate(found) if one.id == cursor), 0) if cursor else 0
     following = found[first + LISTED].id if len(found) > first + LISTED else None
     return found[first : first + LISTED], following
-
-
-def asked(delegation: str) -> str:
-    """Return what the user asked for in a delegation."""
-    spec = delegation_folder.read_spec(delegation_folder.open_folder(delegation))
-    if spec.origin is not None and spec.origin.said:
-        return spec.origin.said[-1]
-    command = f"/{spec.recipe.name}"
-    return f"{command} {spec.params.task or ' '.join(spec.files)}".strip()
 
 
 def _chain(caller: SessionCaller, identifier: str) -> list[Delegation]:

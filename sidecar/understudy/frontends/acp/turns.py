@@ -18,7 +18,8 @@ from acp.exceptions import RequestError
 from acp.interfaces import Client
 from pydantic import ValidationError
 
-from understudy.frontends.acp import decide_commands, result_updates, sessions
+from understudy.api.serving import conversations
+from understudy.frontends.acp import decide_commands, result_updates
 from understudy.frontends.acp.event_updates import Translator, Update, message, one_line
 from understudy.frontends.acp.prompt_blocks import Prompt
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
@@ -392,7 +393,7 @@ async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
         turn.session.begin(member.id)
         translator = turn.session.translator
         assert translator is not None  # noqa: S101 - set by ``begin``
-        said = await turn.threads.run(sessions.asked, member.id)
+        said = await turn.threads.run(conversations.asked, member.id)
         updates: list[Update] = [helpers.update_user_message_text(sanitize.sanitize(said))]
         while True:
             page = await turn.threads.call(turn.caller, "delegations/events", id=member.id, after=turn.session.seq)

@@ -15,7 +15,8 @@ from understudy.api.caller import describe_asker
 from understudy.api.serving import request as pending
 from understudy.api.serving.subscriptions import Subscriptions
 from understudy.api.serving.thread_pool import RequestThreads
-from understudy.frontends.rpc import dispatch, json_lines
+from understudy.frontends import json_lines
+from understudy.frontends.rpc import dispatch
 from understudy.model.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.frontends.rpc.json_lines import Lines, Malformed, parse
+from understudy.frontends.json_lines import Lines, Malformed, parse
 
 
 @given(st.lists(st.binary(max_size=30)), st.lists(st.integers(0, 200)))
