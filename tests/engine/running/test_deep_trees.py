@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,6 +23,14 @@ DEEP = """
 """
 
 
+@pytest.fixture
+def deep_project(project) -> Iterator[object]:
+    """Leave no folders when a test fails: pytest cannot delete them, but `rm` can."""
+    yield project
+    root = state_folder.state_root()
+    subprocess.run(["rm", "-rf", "--", root / "worktrees", root / "trash"], check=True, timeout=60)
+
+
 @pytest.mark.parametrize(
     ("name", "rules", "delivered"),
     [
@@ -30,7 +40,8 @@ DEEP = """
     ],
     ids=["deep", "too deep", "ignored"],
 )
-def test_a_tree_of_1500_levels_is_delivered_and_removed(project, name, rules, delivered):
+def test_a_tree_of_1500_levels_is_delivered_and_removed(deep_project, name, rules, delivered):
+    project = deep_project
     project.write("notes.txt", "Notes.\n")
     project.write(".gitignore", "__pycache__/\n" + rules)
     project.commit()
