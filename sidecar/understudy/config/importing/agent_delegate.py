@@ -16,8 +16,8 @@ _USUAL = {"anthropic": "https://api.anthropic.com/v1"}
 
 _LOG = "Understudy writes its own ledger. For token-meter: understudy ledger --export token-meter"
 VARIABLES = {
-    "AGENT_DELEGATE_MAX_FILE_BYTES": "Set `max_file_bytes` below `[input]` in config.toml, or give a call --max-file-bytes.",
-    "AGENT_DELEGATE_MAX_CORPUS_BYTES": "Set `max_bytes` below `[input]` in config.toml, or give a call --max-bytes.",
+    "AGENT_DELEGATE_MAX_FILE_BYTES": "Set `max_file_bytes` below `[input]`, or give a call --max-file-bytes.",
+    "AGENT_DELEGATE_MAX_CORPUS_BYTES": "Set `max_bytes` below `[input]`, or give a call --max-bytes.",
     "AGENT_DELEGATE_LOG": _LOG,
     "AGENT_DELEGATE_LOG_DIR": _LOG,
     "OLLAMA_DELEGATE_USAGE_LOG": _LOG,

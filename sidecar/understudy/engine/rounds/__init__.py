@@ -1,1 +1,1 @@
-"""Further attempts of a delegation, for tests that notice more."""
+"""Further attempts of a delegation after its result was judged: checks that pass, and tests that notice more."""

@@ -22,7 +22,6 @@ CONTEXT_LINES = 3
 MOST_HUNKS = 300
 MOST_CHARACTERS = 1_000_000
 """Of all diffs of one result; what is left out is named."""
-_PATHS_SHOWN = 20
 
 
 @dataclass(frozen=True)
