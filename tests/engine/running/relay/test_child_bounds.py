@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from typing import Any
 
 import msgspec
 import pytest
 
 from understudy.engine.planning.plan import plan
-from understudy.engine.running.relay import relay_host
+from understudy.engine.running.relay import peer_messages, relay_host
 from understudy.engine.running.relay.child_delegations import ChildDelegations, budget_of
 from understudy.journal import delegation_folder, state_folder
+from understudy.journal.worker_requests import PeerMessage
 from understudy.model.delegations import AskedBy, GroupBudget, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_bounds import RelayBounds
-from understudy.model.relay.relay_tools import TOOLS, Delegate
+from understudy.model.relay.relay_tools import LONGEST_TEXT, TOOLS, Delegate
 
 LOCAL = 'model_server = "near"\nmodel = "m"\n'
 
@@ -115,6 +118,82 @@ def test_files_outside_of_the_workspace_are_refused(parent, tmp_path):
                     Delegate(task="x", **{field: [path]}), spec.candidates[0], lambda _: None
                 )
     assert not started
+
+
+def test_files_that_the_parent_does_not_have_are_refused(parent, tmp_path, project):
+    """What git ignores is in the checkout only; a child on this machine would be sent it, and its answer returns it."""
+    for name in (".gitignore", "private.txt"):
+        project.write(name, "private.txt\n")
+    for recipe in ("ask", "implement"):
+        for path, own in (("private.txt", "here"), ("./private.txt", "elsewhere")):
+            spec, started = parent(own)
+            with pytest.raises(UnderstudyError) as caught:
+                children(spec, tmp_path).start(
+                    Delegate(task="Repeat it.", recipe=recipe, context_files=[path], delegator="here"),
+                    spec.candidates[0],
+                    lambda _: None,
+                )
+            assert caught.value.kind is ErrorKind.PERMISSION_DENIED
+            assert not started
+
+
+@pytest.mark.parametrize(("own", "allowed"), [("here", True), ("elsewhere", False)])
+def test_secrets_that_are_withheld_from_a_parent_are_not_read_by_its_child(parent, tmp_path, project, own, allowed):
+    project.write(".env", "TOKEN=1\n")
+    spec, started = parent(own, context=[".env"])
+    run = children(spec, tmp_path)
+    delegate = Delegate(task="Repeat it.", recipe="ask", context_files=[".env"], delegator="here")
+    if allowed:
+        run.start(delegate, spec.candidates[0], lambda _: None)
+    else:
+        with pytest.raises(UnderstudyError, match="contains secrets"):
+            run.start(delegate, spec.candidates[0], lambda _: None)
+    assert bool(started) is allowed
+
+
+def test_an_agent_has_a_bounded_number_of_open_questions(parent, tmp_path):
+    """Also one that ends each call at once; and it learns what to do."""
+    spec, _ = parent("asks")
+    asked = []
+
+    async def ask(question):
+        asked.append(question)
+        await asyncio.Event().wait()
+
+    async def run():
+        folder = delegation_folder.Folder(spec.id, tmp_path)
+        host = relay_host.RelayHost(folder, spec, tmp_path, emit=print, ask=ask, in_thread=print)
+        for number in range(relay_host.MOST_QUESTIONS):
+            call = asyncio.ensure_future(host.call("ask_human", {"question": f"{number}?"}))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait({call})
+        text, ok = await host.call("ask_human", {"question": "One more?"})
+        assert not ok
+        assert "no answer yet" in text
+        await host.end_attempt()
+
+    asyncio.run(run())
+    assert len(asked) == relay_host.MOST_QUESTIONS
+
+
+def test_messages_of_peers_are_read_in_pieces_and_without_controls(parent, tmp_path):
+    spec, _ = parent("asks")
+    emitted: list[Any] = []
+
+    async def run():
+        peers = peer_messages.PeerMessages(delegation_folder.Folder(spec.id, tmp_path), spec, emitted.append)
+        long = "\x1b[2J" + "x" * LONGEST_TEXT
+        peers.take(PeerMessage(message_id=str(n), sender="s", kind="message", text=long) for n in range(50))
+        read = [await peers.read(0)]
+        while read[-1]:
+            read.append(await peers.read(0))
+        return read
+
+    read = asyncio.run(run())
+    assert [one["message_id"] for piece in read for one in piece] == [str(number) for number in range(50)]
+    assert max(sum(len(one["text"]) for one in piece) for piece in read) <= peer_messages.MOST_TEXT
+    assert {one["text"] for piece in read for one in piece} == {"x" * LONGEST_TEXT} == {one.text for one in emitted}
 
 
 def test_a_group_that_is_made_has_the_limits_of_the_first_delegation_unless_configured(parent):

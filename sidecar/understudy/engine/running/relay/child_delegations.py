@@ -11,6 +11,7 @@ parent whose worker is killed cancels nothing; its children notice that themselv
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -22,8 +23,9 @@ from understudy.engine.planning.plan import Plan, plan
 from understudy.engine.queueing import group_budget, queue_entries
 from understudy.engine.running import start, supervision
 from understudy.engine.running.relay import child_view
-from understudy.engine.worktrees.record import read_record
+from understudy.engine.worktrees.record import load_record, read_record
 from understudy.files import locks
+from understudy.git import path_rules
 from understudy.journal import delegation_folder, groups, worker_lock, worker_requests
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
@@ -32,7 +34,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import Delegate
 from understudy.model.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.states import State
-from understudy.model.text import uris
+from understudy.model.text import path_quoting, uris
 
 BY = RELAY
 """The frontend that a cancel of a child names."""
@@ -76,6 +78,7 @@ class ChildDelegations:
                 self._require_room(groups.read(self.group_id).delegations)
             decided = plan(self._params(args), {}, Path(self._spec.workspace))
             _require_no_more(decided, candidate)
+            self._require_readable(decided, candidate)
             if self.group_id is None:
                 self.group_id = self._new_group(candidate)
                 joined(self.group_id)
@@ -128,6 +131,35 @@ class ChildDelegations:
             delegator=args.delegator,
             workspace=uris.uri_of(workspace),
         )
+
+    def _require_readable(self, decided: Plan, candidate: SpecCandidate) -> None:
+        """Raise an error if a child would be sent a file that its parent does not have, or is not sent itself.
+
+        A child without a worktree reads the user's checkout: what git ignores there is not in the parent's base, and
+        the child's answer would show it.
+        """
+        named = [*decided.files, *decided.context]
+        given = {os.fsdecode(path_quoting.unquote(path)) for path in (*self._spec.files, *self._spec.context)}
+        known = given | self._in_base(named)
+        local = locality.is_local(candidate.delegator, candidate.model_server)
+        for path in named:
+            if path not in known:
+                raise _bound(f"{path} is not among the files that you started from.")
+            if not local and path_rules.looks_secret(os.fsencode(path)):
+                raise _bound(f"The name of {path} suggests that it contains secrets, and you may work elsewhere.")
+
+    def _in_base(self, named: list[str]) -> set[str]:
+        try:
+            record, store = load_record(self._folder)
+        except UnderstudyError:  # no worktree
+            return set()
+        if not named:
+            return set()
+        paths = [os.fsencode(path) for path in named]
+        found = store.git_output(
+            "ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", record.base_commit, *paths
+        )
+        return {os.fsdecode(path) for path in found.split(b"\0")}
 
     def _origin(self) -> Origin | None:
         try:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
+
+import msgspec
 
 from understudy.journal import delegation_folder, groups, worker_requests
 from understudy.journal.delegation_folder import Folder
@@ -28,6 +31,8 @@ MOST_RECEIVED = 200
 """The most messages that one delegation gets."""
 MOST_READ = 50
 """The most messages in one answer."""
+MOST_TEXT = 60_000
+"""Characters of the messages in one answer, unless the first alone is longer: its reader is a model."""
 MOST_PEERS = 100
 
 _AT_WORK = frozenset({State.PREPARING, State.QUEUED, State.RUNNING, State.WAITING})
@@ -58,17 +63,18 @@ class PeerMessages:
     def take(self, items: Iterable[Item]) -> None:
         """Read new lines of ``requests.jsonl``."""
         came = False
-        for item in items:
-            if not isinstance(item, PeerMessage) or item.message_id in self._seen or len(self._seen) >= MOST_RECEIVED:
+        for given in items:
+            if not isinstance(given, PeerMessage) or given.message_id in self._seen or len(self._seen) >= MOST_RECEIVED:
                 continue
             came = True
+            item = msgspec.structs.replace(given, text=strip_controls(given.text))
             self._seen[item.message_id] = item
             self._emit(
                 events.AgentMessage(
                     message_id=item.message_id,
                     sender=item.sender,
                     kind=item.kind,
-                    text=strip_controls(item.text),
+                    text=item.text,
                     reply_to=item.reply_to,
                 )
             )
@@ -84,7 +90,9 @@ class PeerMessages:
     async def read(self, seconds: float) -> list[dict[str, Any]]:
         """Return the unread messages; wait up to ``seconds`` for the first."""
         await self._wait_for(lambda: bool(self._unread), seconds)
-        read, self._unread = self._unread[:MOST_READ], self._unread[MOST_READ:]
+        lengths = itertools.accumulate(len(one.text) for one in self._unread[:MOST_READ])
+        count = max(sum(length <= MOST_TEXT for length in lengths), 1)
+        read, self._unread = self._unread[:count], self._unread[count:]
         return [_shown(one) for one in read]
 
     async def answer_to(self, to: str, text: str, seconds: float, send: Callable[[str], Any]) -> str | None:

@@ -18,7 +18,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.worker_requests import Item
 from understudy.model import events
 from understudy.model.delegations import Delegation, PermissionOption
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay import relay_tools as t
 from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.states import State
@@ -29,6 +29,8 @@ POLL_SECONDS = 0.5
 """How often a call that waits looks at a child."""
 TITLE_CHARACTERS = 300
 PROGRESS_CHARACTERS = 300
+MOST_QUESTIONS = 16
+"""Questions of an agent that are not answered; it may end a call and begin another."""
 TEXT, DECLINE = "text", "decline"
 """The ids of the options of a question that are not choices of the agent."""
 
@@ -174,6 +176,12 @@ class RelayHost:
     async def _ask_human(self, args: t.AskHuman) -> dict[str, Any]:
         key = (args.question, *args.choices)
         if key not in self._questions:
+            if len(self._questions) >= MOST_QUESTIONS:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT,
+                    f"{len(self._questions)} of your questions have no answer yet.",
+                    hint="Wait for these: make the same calls again.",
+                )
             self._questions[key] = asyncio.ensure_future(self._put(args))
         question = self._questions[key]
         done, _ = await asyncio.wait({question}, timeout=t.CALL_SECONDS)

@@ -35,6 +35,7 @@ MOST_CALLS = 32
 HELLO_SECONDS = 10.0
 """How long a connection may take to say what it wants."""
 _MOST_GENERATIONS = 64
+_NOT_YOURS = "These tools belong to another agent."
 
 
 class Request(msgspec.Struct, rename="camel"):
@@ -117,15 +118,18 @@ class RelaySocket:
                 self._calls.discard(task)
 
     async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response | None:
+        # Before anything is read: a process that has ended by then may have left its id to another one.
+        if not _is_ours(writer):
+            return Response(ok=False, text=_NOT_YOURS)
         if len(self._calls) > MOST_CALLS:
             return Response(ok=False, text="Too many calls at once.")
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 request = msgspec.json.decode(await reader.readline(), type=ready(Request))
-        except (TimeoutError, ValueError, msgspec.MsgspecError):
+        except (TimeoutError, ValueError, RecursionError, msgspec.MsgspecError):
             return Response(ok=False, text="Not a request.")
-        if not hmac.compare_digest(request.token.encode(), self._token.encode()) or not _is_ours(writer):
-            return Response(ok=False, text="These tools belong to another agent.")
+        if not hmac.compare_digest(request.token.encode(), self._token.encode()):
+            return Response(ok=False, text=_NOT_YOURS)
         work = asyncio.ensure_future(self._answer(request))
         gone = asyncio.ensure_future(reader.read(1))  # nothing follows: this ends when the caller does
         try:
