@@ -183,7 +183,7 @@ def test_the_only_entry_after_a_remark_hides_nothing():
     [
         ('{"a": 1,}', "Line 1, column 8: this file cannot have a comma before a closing bracket."),
         ("{\n  // no\n}", "Line 2, column 3: this file cannot have comments."),
-        ('{"a": 1\n "b": 2}', "Line 2, column 2: expected `,` or `}`, found '\"b\"'."),
+        ('{"a": 1\n "b": 2}', "Line 2, column 2: expected `,` or `}`, found a text."),
         ("\ufeff{'a': 1}", 'Line 1, column 2: unexpected "\'".'),
         ("[]", "Line 1, column 1: expected an object."),
         ('{"mcpServers": []}', "Line 1, column 16: `mcpServers` must be an object."),

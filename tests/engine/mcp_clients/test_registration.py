@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.mcp_clients import registration
+from understudy.engine.mcp_clients import registration, shown_diff
 from understudy.engine.mcp_clients.client_table import CLIENTS
 from understudy.engine.mcp_clients.registration import Wanted
 from understudy.files.user_file import UserFile
@@ -329,3 +329,51 @@ def test_an_unknown_client(home: Home) -> None:
     with pytest.raises(UnderstudyError) as wrong:
         home.run("cluade")
     assert "claude" in (wrong.value.hint or "")
+
+
+SECRET = "hunter2-AbC"
+WITH_SECRETS = {
+    "claude": [
+        f'{{"mcpServers":{{"a":{{"command":"x","env":{{"KEY":"{SECRET}"}}}}}},"oauth":"{SECRET}"}}',
+        f'{{\n  "mcpServers": {{\n    "a": {{\n      "env": {{"KEY": "{SECRET}"}}\n    }}\n  }}\n}}\n',
+        f'{{\n  "mcpServers": {{\n    "understudy": {{\n      "command": "/old/understudy", "args": ["mcp", "--key={SECRET}"],\n      "env": {{"KEY": "{SECRET}"}}\n    }}\n  }}\n}}\n',
+    ],
+    "zed": [f'{{\n  // "KEY": "{SECRET}"\n  "context_servers": {{ // {SECRET}\n  }} /* {SECRET}\n{SECRET} */\n}}\n'],
+    "codex": [
+        f'[mcp_servers.a]\ncommand = "x"\nenv = {{ KEY = "{SECRET}" }}\n',
+        f"[mcp_servers.a.env]\nKEY = '{SECRET}'\n",
+        f'[mcp_servers.a.env]\n# KEY = "{SECRET}"\nKEY = """\n{SECRET}\n{SECRET}"""\n',
+        f"mcp_servers = {{ a = {{ env = {{ KEY = '{SECRET}' }} }} }}\n",
+    ],
+}
+
+
+@pytest.mark.parametrize(("client", "text"), [(name, text) for name, texts in WITH_SECRETS.items() for text in texts])
+def test_a_diff_shows_no_value_of_another_entry(home: Home, client: str, text: str) -> None:
+    """It ends up in terminals, logs and the output of `--json`; lines around the entry may be keys of other servers."""
+    path = home.put(client, text.encode())
+    program = home.program()[0]
+    for options in ({"dry_run": True}, {}):
+        [made] = home.run(client, **options)
+        assert made.problem is None
+        assert program in made.diff
+        assert SECRET not in made.diff
+        assert made.diff.count("\n@@ ") == 1
+    [made] = home.remove(client)
+    assert made.problem is None
+    assert program in made.diff
+    assert SECRET not in made.diff
+    assert SECRET.encode() in path.read_bytes() or "understudy" in text
+
+
+def test_a_change_of_a_hidden_value_is_a_change() -> None:
+    before, after = '{"a": "1"}\n', '{"a": "2"}\n'
+    assert shown_diff.unified(before, after, "x", "y") == "--- x\n+++ y\n"
+    assert shown_diff.unified(before, before, "x", "y") == ""
+
+
+def test_an_error_about_a_file_shows_no_value(home: Home) -> None:
+    home.put("claude", f'{{"mcpServers": {{"a": {{"env": {{"KEY" "{SECRET}"}}}}}}}}'.encode())
+    [made] = home.run("claude")
+    assert made.problem is not None
+    assert SECRET not in made.problem

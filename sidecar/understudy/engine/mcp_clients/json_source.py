@@ -142,7 +142,9 @@ class _Parser:
         return token
 
     def _expected(self, what: str) -> UnderstudyError:
-        found = "the end of the file" if self.next.kind == "end" else repr(self.next.text[:40])
+        # Not the text itself: it may be a key.
+        kinds = {"end": "the end of the file", "string": "a text"}
+        found = kinds.get(self.next.kind) or repr(self.next.text[:40])
         return unusable(self.text, self.next.start, f"expected {what}, found {found}.")
 
     def _value(self, level: int) -> Value:

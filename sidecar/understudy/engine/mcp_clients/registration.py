@@ -21,7 +21,7 @@ from typing import Any
 
 from understudy import config
 from understudy.config import suggestions
-from understudy.engine.mcp_clients import receipts
+from understudy.engine.mcp_clients import receipts, shown_diff
 from understudy.engine.mcp_clients.client_table import CLIENTS, Client, Places, Server
 from understudy.engine.mcp_clients.edits import unusable
 from understudy.engine.mcp_clients.json_entries import JsonTable
@@ -29,7 +29,6 @@ from understudy.engine.mcp_clients.toml_entries import TomlTable
 from understudy.files.user_file import UserFile
 from understudy.model.config.other_agents import McpClient, McpClientChange, RegistrationState
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import line_diff
 
 DEFAULT_ENTRY = "understudy"
 MOST_BYTES = 64 * 1024 * 1024
@@ -167,7 +166,16 @@ def _plan(name: str, target: _Target, *, install: bool) -> _Plan:
     except (OSError, UnderstudyError) as error:
         made.problem = target.file.problem(error)
         return _Plan(target, made)
-    made.diff = line_diff.of_file(made.path, before, plan.after)
+    old, new = ((one or b"").decode("utf-8", "replace") for one in (plan.before, plan.after))
+    path = made.path
+    made.diff = shown_diff.unified(
+        old,
+        new,
+        "/dev/null" if before is None else path,
+        "/dev/null" if plan.after is None else path,
+        target.wanted,
+        _program_of(target.table.read(text)),
+    )
     made.after = RegistrationState.REGISTERED if install else RegistrationState.ABSENT
     made.next = target.client.next if install else None
     return plan
@@ -338,12 +346,23 @@ def _merged(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, An
 def _starts_understudy(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
+    words = [Path(word).name for word in _words(entry)]
+    return any(pair == ("understudy", "mcp") for pair in itertools.pairwise(words))
+
+
+def _program_of(entry: Any) -> list[Any]:
+    """Return what an entry starts, without variables: their values may be secret."""
+    if not isinstance(entry, dict):
+        return []
+    return [one for one in _words(entry) if "=" not in one]
+
+
+def _words(entry: Mapping[str, Any]) -> list[str]:
     parts: list[Any] = []
     for key in ("command", "args"):
         value = entry.get(key)
         parts += value if isinstance(value, list) else [value]
-    words = [Path(part).name for part in parts if isinstance(part, str)]
-    return any(pair == ("understudy", "mcp") for pair in itertools.pairwise(words))
+    return [one for one in parts if isinstance(one, str)]
 
 
 def _text(target: _Target, content: bytes | None) -> str:
