@@ -41,7 +41,7 @@ export function languageTools(deps: ToolDeps): ReadonlyMap<string, LanguageTool>
       {
         describe: (input) => ({
           title: t("Delegating"),
-          question: confirmation(t("Delegate this to a cheaper agent?"), input, fields(input).task),
+          question: confirmation(deps, t("Delegate this to a cheaper agent?"), input, fields(input).task),
         }),
         run: async (input, signal) => {
           const params = startParams(deps, input, textOf(fields(input).recipe) || "implement");
@@ -54,7 +54,7 @@ export function languageTools(deps: ToolDeps): ReadonlyMap<string, LanguageTool>
       {
         describe: (input) => ({
           title: t("Asking"),
-          question: confirmation(t("Send this question and the files to a model?"), input, fields(input).question),
+          question: confirmation(deps, t("Send this question and the files to a model?"), input, fields(input).question),
         }),
         run: async (input, signal) => ask(deps, input, signal),
       },
@@ -150,11 +150,8 @@ export function describe(delegation: Delegation): string {
 
 function startParams({ host }: ToolDeps, input: unknown, recipe: string): StartParams {
   const [folder] = host.workspace.folders;
-  const { files, delegator } = fields(input);
-  const uris = (Array.isArray(files) ? files : [])
-    .filter((one): one is string => typeof one === "string" && one !== "")
-    .slice(0, MAX_FILES)
-    .map((one) => uriOf(one, folder?.path));
+  const { delegator } = fields(input);
+  const uris = filesOf(input).map((one) => uriOf(one, folder?.path));
   return {
     recipe,
     ...(uris.length > 0 ? { files: uris } : {}),
@@ -163,17 +160,34 @@ function startParams({ host }: ToolDeps, input: unknown, recipe: string): StartP
   };
 }
 
+function filesOf(input: unknown): readonly string[] {
+  const { files } = fields(input);
+  return (Array.isArray(files) ? files : [])
+    .filter((one): one is string => typeof one === "string" && one !== "")
+    .slice(0, MAX_FILES);
+}
+
 function uriOf(file: string, folder: string | undefined): string {
   if (file.startsWith("file:")) return file;
   if (!path.isAbsolute(file) && folder === undefined) throw new Error(t("Open a folder first, or name files by their absolute paths."));
   return fileUri(path.resolve(folder ?? path.sep, file));
 } // prettier-ignore
 
-function confirmation(title: string, input: unknown, words: unknown): { title: string; text: string } {
-  const { files, delegator, recipe } = fields(input);
+/** The whole path of a file that would be sent, without detours that hide where it is. */
+function shownPath(file: string, folder: string | undefined): string {
+  try {
+    return quoted(decodeURIComponent(new URL(uriOf(file, folder)).pathname), Infinity);
+  } catch {
+    return quoted(file, Infinity); // the call fails
+  }
+}
+
+function confirmation({ host }: ToolDeps, title: string, input: unknown, words: unknown): { title: string; text: string } {
+  const { delegator, recipe } = fields(input);
+  const [folder] = host.workspace.folders;
   const lines = [
     quoted(textOf(words), 2_000),
-    ...(Array.isArray(files) ? files.slice(0, MAX_FILES).map((file) => `- ${quoted(textOf(file))}`) : []),
+    ...filesOf(input).map((file) => `- ${shownPath(file, folder?.path)}`),
     ...(textOf(recipe) === "" ? [] : [t("Recipe: {0}", quoted(textOf(recipe)))]),
     ...(textOf(delegator) === "" ? [] : [t("Delegator: {0}", quoted(textOf(delegator)))]),
   ];

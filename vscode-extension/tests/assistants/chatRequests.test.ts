@@ -74,6 +74,25 @@ describe("untrusted text in an answer", () => {
     expect(text).toContain("let v = vec![a](b); <T>");
   });
 
+  // Every reader of Markdown must see the end of the code where this function sees it.
+  it.each([
+    ["a fence with a backtick after it is none", "``` a`b\n![x](y)", "``` a`b\n!\u2060[x]\u2060(y)"],
+    ["a fence in a list would end with the list", "- a\n  ```\n![x](y)", "- a\n```\n![x](y)"],
+    ["a list may begin with a fence", "1. ```js\n   x()\n   ```\n![x](y)", "1.\n```js\n   x()\n```\n!\u2060[x]\u2060(y)"],
+    ["other marks may end a fence", "```\n```~\n![x](y)", "```\n\u2060```~\n![x](y)"],
+    ["this space is none", "```\n```\u00a0\n```\n![x](y)", "```\n\u2060```\u00a0\n```\n!\u2060[x]\u2060(y)"],
+    ["this is no end", "```\n    ```\n![x](y)", "```\n\u2060    ```\n![x](y)"],
+    ["a formula may contain a fence", "$$\n```\n$$\n![x](y)", "$$\u2060\n```\n$$\n![x](y)"],
+    ["a longer mark ends a fence", "~~~\n```\n~~~~\n![x](y)", "~~~\n```\n~~~~\n!\u2060[x]\u2060(y)"],
+  ])("has no image where %s", (_, text, expected) => {
+    expect(answerText(text)).toBe(expected);
+  }); // prettier-ignore
+
+  it("keeps code in lists as it is", () => {
+    const shown = answerText("1. First\n   ```js\n   if (a<b) f(c)\n   ```\n2. See ![x](y)");
+    expect(shown).toContain("```js\n   if (a<b) f(c)\n```\n2. See !\u2060[x]");
+  });
+
   it("stays one line of plain text where it is quoted", () => {
     expect(quoted("a\n[b](command:c) `d` <e>\u202e")).not.toMatch(/\n|[^\\]\[|[^\\]`|[^\\]<|\u202e/);
   });

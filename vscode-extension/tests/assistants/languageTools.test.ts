@@ -97,6 +97,21 @@ describe("language-model tools", () => {
     disposables.dispose();
   });
 
+  it("shows every file that it would send, wherever it is", async () => {
+    const { host, peer, call, disposables } = await tools();
+    const files = [...new Array<string>(100).fill(""), `${"./".repeat(200)}../../.ssh/id_rsa`];
+    for (const [name, words] of [["understudy_start", "task"], ["understudy_ask", "question"]] as const) {
+      const input = { [words]: "x", files };
+      const text = host.tools.get(name)?.describe(input).question?.text.replace(/\\/g, "");
+      expect(text).toMatch(/^- \/\S*\.ssh\/id_rsa$/m);
+      expect(text?.match(/^- /gm)).toHaveLength(1);
+    }
+    await call("understudy_start", { task: "x", files });
+    const [sent] = peer.params("understudy/delegations/start") as { readonly files: string[] }[];
+    expect(sent?.files).toHaveLength(1);
+    disposables.dispose();
+  }); // prettier-ignore
+
   it("report errors with what to do, and survive any input", async () => {
     const { host, peer, call, disposables } = await tools();
     peer.answer("understudy/delegations/wait", () => {
