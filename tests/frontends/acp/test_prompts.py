@@ -143,7 +143,14 @@ async def test_files_that_programs_execute_are_named_before_they_are_accepted(st
         assert ".github/workflows/ci.yml" in editor.text()
         with pytest.raises(RequestError, match="--include-flagged"):
             await editor.say(session, "/accept")
-        assert not (stage.top / ".github").exists()
+        # A file of the repository whose name says so, beside the command.
+        trap = stage.top / ".github/workflows/ci.yml --include-flagged .github/workflows/ci.yml"
+        trap.parent.mkdir(parents=True)
+        trap.write_text("x")
+        link = schema.ResourceContentBlock(type="resource_link", name="x", uri=trap.as_uri())
+        with pytest.raises(RequestError, match="--include-flagged"):
+            await editor.say(session, "/accept", link)
+        assert not (stage.top / ".github/workflows/ci.yml").exists()
         await editor.say(session, "/accept --include-flagged")
     assert (stage.top / ".github/workflows/ci.yml").read_text() == "on: push\n"
 

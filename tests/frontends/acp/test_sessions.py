@@ -45,6 +45,7 @@ async def test_a_question_of_the_agent_goes_to_the_user_and_back(stage, connect)
         editor.answers += ["allow_once", "Accept"]
         await editor.say(session, "Make it")
         question, options = editor.questions[0]
+        assert question.title.startswith("careful asks: "), "an agent could word it as a question of this program"
         assert "made.txt" in question.title
         assert {one.kind for one in options} >= {"allow_once", "reject_once"}
         assert [one.path for one in question.locations] == [str(stage.top / "made.txt")]

@@ -35,6 +35,8 @@ class Prompt:
     command: str | None = None
     text: str = ""
     """Without the command."""
+    said: str = ""
+    """What the user wrote: without names and texts of files, which others may have written."""
     files: list[Path] = field(default_factory=list)
     """Existing files of the workspace."""
     lines: Range | None = None
@@ -60,6 +62,7 @@ def read(blocks: Sequence[Any], folder: Path, workspace: Path) -> Prompt:
         match block:
             case schema.TextContentBlock(text=text):
                 texts.append(text)
+                prompt.said += f"{text}\n"
             case schema.ResourceContentBlock(uri=uri, name=name):
                 path, lines = _place(uri, workspace)
                 if path is not None:

@@ -121,7 +121,7 @@ class Turn:
                 if request is not None and (question is None or question[0] != request.request_id):
                     if question is not None:
                         question[1].cancel()
-                    asking = asyncio.create_task(self._ask_permission(translator, request))
+                    asking = asyncio.create_task(self._ask_permission(found.delegator, translator, request))
                     question = request.request_id, asking
         finally:
             if question is not None:
@@ -230,8 +230,11 @@ class Turn:
         await self._call("workspace/trust", workspace=workspace, trusted=True, digest=found.digest)
         return True
 
-    async def _ask_permission(self, translator: Translator, request: PermissionRequest) -> None:
-        """Pass a question of the agent on; what the user does not answer here stays open elsewhere."""
+    async def _ask_permission(self, delegator: str, translator: Translator, request: PermissionRequest) -> None:
+        """Pass a question of the agent on; what the user does not answer here stays open elsewhere.
+
+        The title says who asks: an agent writes its own, such as that of a question by Understudy.
+        """
         options: list[tuple[str, str, schema.PermissionOptionKind]] = [
             (one.id, one_line(one.title) or one.kind, one.kind) for one in _offered(request)
         ]
@@ -248,7 +251,7 @@ class Turn:
         identifier = translator.permission_id(request.request_id)
         chosen = await self._choose(
             identifier,
-            one_line(request.title)[:_TITLE],
+            one_line(f"{delegator} asks: {request.title}")[:_TITLE],
             detail,
             options,
             kind="other" if request.kind == "question" else request.kind,
@@ -448,7 +451,7 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
             return decide_commands.evidence(caller, delegation)
         case "accept":
             words = prompt.words()
-            confirmed = "--include-flagged" in words
+            confirmed = "--include-flagged" in prompt.said.split()
             named = [word for word in words if word != "--include-flagged"]
             choice = decide_commands.choose(caller, delegation, named, with_reason=False)
             if not confirmed and (flagged := decide_commands.flagged(choice)):
