@@ -349,3 +349,15 @@ def test_operators_delegators_keep_what_is_for_other_services(planned: Callable[
         "remote_agent": {"platform": "agnt", "id": "R"},
         "x_agnt": {"limit": 1},
     }
+
+
+def test_a_profile_lets_no_agent_delegate_further(place: Path) -> None:
+    """It costs, and what is delegated runs here."""
+    values = {"name": "boss", "provider": "claude", "x_understudy": {"tool": "claude", "launch": {"relay": True}}}
+    found = imported(values)
+    assert delegator("boss").launch is None
+    assert "--with-permissions" in reasons(found)["launch.relay"]
+    imported(values | {"name": "chief"}, permissions=True)
+    assert delegator("chief").launch == Launch(relay=True)
+    imported(values | {"name": "worker", "x_understudy": {"tool": "claude", "launch": {"relay": False}}})
+    assert delegator("worker").launch == Launch(relay=False)

@@ -25,7 +25,7 @@ MAKERS = {"anthropic": "claude", "openai": "codex", "google": "gemini"}
 """Vendor → its agent CLI, for profiles whose provider is not a tool."""
 OWN = "x_understudy"
 """The bag with the fields of a delegator that have no place elsewhere in a profile."""
-UNSAFE_LAUNCH = ("yolo", "permission_mode", "flags", "command", "unanswered", "use_worktree", "branch")
+UNSAFE_LAUNCH = ("yolo", "permission_mode", "flags", "command", "unanswered", "use_worktree", "branch", "relay")
 UNSAFE = ("env", "permissions", "fallback")
 """Fields that decide what an agent may do here; a profile, which may come from anyone, sets them only if asked to."""
 _HARMLESS: dict[str, tuple[object, ...]] = {
@@ -33,6 +33,7 @@ _HARMLESS: dict[str, tuple[object, ...]] = {
     "permission_mode": ("plan", "default"),
     "use_worktree": (True,),
     "unanswered": ("reject", "stop"),
+    "relay": (False,),
 }
 """The values that allow nothing."""
 _UNSAFE_REASON = "It decides what the agent may do here. Import with --with-permissions to take it over."
