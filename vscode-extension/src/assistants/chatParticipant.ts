@@ -114,7 +114,7 @@ async function watch(
     for (const event of events) {
       if (event.type === "text") answers += event.text;
       const line = progressLine(event);
-      if (line !== undefined && !signal.aborted) reply.progress(line);
+      if (line !== undefined && !signal.aborted) reply.progress(quoted(line)); // shown as Markdown
     }
   });
   try {

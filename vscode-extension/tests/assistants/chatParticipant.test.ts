@@ -46,8 +46,9 @@ async function chat(done: Partial<Delegation> = {}) {
           : [
               { type: "phase", seq: 1, at, attempt: 1, text: "Reading the\nmodule" },
               { type: "check_started", seq: 2, at, attempt: 1, name: "pytest" },
+              { type: "phase", seq: 3, at, attempt: 1, text: "![x](https://evil.invalid/?q=1) [y](command:z)" },
             ],
-      last: 2,
+      last: 3,
     }))
     .answer("understudy/text/preview", result("understudy/text/preview", "text-preview.valid"))
     .answer("understudy/text/run", ANSWER)
@@ -79,7 +80,9 @@ describe("@understudy", () => {
     expect(await say("tests for this file")).toEqual({ remember: id });
     expect(peer.params("understudy/delegations/start")).toMatchObject([{ recipe: "tests", files: [FILE] }]);
     expect(peer.params("understudy/delegations/start")[0]).not.toHaveProperty("task");
-    expect(shown.progress).toEqual(["Reading the module", "Running check pytest…"]);
+    expect(shown.progress.slice(0, 2)).toEqual(["Reading the module", "Running check pytest…"]);
+    expect(shown.progress[2]).toContain(String.raw`\!\[x\]\(https://evil.invalid`);
+    expect(shown.progress[2]).not.toMatch(/[^\\]\[|[^\\]\(/);
     expect(shown.text).toContain("Unverified: no required check ran");
     expect(shown.buttons.map(({ id: command, arguments: values }) => [command, values])).toEqual([
       ["understudy.review.open", [id]],

@@ -80,8 +80,8 @@ describe("untrusted text in an answer", () => {
     ["a fence in a list would end with the list", "- a\n  ```\n![x](y)", "- a\n```\n![x](y)"],
     ["a list may begin with a fence", "1. ```js\n   x()\n   ```\n![x](y)", "1.\n```js\n   x()\n```\n!\u2060[x]\u2060(y)"],
     ["other marks may end a fence", "```\n```~\n![x](y)", "```\n\u2060```~\n![x](y)"],
-    ["this space is none", "```\n```\u00a0\n```\n![x](y)", "```\n\u2060```\u00a0\n```\n!\u2060[x]\u2060(y)"],
-    ["this is no end", "```\n    ```\n![x](y)", "```\n\u2060    ```\n![x](y)"],
+    ["another space follows the mark", "```\n```\u00a0\n```\n![x](y)", "```\n\u2060```\u00a0\n```\n!\u2060[x]\u2060(y)"],
+    ["an indented mark may be code", "```\n    ```\n![x](y)", "```\n\u2060    ```\n![x](y)"],
     ["a formula may contain a fence", "$$\n```\n$$\n![x](y)", "$$\u2060\n```\n$$\n![x](y)"],
     ["a longer mark ends a fence", "~~~\n```\n~~~~\n![x](y)", "~~~\n```\n~~~~\n!\u2060[x]\u2060(y)"],
   ])("has no image where %s", (_, text, expected) => {
