@@ -182,7 +182,12 @@ function shownPath(file: string, folder: string | undefined): string {
   }
 }
 
-function confirmation({ host }: ToolDeps, title: string, input: unknown, words: unknown): { title: string; text: string } {
+function confirmation(
+  { host }: ToolDeps,
+  title: string,
+  input: unknown,
+  words: unknown,
+): { title: string; text: string } {
   const { delegator, recipe } = fields(input);
   const [folder] = host.workspace.folders;
   const lines = [
