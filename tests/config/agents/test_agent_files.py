@@ -191,12 +191,12 @@ def claude(own_home: Path) -> None:
         (
             "loop",
             None,
-            "loop does not use those, its `tools` do not restrict loop, only Claude Code without a terminal)",
+            "one of Claude Code's, and loop does not use those, only the tools read_file, search_files)",
         ),
         (
             "codex",
             None,
-            "codex does not use those, its `tools` do not restrict codex, only Claude Code without a terminal)",
+            "its `tools` do not restrict codex, only Claude Code without a terminal and models without an agent)",
         ),
     ],
 )
@@ -219,6 +219,68 @@ def test_claude_code_gets_the_model_and_the_tools(project: Path) -> None:
     assert one.model == "haiku"
     assert one.launch is not None
     assert one.launch.flags == ["--tools=Read,Grep"]
+
+
+@pytest.mark.usefixtures("claude")
+@pytest.mark.parametrize(
+    ("fields", "names", "said"),
+    [
+        ("tools: Read, Grep", ["read_file", "search_files"], "only the tools read_file, search_files"),
+        (
+            "tools: [Bash(git log:*), read, WebSearch, mcp__x__y]",
+            ["read_file", "run_command"],
+            "WebSearch, mcp__x__y are not tools here, the arguments in Bash(git log:*) restrict nothing: the whole tool",
+        ),
+        (
+            "disallowedTools: Bash(rm *), MultiEdit, Write",
+            ["read_file", "list_files", "search_files"],
+            "only the tools read_file, list_files, search_files, ",
+        ),
+        ("tools: Read, Edit\ndisallowedTools: edit_file", ["read_file"], "only the tools read_file"),
+        ('disallowedTools: "*"', [], "only the tools (none)"),
+        ("tools: NotebookEdit", [], "NotebookEdit is not a tool here"),
+        ('tools: "*"', None, ""),
+    ],
+)
+def test_a_model_without_an_agent_gets_the_named_tools(project: Path, fields: str, names, said: str) -> None:
+    from understudy.engine.planning.plan import plan
+    from understudy.model.delegations import StartParams
+
+    write(project / ".claude" / "agents" / "only.md", fields)
+    trust(project)
+    params = StartParams(
+        recipe="implement",
+        task="x",
+        delegator="echo",
+        fallback=["loop"],
+        agent="only",
+        workspace=project.as_uri(),
+    )
+    assert [one.tools for one in plan(params, {}, None).candidates] == [None, names]
+    params = StartParams(recipe="implement", task="x", delegator="loop", agent="only", workspace=project.as_uri())
+    found = plan(params, {}, None)
+    assert found.candidates[0].tools == names
+    assert said in found.explain.reason
+    shown = found.prompt().shown
+    assert ("You may not edit or create files" in shown) == (names is not None and "edit_file" not in names)
+
+
+def test_each_tool_of_the_loop_has_a_name_in_agent_files() -> None:
+    from understudy.model.config.agent_tools import LOOP_TOOLS
+    from understudy.runners.model_loop.toolbox import FILE_TOOLS, RUN_COMMAND
+
+    assert [one.name for one in (*FILE_TOOLS, RUN_COMMAND)] == list(LOOP_TOOLS)
+
+
+@pytest.mark.usefixtures("claude")
+def test_a_listed_agent_says_whom_its_tools_restrict(project: Path) -> None:
+    from click.testing import CliRunner
+
+    from understudy.frontends.cli.setup.agents import agents
+
+    trust(project)
+    shown = CliRunner().invoke(agents, ["show", "two", "--workspace", str(project)], standalone_mode=False).output
+    assert "Restricts:    a model without an agent to read_file, search_files\n" in shown
 
 
 @pytest.mark.usefixtures("claude")

@@ -122,6 +122,6 @@ def _tools(header: Header, source: Source, name: str, problems: list[LocatedFind
         )
         problems.append(source.problem(message, at=at, code="value", about=(name,)))
         return None
-    if value == ["*"]:
+    if value == ["*"] and name == "tools":
         return None
     return list(dict.fromkeys(value))

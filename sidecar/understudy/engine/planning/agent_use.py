@@ -10,6 +10,7 @@ import msgspec
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.engine.planning.launch_override import takes_model
 from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.config.agent_tools import loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import LaunchOverride
@@ -26,6 +27,8 @@ class AgentUse:
     delegator: Delegator
     described: str
     """What applies and what does not, for the reason of the choice."""
+    tools: list[str] | None = None
+    """The only tools of our own loop; None: all."""
 
 
 def instructed(recipe: Recipe, agent: AgentEntry, workspace: Path) -> Recipe:
@@ -45,6 +48,7 @@ def apply(
     A model that the request names wins; the agent's own one replaces that of the delegator.
     """
     remarks: list[str] = []
+    tools: list[str] | None = None
     if agent.model is not None:
         explicit = override is not None and override.model is not None
         refused = None if explicit else _why_not_model(agent.model, delegator, around)
@@ -56,12 +60,15 @@ def apply(
             delegator = msgspec.structs.replace(delegator, model=agent.model)
             remarks.append(f"model {agent.model}")
     if agent.tools is not None or agent.disallowed_tools is not None:
-        delegator, remark = _restricted(agent, delegator)
+        if delegator.tool is None and delegator.model_server is not None:
+            tools, remark = _of_our_loop(agent)
+        else:
+            delegator, remark = _restricted(agent, delegator)
         remarks.append(remark)
     file = _file(agent)
     place = file.relative_to(workspace) if file.is_relative_to(workspace) else file
     where = "built in" if agent.scope is Scope.BUILTIN else str(place)
-    return AgentUse(delegator, f"; {agent.kind} {agent.name} ({', '.join([where, *remarks])})")
+    return AgentUse(delegator, f"; {agent.kind} {agent.name} ({', '.join([where, *remarks])})", tools)
 
 
 def _file(agent: AgentEntry) -> Path:
@@ -77,10 +84,26 @@ def _why_not_model(model: str, delegator: Delegator, around: Surroundings) -> st
     return None
 
 
+def _of_our_loop(agent: AgentEntry) -> tuple[list[str], str]:
+    """Return the tools of our own loop that the agent leaves, and what is said about them."""
+    left = loop_tools(agent.tools, agent.disallowed_tools)
+    said = [f"only the tools {', '.join(left.names) or '(none)'}"]
+    if left.unknown:
+        said.append(
+            f"{', '.join(left.unknown)} is not a tool here"
+            if len(left.unknown) == 1
+            else f"{', '.join(left.unknown)} are not tools here"
+        )
+    if left.with_arguments:
+        said.append(f"the arguments in {', '.join(left.with_arguments)} restrict nothing: the whole tool counts")
+    return left.names, ", ".join(said)
+
+
 def _restricted(agent: AgentEntry, delegator: Delegator) -> tuple[Delegator, str]:
     """Return the delegator with the restriction to the agent's tools, and what is said about it."""
     if delegator.tool != _CLAUDE or delegator.mode not in {None, "headless"}:
-        return delegator, f"its `tools` do not restrict {delegator.name}, only Claude Code without a terminal"
+        whom = "only Claude Code without a terminal and models without an agent"
+        return delegator, f"its `tools` do not restrict {delegator.name}, {whom}"
     flags, said = [], []
     for flag, what, names in (
         ("--tools", "only the tools", agent.tools),

@@ -39,6 +39,8 @@ class ChosenCandidate(msgspec.Struct, frozen=True):
     tool_definition: ToolDefinition | None
     supported: Capabilities
     explain: Explanation
+    tools: list[str] | None = None
+    """The only tools of our own loop, as the agent restricts them; None: all."""
 
 
 def choose_candidate(
@@ -61,11 +63,12 @@ def choose_candidate(
     supported = declarations.capabilities_of(asked, server, definition) or supported
     delegator, defaults = launch_defaults.apply(configuration.launch, asked, entry.scope, supported)
     explain.reason += launch_defaults.described(defaults)
+    tools = None
     if agent is not None and workspace is not None:
         from understudy.engine.planning import agent_use
 
         used = agent_use.apply(agent, delegator, around, params.launch, workspace)
-        delegator = used.delegator
+        delegator, tools = used.delegator, used.tools
         explain.reason += used.described
     delegator = launch_override.apply(params.launch, delegator, around)
     explain.reason += launch_override.described(params.launch)
@@ -77,7 +80,7 @@ def choose_candidate(
 
         expected = protocol_choice.expected(server, delegator.model)
         explain.reason += f"; protocol `{expected.protocol}` (auto: {expected.why})"
-    return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain)
+    return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain, tools)
 
 
 def limits_for(

@@ -98,6 +98,7 @@ def chain_after(request: ChainRequest) -> Chain:
             delegator=chosen.delegator,
             model_server=chosen.model_server,
             tool_definition=chosen.tool_definition,
+            tools=chosen.tools,
             limits=limits,
         )
         chain.following.append(candidate)

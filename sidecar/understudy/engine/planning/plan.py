@@ -100,7 +100,7 @@ class Plan:
     def prompt(self) -> Prompt:
         """Return exactly what a start would send."""
         first = self.candidates[0]
-        return prompt_for(
+        sent = prompt_for(
             recipe=self.recipe,
             params=self.params,
             delegator=first.delegator,
@@ -111,6 +111,7 @@ class Plan:
             target=self.target,
             read=self.read,
         )
+        return sent if first.tools is None else sent.restricted(self.recipe, first.tools)
 
     def spec(
         self,
@@ -290,7 +291,13 @@ def plan(
     explain.fallback = [one.delegator.name for one in chain.following]
     notes += chain.notes
     candidates = [
-        SpecCandidate(delegator=delegator, model_server=server, tool_definition=chosen.tool_definition, limits=held),
+        SpecCandidate(
+            delegator=delegator,
+            model_server=server,
+            tool_definition=chosen.tool_definition,
+            tools=chosen.tools,
+            limits=held,
+        ),
         *chain.following,
     ]
     for one in candidates:

@@ -11,6 +11,7 @@ import msgspec
 
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
+from understudy.model.config import agent_tools
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import StartParams
@@ -43,6 +44,15 @@ class Prompt(msgspec.Struct, frozen=True):
     files: tuple[PromptFile, ...]
     system: str | None = None
     """The system message of our own loop, about the format of the answer; agent CLIs have their own."""
+
+    def restricted(self, recipe: Recipe, tools: Collection[str]) -> Prompt:
+        """Return the prompt for a model that gets only these tools of our own loop."""
+        if self.system is None or recipe.returns != "tree":
+            return self
+        from understudy.runners.model_loop import instructions
+
+        edits = agent_tools.may_change(tools)
+        return msgspec.structs.replace(self, system=instructions.system_message(recipe, tools=bool(tools), edits=edits))
 
     @property
     def shown(self) -> str:

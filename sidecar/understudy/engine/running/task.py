@@ -101,6 +101,7 @@ def build_task(
         target=target_of(spec),
         interpreter=lambda: _interpreter(spec),
         limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
+        tools=candidate.tools,
         session_id=session_id,
         request=request if request is None or redactor is None else redactor.redact(request),
         trusted=spec.trusted,

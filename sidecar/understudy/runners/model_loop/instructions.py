@@ -15,13 +15,18 @@ several calls in one turn where they do not depend on each other. Git is not nee
 When you are done, answer without a call: say in a few sentences what you did and what you could not verify."""
 _TESTS = """\
 Tests must call the code under test and check what it returns; a test that cannot fail is worthless."""
-_WITHOUT_TOOLS = "You have no tools: you see only the files in this message.\n\n" + edit_blocks.FORMAT
+_WITHOUT_TOOLS = "You have no tools: you see only the files in this message."
+_WITHOUT_EDITS = "You may not edit or create files: answer in text."
 
 
-def system_message(recipe: Recipe, *, tools: bool = True) -> str:
-    """Return the system message for a recipe that changes files."""
-    parts = [_START, _WITH_TOOLS if tools else _WITHOUT_TOOLS, *([_TESTS] if recipe.name == "tests" else [])]
-    return "\n\n".join(parts)
+def system_message(recipe: Recipe, *, tools: bool = True, edits: bool = True) -> str:
+    """Return the system message for a recipe that changes files; without ``edits``, an agent file forbids changes."""
+    parts = [_START, _WITH_TOOLS if tools else _WITHOUT_TOOLS]
+    if not edits:
+        parts.append(_WITHOUT_EDITS)
+    elif not tools:
+        parts.append(edit_blocks.FORMAT)
+    return "\n\n".join([*parts, *([_TESTS] if recipe.name == "tests" else [])])
 
 
 def said_by_user(texts: Sequence[str]) -> str:
@@ -29,8 +34,10 @@ def said_by_user(texts: Sequence[str]) -> str:
     return "The user says:\n\n" + "\n\n".join(texts)
 
 
-def nudge() -> str:
+def nudge(*, edits: bool = True) -> str:
     """Return what a model is answered that has called no tool and changed nothing."""
+    if not edits:
+        return "Your answer is empty. Answer in text."
     return (
         "Nothing has changed yet. If the task needs no change, say so again. Otherwise call the tools. If you cannot "
         "call tools:\n\n" + edit_blocks.FORMAT

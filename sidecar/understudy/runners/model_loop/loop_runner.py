@@ -41,13 +41,14 @@ class Runner:
         from understudy.runners.model_loop.loop_source import LoopSource
 
         server, where, redactor = await openai.reach(task, emit)
+        toolbox = _toolbox(task)
         source = LoopSource(
             task,
             dialect_of(server),
             where,
             redactor,
-            deliver=_deliver_tests(task) if task.recipe.name == "tests" else None,
-            toolbox=_toolbox(task),
+            deliver=_deliver_tests(task) if task.recipe.name == "tests" and toolbox.may("write_file") else None,
+            toolbox=toolbox,
             retries=self._retries,
             backoff_seconds=self._backoff,
         )
@@ -71,6 +72,7 @@ def _toolbox(task: Task) -> Toolbox:
         mark=task.delegation_id,
         confinement=task.sandbox,
         relay=task.relay,
+        only=None if task.tools is None else frozenset(task.tools),
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from understudy.model.delegations import CostSource
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, File, Note, Session, ToolCall, ToolResult, UsageReport
+from understudy.model.events import AgentStarted, Event, Note, Session, ToolCall, ToolResult, UsageReport
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
 from understudy.runners.backends.http import http_client
@@ -219,11 +219,9 @@ class LoopSource(Exchange):
         finished = AgentFinished(text=text, summary=text[:_SUMMARY_CHARACTERS] or None)
         try:
             self._kept.answer = self._answer
-            blocks = edit_blocks.parse(text) if not self._called else []
+            blocks = edit_blocks.parse(text) if not self._called and self._toolbox.may_change else []
             if blocks:
-                changes = edit_blocks.apply(self._toolbox.files, blocks)
-                self._toolbox.changed.update(path for path, _ in changes)
-                return [*(File(path=path, change=change) for path, change in changes), finished]
+                return [*self._toolbox.apply(blocks), finished]
         except ToolError as error:
             said = f"Nothing was changed:\n{error}\nAnswer again with all blocks."
             self._kept.say(said)
@@ -239,10 +237,10 @@ class LoopSource(Exchange):
                 f"{self.subject} finished without an answer.",
                 hint="Retry, or choose another model.",
             )
-        if self._nudged:
+        if self._nudged or (text.strip() and not self._toolbox.may_change):
             return [finished]
         self._nudged = True
-        self._kept.say(instructions.nudge())
+        self._kept.say(instructions.nudge(edits=self._toolbox.may_change))
         return []
 
     # -- messages and checkpoints ------------------------------------------------------------------------------
@@ -299,7 +297,8 @@ class LoopSource(Exchange):
 
     def _begin(self, *, tools: bool) -> Conversation:
         offered = self._toolbox.offered if tools else []
-        system = instructions.system_message(self._task.recipe, tools=tools)
+        edits = self._toolbox.may_change
+        system = instructions.system_message(self._task.recipe, tools=bool(offered), edits=edits)
         return Conversation(self._dialect, self._task, system, offered)
 
     def _usage(self) -> Sequence[Event]:

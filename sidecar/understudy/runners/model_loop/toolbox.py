@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from understudy.model.config.agent_tools import may_change
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event, File
 from understudy.runners.backends.tool_calls import RequestedCall, ToolSpec
-from understudy.runners.model_loop import command_tool
+from understudy.runners.model_loop import command_tool, edit_blocks
+from understudy.runners.model_loop.edit_blocks import EditBlock
 from understudy.runners.model_loop.file_tools import FileTools, ToolError
 from understudy.runners.runner import Relay
 
@@ -101,6 +103,8 @@ class Toolbox:
     """The isolation of the last command."""
     relay: Relay | None = None
     """What else the model may do."""
+    only: frozenset[str] | None = None
+    """The only tools besides those of ``relay``; None: all."""
     changed: set[str] = field(default_factory=set)
     """Files that were written."""
     touched: bool = False
@@ -109,11 +113,29 @@ class Toolbox:
     @property
     def offered(self) -> list[ToolSpec]:
         """The tools as the model is to know them."""
-        own = [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
+        every = [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
+        own = [one for one in every if self.may(one.name)]
         relayed = self.relay.tools if self.relay is not None else ()
         return own + [
             ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in relayed
         ]
+
+    def may(self, name: str) -> bool:
+        """Return whether the model may use one of the loop's own tools."""
+        return self.only is None or name in self.only
+
+    @property
+    def may_change(self) -> bool:
+        """Return whether the model may change files, with calls or with edits as text."""
+        return self.only is None or may_change(self.only)
+
+    def apply(self, blocks: Sequence[EditBlock]) -> list[Event]:
+        """Make the changes that an answer shows as text; raise ``ToolError`` without making any."""
+        if not self.may("write_file") and any(not block.old for block in blocks):
+            raise ToolError("You may only edit files that exist, not create any.")
+        changes = edit_blocks.apply(self.files, list(blocks))
+        self.changed.update(path for path, _ in changes)
+        return [File(path=path, change=change) for path, change in changes]
 
     def seconds(self, call: RequestedCall) -> float:
         """Return how long a call may take."""
