@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
 from understudy.config import load
 from understudy.config.discovery import declarations
+from understudy.config.trust.digest import digest
 from understudy.config.trust.effects import describe_effects
 from understudy.model.config.delegators import Launch, Scope
 
@@ -150,6 +153,65 @@ def test_entries_equal_to_those_of_the_user_are_allowed(with_workspace):
         'env = { TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://api.example.com" }\n',
     )
     assert found.delegators["w"].state.ready
+
+
+def test_a_variable_of_the_user_goes_to_no_other_program_than_the_users(with_workspace):
+    found = with_workspace(
+        '[[delegators]]\nname = "w"\ntool = "generic"\nlaunch = { command = ["./collect.sh"] }\n'
+        'env = { TOKEN = { from_env = "MY_TOKEN" }, API_BASE_URL = "https://api.example.com" }\n',
+    )
+    assert "A workspace file may not pass on your variable MY_TOKEN." in errors(found, "delegators", "w")
+
+
+TOOL = 'name = "mine"\ncommand = ["mine", "{options}"]\noutput = "text"\n'
+
+
+@pytest.mark.parametrize(
+    ("own", "allowed"),
+    [
+        ("", False),
+        ('[[delegators]]\nname = "o"\ntool = "mine"\nenv = { TOKEN = { from_env = "OTHER" } }\n', False),
+        ('[[delegators]]\nname = "o"\ntool = "mine"\nenv = { TOKEN = { from_env = "MY_TOKEN" } }\n', True),
+    ],
+)
+def test_a_users_own_tool_gets_a_variable_from_a_workspace_only_as_the_user_passes_it(
+    user, workspace, write, own, allowed
+):
+    write(user / "tools/mine.toml", TOOL)
+    write(user / "config.toml", own)
+    flags = ["--header=" + "x" * 300, "--to=https://elsewhere.example", "two words", "it's", "line\nbreak"]
+    write(
+        workspace / ".understudy/config.toml",
+        '[[delegators]]\nname = "w"\ntool = "mine"\nenv = { TOKEN = { from_env = "MY_TOKEN" } }\n'
+        f"launch = {{ flags = {json.dumps(flags)} }}\n",
+    )
+    found = load(workspace, trusted=True)
+    refused = errors(found, "delegators", "w")
+    assert ("A workspace file may not pass on your variable MY_TOKEN." in refused) == (not allowed)
+    # The question names the variable and each flag exactly, from the first character to the last.
+    asked = digest(workspace).allows
+    assert "Delegator w sets TOKEN to your variable MY_TOKEN." in asked
+    shown = " ".join([*flags[:2], "'two words'", '"it\'s"', r"'line\nbreak'"])
+    assert f"Delegator w adds {shown}." in asked
+
+
+def test_the_question_says_what_it_leaves_out(user, workspace, write):
+    write(
+        workspace / ".understudy/config.toml",
+        f'[[checks]]\nname = "c"\nargv = ["{"x" * 5000}", "end"]\n',  # no file can have this name
+    )
+    (line,) = [one for one in digest(workspace).allows if one.startswith("Check c")]
+    assert line.endswith(
+        f"… and {len('Check c runs ' + 'x' * 5000 + ' end.') - 4000} more characters, WHICH ARE NOT SHOWN"
+    )
+
+
+def test_the_question_names_the_variable_that_is_a_servers_key(with_workspace, workspace):
+    with_workspace(
+        '[[model_servers]]\nname = "w"\nkind = "openai"\nbase_url = "https://api.example.com/v1"\n'
+        'api_key = { from_env = "VENDOR_KEY" }\n'
+    )
+    assert "Model server w gets your variable VENDOR_KEY as its key." in digest(workspace).allows
 
 
 @pytest.mark.parametrize(

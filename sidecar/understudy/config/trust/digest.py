@@ -35,8 +35,8 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 _PIECE = 1024 * 1024
-_SHOWN_CHARACTERS = 300
-"""The length of one line that describes what trust allows."""
+_SHOWN_CHARACTERS = 4000
+"""The length of one line that describes what trust allows; far longer than any honest command."""
 
 
 @dataclass(frozen=True)
@@ -152,5 +152,7 @@ def digest_of(files: dict[str, str]) -> str:
 
 
 def visible(text: str) -> str:
-    """Return ``text`` on one line, safe to print, shortened to ``_SHOWN_CHARACTERS``."""
-    return visible_line(text)[:_SHOWN_CHARACTERS]
+    """Return ``text`` on one line, safe to print; beyond ``_SHOWN_CHARACTERS``, say how much is left out."""
+    line = visible_line(text)
+    left = len(line) - _SHOWN_CHARACTERS
+    return line if left <= 0 else f"{line[:_SHOWN_CHARACTERS]}… and {left} more characters, WHICH ARE NOT SHOWN"

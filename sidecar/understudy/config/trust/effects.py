@@ -82,6 +82,9 @@ def _own(configuration: Configuration) -> Iterator[str]:
     for server in configuration.model_servers.values():
         if server.scope is Scope.WORKSPACE:
             yield f"Model server {server.model_server.name} sends text to {server.model_server.base_url}."
+            key = server.model_server.api_key
+            if key is not None and key.from_env is not None:
+                yield f"Model server {server.model_server.name} gets your variable {key.from_env} as its key."
     for tool in configuration.tools.values():
         if tool.scope is Scope.WORKSPACE:
             variables = ", ".join(sorted(tool.definition.env or ()))
@@ -163,5 +166,9 @@ def _leads_out(root: Path, path: str) -> bool:
 
 
 def _argv(argv: list[str]) -> str:
-    text = " ".join(argument if argument and " " not in argument else repr(argument) for argument in argv)
-    return text if len(text) <= 200 else text[:200] + "…"
+    """Return arguments so that each can be distinguished from the next, and none is shortened: its end may matter."""
+    return " ".join(argument if _is_plain(argument) else repr(argument) for argument in argv)
+
+
+def _is_plain(argument: str) -> bool:
+    return bool(argument) and argument.isprintable() and not any(mark in argument for mark in " '\"")

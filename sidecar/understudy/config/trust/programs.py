@@ -84,7 +84,11 @@ def _program(root: Path, name: str, folder: str) -> Iterator[str]:
 
 def _inside(root: Path, name: str, folder: str) -> Iterator[str]:
     path = os.path.relpath(os.path.normpath(root / folder / name), root)
-    if path != ".." and not path.startswith("../") and "\0" not in path and not (root / path).is_dir():
+    try:
+        outside = path == ".." or path.startswith("../") or "\0" in path or (root / path).is_dir()
+    except OSError:  # too long a name for a file
+        return
+    if not outside:
         yield path
 
 

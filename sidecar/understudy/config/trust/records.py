@@ -25,6 +25,7 @@ from understudy.config.trust.digest import Allowed, digest, digest_of, visible
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
+_MOST_CHANGES = 200
 _revoked: ContextVar[Callable[[Path], bool] | None] = ContextVar("revoked", default=None)
 
 
@@ -160,7 +161,9 @@ def _difference(record: dict[str, Any], now: Allowed) -> list[str]:
             lines.append(f"removed: {path}")
         elif before[path] != now.files[path]:
             lines.append(f"changed: {path}")
-    return [visible(line) for line in lines[:200]]
+    shown = [visible(line) for line in lines[:_MOST_CHANGES]]
+    left = len(lines) - len(shown)
+    return shown if left == 0 else [*shown, f"and {left} more changes, which are not shown"]
 
 
 def _path(workspace: Path, state: Path) -> Path:

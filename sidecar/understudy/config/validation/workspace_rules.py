@@ -57,14 +57,14 @@ def check_workspace_delegator(
 ) -> Iterator[Finding]:
     """Find variables of the user that would be passed on, and tools that would be pointed at another address.
 
+    A delegator of the user allows the variables that it passes on itself, to the program that it starts. This holds
+    for tools that the user defined, too; further flags are shown in the question whether to trust the workspace.
     ``foreign`` are the tools that the workspace defines: a delegator of the user allows nothing for them.
     """
-    hint = "Add a delegator with the same `tool` and `env` to your own configuration to allow it."
+    hint = "Add a delegator with the same `tool`, `env` and `launch.command` to your own configuration to allow it."
     if delegator.tool in foreign:
         hint = "Define the tool in your own configuration, and add a delegator with the same `tool` and `env` there."
-    if delegator.tool in foreign or not any(
-        own.tool == delegator.tool and own.env == delegator.env for own in user.values()
-    ):
+    if delegator.tool in foreign or not any(_runs_with(own, delegator) for own in user.values()):
         for name, value in (delegator.env or {}).items():
             if isinstance(value, EnvReference):
                 message = f"A workspace file may not pass on your variable {value.from_env}."
@@ -98,6 +98,12 @@ def check_workspace_check(check: Check, user: Mapping[str, Check]) -> Iterator[F
     if own is not None and own.hidden:
         message = "A workspace file may not replace your hidden check of this name."
         yield Finding(("name",), message, "Give it another name.")
+
+
+def _runs_with(own: Delegator, delegator: Delegator) -> bool:
+    """Return whether ``own`` passes the same variables to the same program."""
+    command, other = (one.launch.command if one.launch is not None else None for one in (own, delegator))
+    return own.tool == delegator.tool and own.env == delegator.env and command == other
 
 
 def _stays(delegator: Delegator, servers: Mapping[str, ModelServer]) -> bool:

@@ -27,7 +27,7 @@ class LoopTools:
 
     names: list[str]
     unknown: list[str]
-    """Names in the file that are no tool of the loop; they permit nothing and forbid nothing."""
+    """Names in the file that are not tools of the loop; they permit nothing and forbid nothing."""
     with_arguments: list[str]
     """Names with arguments, such as ``Bash(git log:*)``: the loop permits or forbids the whole tool."""
 
