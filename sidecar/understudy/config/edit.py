@@ -218,6 +218,16 @@ class Editor:
                 table.recipes = dict(sorted(table.recipes.items()))
                 self._apply(root, [(path, None if empty else render(table))])
 
+    def create_config(self, content: bytes, scope: Scope) -> None:
+        """Create ``config.toml`` of ``scope``; raises ``already_exists``, because one that exists is never changed."""
+        root = self._root(scope)
+        path = root / SINGLE[FileKind.CONFIG]
+        with self._locked(root):
+            self._refuse_untrusted(self._load(), scope)
+            if os.path.lexists(path):
+                raise UnderstudyError(ErrorKind.ALREADY_EXISTS, f"{path} exists.", hint="Edit it yourself.")
+            self._apply(root, [(path, content)])
+
     def preview_defaults(self, changes: Mapping[str | None, str], scope: Scope) -> tuple[Path, bytes, bytes]:
         """Return ``defaults.toml`` of ``scope``, its content, and that with ``changes`` (recipe, or None → delegator).
 

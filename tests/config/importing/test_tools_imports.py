@@ -11,6 +11,7 @@ from understudy.config import load
 from understudy.config.edit import Editor
 from understudy.config.importing import import_plan, sources
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, RemoteAgent, Scope
+from understudy.model.errors import UnderstudyError
 
 Planned = Callable[..., import_plan.ImportPlan]
 SECRET = "sk-test-0123456789abcdef"
@@ -276,3 +277,47 @@ def test_variables_that_have_no_effect_here_are_named(tmp_path: Path) -> None:
     draft = sources.read_source("agent-delegator", None, tmp_path, variables, tmp_path)
     assert [one.entry.name for one in draft.delegators] == ["codex", "claude"]
     assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATOR_NO_DASHBOARD"]
+
+
+def test_size_limits_become_the_table_of_inputs(tmp_path: Path, editor: Editor, user: Path) -> None:
+    file = tmp_path / "profiles.toml"
+    file.write_text("")
+    variables = {
+        "AGENT_DELEGATE_CONFIG": str(file),
+        "AGENT_DELEGATE_MAX_FILE_BYTES": "1000",
+        "AGENT_DELEGATE_MAX_CORPUS_BYTES": " 5000 ",
+    }
+
+    def planned() -> import_plan.ImportPlan:
+        return import_plan.make_plan(sources.read_source("agent-delegate", None, None, variables, tmp_path), editor)
+
+    made = planned()
+    assert made.not_carried == []
+    assert "+max_bytes = 5000\n" in made.diff()
+    made.write(editor)
+    assert (user / "config.toml").read_text() == "[input]\nmax_bytes = 5000\nmax_file_bytes = 1000\n"
+    limits = load(None, trusted=False).input
+    assert (limits.max_bytes, limits.max_file_bytes) == (5000, 1000)
+    again = planned()
+    assert (again.files, again.not_carried) == ([], [])
+
+    # The user's own file is never changed.
+    own = "[input]\nmax_bytes = 7\n"
+    (user / "config.toml").write_text(own)
+    variables["AGENT_DELEGATE_MAX_CORPUS_BYTES"] = "9"
+    refused = {one.setting: one.reason for one in planned().not_carried}
+    assert refused["AGENT_DELEGATE_MAX_CORPUS_BYTES"] == "Your `max_bytes` in `[input]` is 7, and it is not replaced."
+    assert refused["AGENT_DELEGATE_MAX_FILE_BYTES"].endswith("Add to its table `[input]`: max_file_bytes = 1000")
+    with pytest.raises(UnderstudyError):
+        made.write(editor)
+    assert (user / "config.toml").read_text() == own
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "0", "1.5", "9" * 40])
+def test_a_size_limit_that_is_no_number_is_named(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "profiles.toml"
+    file.write_text("")
+    variables = {"AGENT_DELEGATE_CONFIG": str(file), "AGENT_DELEGATE_MAX_FILE_BYTES": value}
+    draft = sources.read_source("agent-delegate", None, None, variables, tmp_path)
+    assert draft.input == {}
+    assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATE_MAX_FILE_BYTES"]

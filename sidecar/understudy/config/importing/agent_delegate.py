@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -16,18 +17,24 @@ _USUAL = {"anthropic": "https://api.anthropic.com/v1"}
 
 _LOG = "Understudy writes its own ledger. For token-meter: understudy ledger --export token-meter"
 VARIABLES = {
-    "AGENT_DELEGATE_MAX_FILE_BYTES": "Set `max_file_bytes` below `[input]`, or give a call --max-file-bytes.",
-    "AGENT_DELEGATE_MAX_CORPUS_BYTES": "Set `max_bytes` below `[input]`, or give a call --max-bytes.",
     "AGENT_DELEGATE_LOG": _LOG,
     "AGENT_DELEGATE_LOG_DIR": _LOG,
     "OLLAMA_DELEGATE_USAGE_LOG": _LOG,
     "TOKEN_METER_HOME": _LOG,
 }
+LIMITS = {"AGENT_DELEGATE_MAX_FILE_BYTES": "max_file_bytes", "AGENT_DELEGATE_MAX_CORPUS_BYTES": "max_bytes"}
+"""Variable → the key of the table ``[input]``."""
 
 
 def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
     """Add the profiles to ``draft``."""
     draft.drop_variables(variables, VARIABLES)
+    for name, field in LIMITS.items():
+        value = variables.get(name, "").strip()
+        if re.fullmatch(r"[0-9]{1,10}", value) and int(value) > 0:
+            draft.input[field] = (int(value), name)
+        elif value:
+            draft.drop(name, "It must be a whole number above zero.", None)
     top = Table(document, draft, (), document.values)
     default = top.text("default_profile")
     if default is not None:

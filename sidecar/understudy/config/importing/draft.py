@@ -77,6 +77,8 @@ class Draft:
     """The delegator for everything, the setting that names it, and its place."""
     recipes: dict[str, tuple[str, str, Location | None]] = field(default_factory=dict)
     """Recipe → its delegator, the setting that names it, and its place."""
+    input: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Key of the table ``[input]`` → its value, and the setting that it comes from."""
     dropped: list[NotCarried] = field(default_factory=list)
 
     def drop(self, name: str, reason: str, location: Location | None) -> None:

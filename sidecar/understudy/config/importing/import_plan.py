@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -140,6 +141,7 @@ class _Planner:
             if delegator is not None:
                 self.names[wanted.name] = self._place(found, delegator, self.delegators)
         self._defaults()
+        self._input()
         return self.result
 
     def _place(self, drafted: Drafted[_Entry], entry: _Entry, taken: dict[str, _Entry]) -> str:
@@ -239,6 +241,26 @@ class _Planner:
         self.result.files.append(PlannedFile("default", "defaults", path, before, after, exists=path.exists()))
         for recipe, ours in steps.items():
             self.result.steps.append(functools.partial(_set_default, ours, recipe))
+
+    def _input(self) -> None:
+        """Write the table ``[input]`` into a new ``config.toml``; one that exists is the user's alone."""
+        path = locations.user_folder() / locations.SINGLE[locations.FileKind.CONFIG]
+        wanted: dict[str, int] = {}
+        for key, (value, name) in sorted(self.draft.input.items()):
+            present = getattr(self.before.input, key)
+            if present == value:
+                continue
+            if present is not None:
+                self._drop(name, f"Your `{key}` in `[input]` is {present}, and it is not replaced.", None)
+            elif os.path.lexists(path):
+                said = f"Your config.toml is not changed. Add to its table `[input]`: {key} = {value}"
+                self._drop(name, said, None)
+            else:
+                wanted[key] = value
+        if wanted:
+            after = "".join(["[input]\n", *(f"{key} = {value}\n" for key, value in wanted.items())]).encode()
+            self.result.files.append(PlannedFile("default", "input", path, b"", after))
+            self.result.steps.append(lambda editor: editor.create_config(after, Scope.USER))
 
     def _names_its_delegator(self, recipe: str) -> bool:
         known = self.before.recipes.get(recipe)
