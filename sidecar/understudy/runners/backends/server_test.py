@@ -16,8 +16,9 @@ from understudy.model.config.config_entries import ConnectionTest, ConnectionTes
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import protocol_choice
+from understudy.runners.backends import gemini_probe, protocol_choice
 from understudy.runners.backends.dialects import Dialect, dialect_of
+from understudy.runners.backends.gemini_probe import GeminiProbe
 from understudy.runners.backends.http import http_client, http_errors
 from understudy.secrets import Redactor
 
@@ -25,7 +26,14 @@ PROBE_SECONDS = 20.0
 """The limit for each step; a model that is loaded first may take longer, and then the test reports that."""
 _MAX_LIST_BYTES = 8 << 20
 _MAX_MODELS = 5000
-_CONTEXT_FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx")
+_CONTEXT_FIELDS = (
+    "context_length",
+    "max_model_len",
+    "context_window",
+    "max_context_length",
+    "n_ctx",
+    "inputTokenLimit",
+)
 
 
 async def list_models(
@@ -150,9 +158,13 @@ async def _round_trip(
     seconds: float,
 ) -> str:
     dialect = _dialect(server, delegator)
-    body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False}
-    body |= dialect.probe("Answer with the word: ready", 16)
-    _, text = await _request(server, "POST", dialect.path, body, key=key, delegator=delegator, seconds=seconds)
+    body = dialect.probe("Answer with the word: ready", 16)
+    if isinstance(dialect, GeminiProbe):
+        path = dialect.path_of(model)
+    else:
+        path = dialect.path
+        body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False} | body
+    _, text = await _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -172,10 +184,12 @@ async def _round_trip(
     return f"Answered{other}."
 
 
-def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect:
+def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect | GeminiProbe:
     """Return the dialect that ``delegator`` uses, else the preferred one of the server."""
     supported = declarations.capabilities_of(delegator, server) if delegator is not None else None
     chosen = declarations.protocol_for(server, supported) if supported is not None else None
+    if chosen == gemini_probe.PROTOCOL or set(declarations.protocols_of(server)) == {gemini_probe.PROTOCOL}:
+        return GeminiProbe()
     return dialect_of(msgspec.structs.replace(server, protocols=[chosen]) if chosen is not None else server)
 
 
@@ -197,6 +211,10 @@ async def _request(
     where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
     dialect = _dialect(server, delegator)
     path = dialect.below(where.base.path, path)
+    if isinstance(dialect, GeminiProbe):
+        headers = dialect.headers(where.headers, secret)
+    else:
+        headers = {**where.headers, **dialect.headers(secret)}
     kept = bytearray()
     try:
         async with asyncio.timeout(seconds), http_client.client(where) as client:
@@ -204,7 +222,7 @@ async def _request(
                 method,
                 where.url(path),
                 content=msgspec.json.encode(body) if body is not None else None,
-                headers={**where.headers, **dialect.headers(secret), "Accept": "application/json"},
+                headers={**headers, "Accept": "application/json"},
                 extensions={**where.extensions, "timeout": client.timeout.as_dict()},
             )
             response = await client.send(request, stream=True)
@@ -252,7 +270,11 @@ def _model(entry: Any) -> Model | None:
             value = place.get(field)
             if context is None and isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
                 context = value
-    return Model(id=strip_controls(name)[:256], context_tokens=context, price=_price(entry.get("pricing")))
+    return Model(
+        id=strip_controls(name.removeprefix("models/"))[:256],
+        context_tokens=context,
+        price=_price(entry.get("pricing")),
+    )
 
 
 def _price(value: Any) -> ModelPrice | None:
