@@ -143,12 +143,22 @@ class Acp(Codex):
 TWO_WAY = {"claude": Claude, "codex": Codex, "pi": Pi, "qwen": Qwen, "acp": Acp}
 
 
+def configured():
+    """Yield the texts of configuration files to which variables lead, directly or in a folder of the run."""
+    for value in os.environ.values():
+        place = Path(value)
+        if "/understudy-" not in value or not value.startswith("/") or "\n" in value or ":" in value:
+            continue
+        found = [place] if place.is_file() else [*place.glob("*.*"), *place.glob(".*/*.*")] if place.is_dir() else []
+        yield from (one.read_text("utf-8") for one in found if one.suffix in {".json", ".toml"} and one.is_file())
+
+
 def main() -> int:
     recording = Path(os.environ["REPLAY"])
     first, *lines = recording.read_text("utf-8").splitlines()
     end = os.environ.get("REPLAY_END", "")
     heard = Path(os.environ["REPLAY_HEARD"]).open("a", encoding="utf-8")  # noqa: SIM115 - until the end
-    json.dump({"argv": sys.argv[1:], "env": dict(os.environ)}, heard)
+    json.dump({"argv": sys.argv[1:], "env": dict(os.environ), "files": list(configured())}, heard)
     heard.write("\n")
     heard.flush()
 

@@ -109,9 +109,15 @@ def processes_of(task: Task) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def stage_for(tmp_path: Path) -> Callable[[str], Stage]:
-    """Return what makes the stage of a tool."""
-    return lambda tool: Stage(tool, tmp_path)
+def stage_for(tmp_path: Path) -> Callable[..., Stage]:
+    """Return what makes the stage of a tool, in a folder of its own if one is named."""
+
+    def make(tool: str, name: str = "") -> Stage:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return Stage(tool, folder)
+
+    return make
 
 
 @pytest.fixture
