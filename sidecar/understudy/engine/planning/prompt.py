@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from understudy.git import path_rules
+from understudy.model import agent_tools
 from understudy.model.capabilities import Capabilities
-from understudy.model.config import agent_tools
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import StartParams

@@ -10,7 +10,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.config import agent_tools
+from understudy.model import agent_tools
 from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
