@@ -143,7 +143,7 @@ class Task:
     limits: Limits = field(default_factory=Limits)
     """The effective limits, including the delegator's own."""
     tools: list[str] | None = None
-    """The only tools of our own loop that its model gets (see ``agent_tools``); None: all."""
+    """The only tools of our own loop that its model gets (see ``agent_entries``); None: all."""
     session_id: str | None = None
     """The tool's session to resume."""
     request: str | None = None

@@ -9,8 +9,7 @@ import msgspec
 
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.engine.planning.launch_override import takes_model
-from understudy.model.agent_tools import loop_tools
-from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.config.agent_entries import AgentEntry, loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import LaunchOverride

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from understudy.git import path_rules
-from understudy.model import agent_tools
 from understudy.model.capabilities import Capabilities
+from understudy.model.config import agent_entries
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import StartParams
@@ -51,7 +51,7 @@ class Prompt(msgspec.Struct, frozen=True):
             return self
         from understudy.runners.model_loop import instructions
 
-        edits = agent_tools.may_change(tools)
+        edits = agent_entries.may_change(tools)
         return msgspec.structs.replace(self, system=instructions.system_message(recipe, tools=bool(tools), edits=edits))
 
     @property

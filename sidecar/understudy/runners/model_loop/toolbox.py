@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.model.agent_tools import may_change
+from understudy.model.config.agent_entries import may_change
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Event, File

@@ -10,7 +10,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
-from understudy.model import agent_tools
+from understudy.model.config import agent_entries
 from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
@@ -97,7 +97,7 @@ def _show(entry: AgentEntry) -> None:
     click.echo(f"Model:        {entry.model or 'the one of the delegator'}")
     click.echo(f"Tools:        {_tools(entry)}")
     if entry.tools is not None or entry.disallowed_tools is not None:
-        left = agent_tools.loop_tools(entry.tools, entry.disallowed_tools)
+        left = agent_entries.loop_tools(entry.tools, entry.disallowed_tools)
         unknown = f"; not known there: {', '.join(left.unknown)}" if left.unknown else ""
         click.echo(f"Restricts:    a model without an agent to {', '.join(left.names) or 'no tool'}{unknown}")
         click.echo("              Claude Code without a terminal to these tools; no other agent, which a start reports")
