@@ -94,7 +94,7 @@ def _of_our_loop(agent: AgentEntry) -> tuple[list[str], str]:
             else f"{', '.join(left.unknown)} are not tools here"
         )
     if left.with_arguments:
-        said.append(f"the arguments in {', '.join(left.with_arguments)} restrict nothing: the whole tool counts")
+        said.append(f"{', '.join(left.with_arguments)} permits nothing, because arguments cannot be checked")
     return left.names, ", ".join(said)
 
 

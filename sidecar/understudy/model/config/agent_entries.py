@@ -77,23 +77,23 @@ class LoopTools:
     unknown: list[str]
     """Names in the file that are not tools of the loop; they permit nothing and forbid nothing."""
     with_arguments: list[str]
-    """Names with arguments, such as ``Bash(git log:*)``: the loop permits or forbids the whole tool."""
+    """Permitted names with arguments, such as ``Bash(git log:*)``: the loop cannot check these, and permits nothing."""
 
 
 def loop_tools(tools: Sequence[str] | None, disallowed: Sequence[str] | None) -> LoopTools:
     """Return the loop's tools that remain of ``tools`` (None: all) without ``disallowed``.
 
-    ``disallowed`` wins, and an entry with arguments forbids its whole tool: a prohibition is never weakened.
+    ``disallowed`` wins. An entry with arguments forbids its whole tool and permits nothing: no restriction is weakened.
     """
     named = [*(tools or ()), *(disallowed or ())]
-    permitted = set(LOOP_TOOLS) if tools is None else {_meant(one) for one in tools}
+    permitted = set(LOOP_TOOLS) if tools is None else {_meant(one) for one in tools if "(" not in one}
     forbidden = set(LOOP_TOOLS) if "*" in (disallowed or ()) else {_meant(one) for one in disallowed or ()}
     if "*" in (tools or ()):
         permitted = set(LOOP_TOOLS)
     return LoopTools(
         names=[name for name in LOOP_TOOLS if name in permitted - forbidden],
         unknown=[one for one in dict.fromkeys(named) if _meant(one) is None and one != "*"],
-        with_arguments=[one for one in dict.fromkeys(named) if "(" in one and _meant(one) is not None],
+        with_arguments=[one for one in dict.fromkeys(tools or ()) if "(" in one and _meant(one) is not None],
     )
 
 
