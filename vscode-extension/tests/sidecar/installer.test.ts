@@ -1,9 +1,12 @@
 import { PROTOCOL_VERSION } from "../../src/protocol.ts";
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import * as os from "node:os";
 import * as path from "node:path";
+import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
+import { canServeMcp } from "../../src/assistants/mcpServers.ts";
 import { install, installedProgram, type InstallOptions } from "../../src/sidecar/installer.ts";
 import { sidecarEnvironment } from "../../src/sidecar/childProcess.ts";
 import { pipe } from "../support/pipeConnection.ts";
@@ -130,6 +133,12 @@ describe("install", () => {
       const wire = await pipe(launch, () => {}, never);
       expect(wire.serverInfo).toMatchObject({ protocolVersion: PROTOCOL_VERSION, version: "0.1.0" });
       await wire.stop();
+      // The extras are bundled, too: other agents and editors use this engine.
+      expect(await canServeMcp(program)).toBe(true);
+      for (const packageName of ["mcp", "acp"]) {
+        const python = path.join(path.dirname(program), "python");
+        await promisify(execFile)(python, ["-c", `import ${packageName}`], { env });
+      }
     },
     180_000,
   );
