@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parents[2]
-SECONDS = 60
+SECONDS = 240
 
 
 def program(folder: Path, name: str, *lines: str) -> Path:
