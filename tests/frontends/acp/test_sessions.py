@@ -228,7 +228,9 @@ async def test_a_message_to_a_delegation_that_still_runs_is_said_to_its_agent(st
     async with connect() as editor:
         await editor.connection.load_session(cwd=str(stage.top), session_id=session, mcp_servers=[])
         prompt = asyncio.create_task(editor.say(session, "Hurry"))
-        await asyncio.to_thread(until, lambda: stage.delegations()[0].messages)
+        # A list may be a second behind.
+        identifier = stage.delegations()[0].id
+        await asyncio.to_thread(until, lambda: stage.call("delegations/get", id=identifier).messages)
         patient()
         assert (await prompt).stop_reason == "end_turn"
     assert stage.delegations()[0].messages[0].text == "Hurry"

@@ -73,7 +73,8 @@ def test_all_end_with_their_parent(project, relayed, how, monkeypatch):
     found = settled(project)
     verdicts = {one.id: str(one.verdict) for one in found}
     assert verdicts.pop(root) == {"cancel": "cancelled", "kill": "interrupted", "end": "no_changes"}[how]
-    assert set(verdicts.values()) == {"cancelled"}
+    # A worker that is killed may have been starting one.
+    assert set(verdicts.values()) <= ({"cancelled", "interrupted"} if how == "kill" else {"cancelled"})
 
 
 def test_a_budget_holds_for_all(project, relayed):
