@@ -19,6 +19,8 @@ import pytest
 VSCODE = Path("vscode-extension") / "e2e" / "run.ts"
 PROCESSES = "2"
 """How many heavy tests, and tests in VS Code, run at the same time."""
+SECONDS = 900
+"""After how many seconds a heavy test fails that has no limit of its own."""
 MISSING = 3
 """Exit code of ``scripts/vscode_host.py`` when a program is missing."""
 
@@ -53,7 +55,7 @@ def vscode() -> tuple[int, str]:
 
 def heavy(arguments: list[str]) -> tuple[int, str]:
     """Run the heavy tests of pytest; return the exit code and the outcome as text."""
-    code = int(pytest.main(["-m", "heavy", "-ra", "-n", PROCESSES, *arguments]))
+    code = int(pytest.main(["-m", "heavy", "-ra", "-n", PROCESSES, f"--timeout={SECONDS}", *arguments]))
     return code, "failed" if code else "passed"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ settings.register_profile("without-deadline", deadline=None)
 settings.load_profile("without-deadline")
 
 os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+
+# A shell that starts the tests in the background lets them ignore these, and so would each program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

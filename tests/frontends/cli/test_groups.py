@@ -106,9 +106,12 @@ def test_ctrl_c_cancels_a_batch_and_prints_what_there_is(understudy: Understudy,
     (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
     command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
     with subprocess.Popen(command, cwd=tmp_path / "project", stdout=subprocess.PIPE, text=True) as batch:
-        until(lambda: len(understudy("list")[0]["delegations"]) == 3)
-        batch.send_signal(signal.SIGINT)
-        printed, _ = batch.communicate(timeout=120)
+        try:
+            until(lambda: len(understudy("list")[0]["delegations"]) == 3)
+            batch.send_signal(signal.SIGINT)
+            printed, _ = batch.communicate(timeout=120)
+        finally:
+            batch.kill()
     found = [json.loads(line) for line in printed.splitlines()]
     assert [(one["title"], one["state"], one["verdict"]) for one in found] == [
         (f"task {number}", "finished", "cancelled") for number in range(3)
