@@ -20,8 +20,8 @@ $(READY): requirements/build.txt requirements/dev.txt pyproject.toml scripts/set
 demo: setup ## delegate tests for a module and follow the work (FILE=yours.py, DELEGATOR=liar)
 	@$(PYTHON_IN) scripts/demo.py $(if $(FILE),--file '$(FILE)') $(if $(DELEGATOR),--delegator '$(DELEGATOR)')
 
-test: setup ## run all tests except the heavy ones
-	$(PYTHON_IN) -m pytest -q -n 2 -m "not heavy"
+test: setup ## run all tests except the heavy ones (options for pytest: ARGS=-x)
+	$(PYTHON_IN) -m pytest -q -n 2 -m "not heavy" $(ARGS)
 	@scripts/extension test
 
 e2e: setup ## run the heavy tests, and the extension in a real VS Code
