@@ -5,5 +5,5 @@ manages the worktrees; ``checks`` runs the checks on a result, ``check_setup`` p
 accepts, rejects and amends hunks; ``retention`` discards and expires files; ``follow_ups`` replies to a result or
 retries it, ``recheck`` runs its checks again; ``workspaces`` and ``text_encoding`` map open documents to files. Nothing
 here depends on a transport, prints, or asks the user: frontends (layer 6) do that. Start with ``running.start`` and
-``running.lifecycle``. Agent CLIs are added in ``runners``, methods in ``api``.
+``running.lifecycle.delegation_run``. Agent CLIs are added in ``runners``, methods in ``api``.
 """

@@ -68,6 +68,11 @@ class SpecCandidate(Wire, kw_only=True):
     limits: Limits
     """The limits in force: of the request, the delegator and the configuration, with the defaults."""
 
+    @property
+    def has_relay(self) -> bool:
+        """Return whether its agent gets relay tools."""
+        return self.delegator.launch is not None and self.delegator.launch.relay is True
+
 
 class PauseBounds(Wire, kw_only=True):
     """When a delegator that keeps failing is paused, and how long (``[fallback]`` of the configuration)."""
@@ -130,6 +135,11 @@ class Spec(Wire, kw_only=True):
     def in_checkout(self) -> bool:
         """Return whether the agent works in the user's checkout. An agent that only answers has a worktree."""
         return runs_in_checkout(self.candidates[0].delegator, self.recipe)
+
+    @property
+    def has_relay(self) -> bool:
+        """Return whether any of its agents gets relay tools."""
+        return any(one.has_relay for one in self.candidates)
 
     @property
     def relay_parent(self) -> str | None:

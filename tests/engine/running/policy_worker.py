@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from understudy.engine.running.failure_policy import Decision, Next, Retry, Stop
-from understudy.engine.running.lifecycle import DelegationRun
+from understudy.engine.running.attempts.failure_policy import Decision, Next, Retry, Stop
+from understudy.engine.running.lifecycle.delegation_run import DelegationRun
 from understudy.journal import delegation_folder
 from understudy.model.delegations import Attempt
 from understudy.model.errors import ErrorInfo

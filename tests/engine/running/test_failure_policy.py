@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine.running.failure_policy import Next, Stop, decide
+from understudy.engine.running.attempts.failure_policy import Next, Stop, decide
 from understudy.model.delegations import Attempt, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope
 

@@ -125,8 +125,8 @@ class CheckoutWorktree(DelegationWorktree):
             emit(events.Note(level="warning", text=text))
         return self._collected.commit
 
-    def compare(self, emit: Callable[[Event], None], seconds: float) -> None:
-        """Report what changed in the checkout and is not part of the result, within ``seconds``.
+    def compare(self, emit: Callable[[Event], None], seconds: float | None) -> None:
+        """Report what changed in the checkout and is not part of the result, within ``seconds`` if they are given.
 
         Called after ``checkpoint``.
         """
@@ -144,7 +144,11 @@ class CheckoutWorktree(DelegationWorktree):
         recorded = (
             require_tree(store, self._collected.on_disk).keys() | require_tree(store, self._entered.commit).keys()
         )
-        now = unrecorded_files.look(self.checkout, recorded, seconds) if self._unrecorded is not None else None
+        now = (
+            unrecorded_files.look(self.checkout, recorded, seconds or unrecorded_files.LONGEST_SECONDS)
+            if self._unrecorded is not None
+            else None
+        )
         if now is not None and self._unrecorded is not None:
             before = {path: stamp for path, stamp in self._unrecorded.items() if path not in recorded}
             paths = [path_quoting.readable(path_quoting.quote(p)) for p in unrecorded_files.differing(before, now)]
@@ -224,11 +228,6 @@ class CheckoutWorktree(DelegationWorktree):
                 content = editor_saves.kept_content(top, save)
                 found.setdefault(path[len(prefix) :], []).append(SavedText(save.exists, save.digest, content))
         return found
-
-
-def worktree_of(folder: Folder, spec: Spec, state: Path) -> DelegationWorktree:
-    """Return the worktree of a delegation, with the checkout if its agent works there; nothing is created on disk."""
-    return (CheckoutWorktree if spec.in_checkout else DelegationWorktree)(folder, spec, state)
 
 
 def _named(paths: list[str]) -> str:

@@ -86,19 +86,19 @@ def main(argv: list[str]) -> int:
 
 
 def _run(folder: Folder, lock: int, *, only_check: bool = False) -> None:
-    from understudy.engine.running.lifecycle import DelegationRun
+    from understudy.engine.running.lifecycle.delegation_run import DelegationRun
 
     spec = delegation_folder.read_spec(folder)
-    asyncio.run(DelegationRun(folder, spec, lock).run(only_check=only_check))
+    asyncio.run(DelegationRun(folder, spec, lock, only_check=only_check).run())
 
 
 def _import_what_agents_need() -> None:
     """Import what a run needs before its agent starts, and ask git for its version."""
-    from understudy.engine.running import lifecycle
+    from understudy.engine.running.lifecycle import delegation_run
     from understudy.git import command
     from understudy.runners.driver import child_source, driver
 
-    del lifecycle, child_source, driver
+    del delegation_run, child_source, driver
     with contextlib.suppress(UnderstudyError):  # the run reports it
         command.version()
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
+
+from understudy.git import command
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 _T = TypeVar("_T")
 
@@ -24,6 +29,27 @@ class WorkerThreads(ThreadPoolExecutor):
         future.add_done_callback(self._futures.discard)
         return future
 
-    def busy(self) -> list[Future[Any]]:
-        """Return the calls that have not ended."""
-        return list(self._futures)
+    async def run(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
+        """Run blocking git work and wait for it; raise ``timed_out`` after ``limit_seconds``.
+
+        A cancel aborts the git process, so the thread ends at once.
+        """
+        future = asyncio.get_running_loop().run_in_executor(self, functools.partial(call, *args))
+        # The caller may have stopped waiting for this thread; then its exception is never retrieved.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            async with asyncio.timeout(limit_seconds):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            command.abort()
+            raise UnderstudyError(
+                ErrorKind.TIMED_OUT,
+                f"Git was still using the worktree after {limit_seconds} s.",
+                hint="The work is still in the worktree; check for a slow or full disk.",
+            ) from None
+
+    async def wait_until_idle(self, limit_seconds: float) -> None:
+        """Wait for threads whose work was stopped; git may be called again only after that."""
+        busy = [asyncio.wrap_future(future) for future in list(self._futures)]
+        if busy:
+            await asyncio.wait(busy, timeout=limit_seconds)

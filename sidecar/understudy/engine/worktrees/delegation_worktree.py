@@ -22,7 +22,7 @@ from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeR
 from understudy.engine.worktrees.review_file import write_review
 from understudy.engine.worktrees.shared_base import SharedBase
 from understudy.files import nofollow
-from understudy.git import command, commits, diff, repository, verification
+from understudy.git import commits, diff, repository, verification
 from understudy.git.base import capture as git_base
 from understudy.git.base import pins
 from understudy.git.object_store import ObjectStore, disk_full_errors
@@ -309,18 +309,6 @@ class DelegationWorktree:
         if commit != without:
             with disk_full_errors(self._folder.path):
                 verification.write_copy(self._known()[1], self._folder.path / name, commit, without)
-
-    # -- cancellation ----------------------------------------------------------------------------------------
-
-    @staticmethod
-    def abort() -> None:
-        """Kill the running git process, and refuse new ones until ``resume``."""
-        command.abort()
-
-    @staticmethod
-    def resume() -> None:
-        """Allow git processes again, to commit partial work."""
-        command.resume()
 
     # -- the record ------------------------------------------------------------------------------------------
 

@@ -283,7 +283,7 @@ def test_one_request_imports_only_what_it_needs(served):
         *("yaml", "rich", "understudy.config.loader", "understudy.config.trust.records", "understudy.api.messages"),
         *(
             "understudy.model.tools.claude",
-            "understudy.engine.running.lifecycle",
+            "understudy.engine.running.lifecycle.delegation_run",
             "understudy.runners.model_loop.toolbox",
         ),
     }

@@ -26,7 +26,7 @@ from understudy.engine.running.relay import child_view
 from understudy.engine.worktrees.record import load_record, read_record
 from understudy.files import locks
 from understudy.git import path_rules
-from understudy.journal import delegation_folder, groups, worker_lock, worker_requests
+from understudy.journal import delegation_folder, groups, worker_requests
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
 from understudy.model.delegations import AskedBy, Delegation, GroupBudget, StartParams
@@ -211,16 +211,6 @@ def budget_of(spec: Spec, candidate: SpecCandidate) -> GroupBudget | None:
         max_usd=candidate.limits.max_usd if spec.relay.max_usd is None else spec.relay.max_usd,
     )
     return None if budget == GroupBudget() else budget
-
-
-def has_lost_parent(spec: Spec) -> bool:
-    """Return whether a delegation must end because its parent has: it has finished, or its worker was killed."""
-    if spec.relay_parent is None:
-        return False
-    try:
-        return not worker_lock.is_held(delegation_folder.open_folder(spec.relay_parent))
-    except UnderstudyError:
-        return True  # it was removed
 
 
 def _require_no_more(decided: Plan, parent: SpecCandidate) -> None:

@@ -136,7 +136,7 @@ class PeerMessages:
             with contextlib.suppress(UnderstudyError):  # one that was removed
                 folder = delegation_folder.open_folder(member)
                 one = summary.peek(folder)
-                if one.state in _AT_WORK and has_relay(delegation_folder.read_spec(folder)):
+                if one.state in _AT_WORK and delegation_folder.read_spec(folder).has_relay:
                     found.append(one)
         return found
 
@@ -201,11 +201,6 @@ class PeerMessages:
         )
         _append(delegation_folder.open_folder(asked.sender), answer)
         return asked.sender
-
-
-def has_relay(spec: Spec) -> bool:
-    """Return whether the agents of a delegation get relay tools."""
-    return any(one.delegator.launch is not None and one.delegator.launch.relay is True for one in spec.candidates)
 
 
 def _append(folder: Folder, item: PeerMessage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from understudy.engine.rounds.spent_limits import left
+from understudy.engine.running.attempts.spent_limits import left
 from understudy.model.config.delegators import Limits
 from understudy.model.delegations import Attempt, no_usage
 

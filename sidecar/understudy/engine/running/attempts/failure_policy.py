@@ -1,7 +1,7 @@
 """Decide what follows a failed attempt: the same candidate again, the next one, or the end.
 
-A policy is a pure function: it reads no clock, file, process or configuration. ``attempts`` carries out the decision,
-within the total time, the number of attempts and the list of candidates.
+A policy is a pure function: it reads no clock, file, process or configuration. ``attempt_loop`` carries out the
+decision, within the total time, the number of attempts and the list of candidates.
 """
 
 from __future__ import annotations

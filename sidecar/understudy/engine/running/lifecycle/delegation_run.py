@@ -1,0 +1,300 @@
+"""Run one delegation, from its folder to its verdict, in one worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from understudy.engine.messages.message_delivery import UserMessages
+from understudy.engine.queueing import queue_entries
+from understudy.engine.running.attempts import failure_policy
+from understudy.engine.running.attempts.attempt_loop import Attempts
+from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
+from understudy.engine.running.attempts.failure_policy import FailurePolicy
+from understudy.engine.running.attempts.single_attempt import AgentLinks
+from understudy.engine.running.lifecycle import run_end
+from understudy.engine.running.lifecycle.held_folder import HeldFolder
+from understudy.engine.running.lifecycle.judging import Judging, import_judge
+from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
+from understudy.engine.running.lifecycle.preparation import Preparation
+from understudy.engine.running.lifecycle.result_collection import ResultCollection
+from understudy.engine.running.lifecycle.run_end import RunEnd, RunFacts
+from understudy.engine.running.lifecycle.stop_requests import StopRequests
+from understudy.engine.running.lifecycle.worker_faults import fault
+from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.running.run_context import RunContext
+from understudy.engine.running.worker_threads import WorkerThreads
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.git import command
+from understudy.journal import state_folder
+from understudy.journal.delegation_folder import Folder
+from understudy.journal.summaries import summary
+from understudy.journal.worker_requests import Item
+from understudy.model import events
+from understudy.model.delegations import Delegation
+from understudy.model.errors import UnderstudyError
+from understudy.model.spec import Spec
+from understudy.model.verdicts import Reservation, Verdict
+from understudy.process import children, leftovers
+from understudy.runners.registry import runner_for
+
+if TYPE_CHECKING:
+    from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
+    from understudy.engine.checks.judge import Judgement
+    from understudy.engine.running.relay.relay_host import RelayHost
+
+CANCEL_SNAPSHOT_SECONDS = 2.0
+"""A cancel must finish within five seconds; this part of them is for committing the partial work."""
+
+IMPORT_JUDGE_SECONDS = 2.0
+"""How long the agent has run when the modules that judge its result are imported: not while the agent starts."""
+
+
+class DelegationRun:
+    """One delegation in this process: the order of everything that is done for it."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        spec: Spec,
+        lock: int,
+        policy: FailurePolicy = failure_policy.decide,
+        *,
+        only_check: bool = False,
+    ) -> None:
+        """Take over the folder that is locked by ``lock``; ``only_check``: run the checks of its result again."""
+        self._held = held = HeldFolder(folder, lock)
+        self._before = summary.load(folder) if only_check else None
+        """The delegation as it had ended, if only its checks run again."""
+        worktree, checkout = _worktree_of(folder, spec)
+        self._run = run = RunContext(
+            folder=folder,
+            spec=spec,
+            state=state_folder.state_root(),
+            writer=held.writer,
+            emit=held.emit,
+            tell=held.tell,
+            threads=WorkerThreads(),
+            worktree=worktree,
+            checkout=checkout,
+        )
+        self._failure: UnderstudyError | None = None
+        self._permissions = PermissionRequests(folder, held.emit)
+        self._messages = UserMessages(held.emit, held.writer.delegation.messages)
+        self._relay = _relay_of(run, self._permissions)
+        self._stops = StopRequests(
+            folder,
+            take=self._take,
+            # Checks that run again end for no parent, and for no cancel from before an earlier end.
+            parent=spec.relay_parent if self._before is None else None,
+            since=(self._before.finished_at or "") if self._before is not None else "",
+        )
+        self._outside = OutsideComparison(run)
+        self._preparation = Preparation(run, self._outside)
+        self._attempts = Attempts(
+            run,
+            AgentLinks(permissions=self._permissions, messages=self._messages, relay=self._relay),
+            renew=self._preparation.renew,
+            worked=self._outside.after_attempt,
+            policy=policy,
+        )
+        self._results = ResultCollection(run, self._attempts, lambda: self._stops.stopped)
+        self._judging = Judging(run, self._attempts, self._results, self._outside, self._verdict_on)
+
+    async def run(self) -> None:
+        """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
+        run, before, loop = self._run, self._before, asyncio.get_running_loop()
+        self._held.begin()
+        children.on_child_change(self._held.child_changed)
+        command.mark_calls(leftovers.MARK, run.folder.id)
+        loop.set_default_executor(run.threads)
+        command.resume()
+        with self._stops.listening():
+            try:
+                await self._until_stopped(self._work_through() if before is None else self._check_again(before))
+                await self._end()
+            finally:
+                self._release()
+
+    async def _until_stopped(self, work: Awaitable[None]) -> None:
+        """Run ``work`` until it ends or a cancel, a signal or a failure ends it, and record the failure."""
+        try:
+            await self._stops.guard(work)
+        except UnderstudyError as failure:
+            # The failure of the work matters more than the failure to keep partial work.
+            self._failure = self._attempts.failure or failure
+        except Exception as error:
+            # A bug must still end in one terminal state that reports it.
+            self._failure = fault(self._run.folder, error)
+
+    def _take(self, items: Sequence[Item]) -> None:
+        """Hand new requests to those whom they concern."""
+        self._permissions.take(items)
+        if self._before is None:  # what was not delivered is for the next reply
+            self._messages.take(items)
+            if self._relay is not None:
+                self._relay.take(items)
+
+    # -- the work --------------------------------------------------------------------------------------------
+
+    async def _work_through(self) -> None:
+        run = self._run
+        for text in run.spec.notes:
+            run.emit(events.Note(level="warning", text=text))
+        run.threads.submit(_import_runner, run.spec)  # while git runs
+        await self._preparation.prepare()
+        later = asyncio.get_running_loop().call_later(IMPORT_JUDGE_SECONDS, run.threads.submit, import_judge)
+        try:
+            await self._attempts.run()
+        finally:
+            later.cancel()
+            await self._close_relay()
+        self._failure = self._attempts.failure
+        await self._results.collect()
+        if self._failure is None:
+            await self._judging.judge()
+            await self._judging.improve()
+
+    async def _check_again(self, before: Delegation) -> None:
+        checkout = self._run.checkout
+        self._run.worktree.reopen(before)
+        left_over = checkout is not None and checkout.resume_collection()
+        # A worker that was killed has left more than its last checkpoint.
+        if before.head is None or before.result is None or left_over:
+            await self._results.collect()
+        else:
+            self._results.reuse(before.head)
+        await self._judging.judge_again()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def _end(self) -> None:
+        """Keep partial work and write the verdict; write an end even if any of this fails."""
+        run = self._run
+        await self._close_relay()
+        await run.threads.wait_until_idle(CANCEL_SNAPSHOT_SECONDS)
+        command.resume()
+        try:
+            limit_seconds = CANCEL_SNAPSHOT_SECONDS if self._stops.stopped else SNAPSHOT_SECONDS
+            await self._results.collect(limit_seconds)
+            await self._results.leave_checkout(limit_seconds)  # a cancel may have come between the two
+        except UnderstudyError as failure:
+            self._failure = self._failure or failure
+        except Exception as error:
+            self._failure = self._failure or fault(run.folder, error)
+        # No process of this delegation may be alive now, not even programs that git started.
+        await run.in_thread(leftovers.kill_leftovers, run.folder.id)
+        await self._judging.restore()
+        changed = False
+        try:
+            run.emit.close()
+            changed = await run.in_thread(self._results.changed)
+        except UnderstudyError as failure:
+            self._failure = self._failure or failure
+        run.writer.verify()
+        end = self._decided(changed=changed)
+        self._stops.look()
+        if self._messages.waiting:
+            text = f"The agent did not get your last message. It is part of your next reply to {run.folder.id}."
+            run.emit(events.Note(level="warning", text=text))
+        if end.verdict is Verdict.VERIFIED:
+            await self._keep_as_branch()
+        run.emit(events.Finished(verdict=end.verdict, reservations=end.reservations, error=end.error))
+        queue_entries.remove(run.state, run.folder.id)
+        self._release()
+
+    def _decided(self, *, changed: bool) -> RunEnd:
+        """Return how the delegation ends."""
+        before, checkout = self._before, self._run.checkout
+        if before is None:
+            return self._end_with(self._judging.judgement, changed=changed)
+        if self._stops.stopped or self._failure is not None:
+            self._run.emit(events.Note(level="warning", text=f"The checks did not finish: {self._why()}."))
+            return run_end.earlier_end(before)
+        error = before.error if checkout is None else checkout.ended(before.error)
+        return run_end.after_recheck(before, self._end_with(self._judging.judgement, changed=changed), error)
+
+    def _end_with(self, judgement: Judgement | None, *, changed: bool) -> RunEnd:
+        run, result = self._run, self._results.result
+        reservations: set[Reservation] = set()
+        if run.writer.tampered:
+            reservations.add(Reservation.TAMPERED)
+        if self._outside.changed:
+            reservations.add(Reservation.OUTSIDE_CHANGED)
+        if run.checkout is not None:
+            reservations |= run.checkout.reservations()
+        return run_end.end_of(
+            RunFacts(
+                cancelled=self._stops.cancelled_by is not None,
+                interrupted=self._stops.interrupted,
+                failure=self._failure,
+                answer=((result and result.text) or "") if run.spec.recipe.returns == "text" else None,
+                changed=changed,
+                judgement=judgement,
+                reservations=reservations,
+            )
+        )
+
+    def _verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
+        """Return the verdict if the delegation ended with this judgement of changed files."""
+        end = self._end_with(judgement, changed=True)
+        return end.verdict, end.reservations
+
+    def _why(self) -> str:
+        if self._stops.cancelled_by is not None:
+            return "they were cancelled"
+        return self._failure.message.rstrip(".") if self._failure is not None else "they were interrupted"
+
+    async def _keep_as_branch(self) -> None:
+        """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
+        from understudy.engine.review import kept_branch
+
+        run = self._run
+        last = run.writer.delegation.attempts[-1].delegator
+        name = kept_branch.name_for(run.spec, run.folder.id, last)
+        if name is None:
+            return
+        try:
+            text = await run.in_thread(kept_branch.keep, run.folder, name, limit_seconds=kept_branch.SECONDS)
+        except Exception as failure:
+            error = failure if isinstance(failure, UnderstudyError) else fault(run.folder, failure)
+            run.emit(events.Note(level="warning", text=kept_branch.failure_text(run.folder.id, name, error)))
+        else:
+            run.emit(events.Note(level="info", text=text))
+
+    async def _close_relay(self) -> None:
+        if self._relay is not None:
+            await self._relay.close()
+
+    def _release(self) -> None:
+        """Let others use the folder and the checkout."""
+        self._held.release()
+        if self._run.checkout is not None:
+            self._run.checkout.release()
+
+
+def _worktree_of(folder: Folder, spec: Spec) -> tuple[DelegationWorktree, CheckoutWorktree | None]:
+    """Return the worktree, and once more with the checkout if the agent works there; nothing is created on disk."""
+    state = state_folder.state_root()
+    if not spec.in_checkout:
+        return DelegationWorktree(folder, spec, state), None
+    from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
+
+    checkout = CheckoutWorktree(folder, spec, state)
+    return checkout, checkout
+
+
+def _relay_of(run: RunContext, permissions: PermissionRequests) -> RelayHost | None:
+    """Return what serves the relay tools, if any agent of the delegation has them."""
+    from understudy.engine.running.relay.relay_host import RelayHost
+
+    return RelayHost(run.folder, run.spec, run.state, emit=run.emit, ask=permissions.ask, in_thread=run.in_thread)
+
+
+def _import_runner(spec: Spec) -> None:
+    """Import what the first attempt needs; an error is raised again, and reported, by the attempt."""
+    candidate = spec.candidates[0]
+    with contextlib.suppress(Exception):
+        runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)

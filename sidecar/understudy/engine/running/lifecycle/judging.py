@@ -1,0 +1,165 @@
+"""Judge the result of a run with its checks, and let the agent improve it in rounds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from understudy.config.trust import records
+from understudy.engine.queueing import spare_slots
+from understudy.engine.running.attempts.attempt_loop import Attempts
+from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
+from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
+from understudy.engine.running.lifecycle.result_collection import ResultCollection
+from understudy.engine.running.run_context import RunContext
+from understudy.engine.running.task import paths
+from understudy.model import events
+from understudy.model.checks import Check
+from understudy.model.verdicts import Reservation, Verdict
+
+if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``import_judge``
+    from understudy.engine.checks.judge import Judgement
+    from understudy.engine.checks.mutation.planning import MutantSample
+    from understudy.engine.rounds.rounds import JudgedResult, Rounds
+
+_T = TypeVar("_T")
+VerdictOn = Callable[["Judgement"], tuple[Verdict, list[Reservation]]]
+
+
+class Judging:
+    """What the checks of one run show; the ``RoundHost`` of its rounds."""
+
+    def __init__(
+        self,
+        run: RunContext,
+        attempts: Attempts,
+        results: ResultCollection,
+        outside: OutsideComparison,
+        verdict_on: VerdictOn,
+    ) -> None:
+        """Judge nothing yet; ``verdict_on`` returns the verdict if the run ended with a judgement of changed files."""
+        self.judgement: Judgement | None = None
+        """The judgement of the result."""
+        self._run = run
+        self._attempts = attempts
+        self._results = results
+        self._outside = outside
+        self._verdict_on = verdict_on
+        self._checks = run.spec.checks
+        self._rounds: Rounds | None = None
+
+    async def judge(self) -> None:
+        """Judge the result, if it changes something."""
+        result = self._results.result
+        if result is None or result.head is None:
+            return
+        if await self._run.in_thread(self._results.changed):
+            self.judgement = await self.judge_commit(result.head, self._run.emit, None, self._run.folder.path)
+
+    async def judge_again(self) -> None:
+        """Judge the result of an earlier run: without checks of its own, with those that are configured now."""
+        if not self._checks:
+            self._checks = await self._run.in_thread(self._configured_now)
+        await self.judge()
+
+    async def improve(self) -> None:
+        """Let the agent repair and improve the judged result, as often as was asked for."""
+        spec, result, judgement = self._run.spec, self._results.result, self.judgement
+        if not (spec.rounds or spec.repairs) or judgement is None or result is None or result.head is None:
+            return
+        from understudy.engine.rounds.rounds import JudgedResult, Rounds
+
+        self._rounds = Rounds(
+            self,
+            self._run.worktree,
+            self._run.emit,
+            count=spec.rounds,
+            repairs=spec.repairs,
+            recipe=spec.recipe.name,
+            reports=self._run.folder.path,
+        )
+        await self._rounds.run(JudgedResult(result.head, judgement))
+
+    async def restore(self) -> None:
+        """Reset the worktree to the result, if a round was stopped."""
+        if self._rounds is not None:
+            await self._rounds.restore()
+
+    def _configured_now(self) -> list[Check]:
+        """Return the checks that a request without checks would run now: the user may have added one since."""
+        from understudy import config
+        from understudy.engine.planning import plan
+
+        spec = self._run.spec
+        workspace = Path(spec.workspace)
+        trusted = records.status(workspace, self._run.state).trusted
+        configured = config.load(workspace, trusted=trusted).checks
+        return plan.checks_to_run(configured, spec.recipe, spec.asked())
+
+    # -- what rounds call: see ``rounds.RoundHost`` ------------------------------------------------------------
+
+    async def attempt_again(self, request: str, why: str) -> str | None:
+        """Ask the agent for more in the same worktree."""
+        await self._outside.start()
+        return await self._attempts.again(request, why)
+
+    async def commit(self) -> str:
+        """Commit the contents of the worktree, which are not the result yet."""
+        run = self._run
+        return await run.in_thread(run.worktree.checkpoint, run.tell, limit_seconds=SNAPSHOT_SECONDS)
+
+    async def judge_commit(
+        self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
+    ) -> Judgement:
+        """Judge a commit of the worktree."""
+        from understudy.engine.checks.judge import JudgeRequest, judge
+        from understudy.engine.checks.mutation import dismissed_mutants
+
+        run, spec = self._run, self._run.spec
+        await self._outside.start()
+        return await judge(
+            JudgeRequest(
+                delegation_id=run.folder.id,
+                recipe=spec.recipe,
+                tree=run.worktree.judged(),
+                base=run.worktree.base_commit,
+                head=head,
+                workspace=Path(spec.workspace),
+                files=paths(spec.files),
+                checks=self._checks,
+                interpreter=spec.interpreter,
+                scratch=run.folder.path / "checks",
+                cache=run.state / "base-outcomes",
+                evidence=spec.evidence,
+                dismissed=await run.in_thread(dismissed_mutants.dismissed, run.state, spec.workspace),
+                reports=reports,
+                sample=sample,
+                after_check=self._outside.after_check,
+                spare_slot=functools.partial(spare_slots.spare_slot, run.state, spec.slots),
+            ),
+            emit,
+        )
+
+    async def keep(self, judged: JudgedResult) -> None:
+        """Replace the result, if it changed, and its judgement."""
+        result = self._results.result
+        if result is None or judged.head != result.head:
+            await self._results.report_commit(judged.head, self._attempts.adopt(judged.head))
+        self.judgement = judged.judgement
+
+    def verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
+        """Return the verdict if the delegation ended with this judgement."""
+        return self._verdict_on(judgement)
+
+    async def in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
+        """Run blocking git work."""
+        return await self._run.in_thread(call, *args, limit_seconds=limit_seconds)
+
+
+def import_judge() -> None:
+    """Import what judges a result: it takes longer than the rest of a worker's start."""
+    from understudy.engine.checks import judge
+
+    del judge
