@@ -191,6 +191,7 @@ NOT_BEFORE_THE_AGENT = (
         "understudy.engine.checks.tampering",
         "understudy.engine.rounds.rounds",
         "understudy.engine.review.result_export",
+        "understudy.engine.running.relay",
     ),
     *("understudy.mutants", "understudy.api", "understudy.frontends", "understudy.runners.backends"),
     *("httpx", "keyring", "platformdirs", "tree_sitter", "jsonschema", "click", "pygls", "lsprotocol", "pathspec"),

@@ -288,6 +288,8 @@ def _worktree_of(folder: Folder, spec: Spec) -> tuple[DelegationWorktree, Checko
 
 def _relay_of(run: RunContext, permissions: PermissionRequests) -> RelayHost | None:
     """Return what serves the relay tools, if any agent of the delegation has them."""
+    if not run.spec.has_relay:
+        return None
     from understudy.engine.running.relay.relay_host import RelayHost
 
     return RelayHost(run.folder, run.spec, run.state, emit=run.emit, ask=permissions.ask, in_thread=run.in_thread)
