@@ -10,9 +10,7 @@ from pathlib import Path
 import msgspec
 
 from understudy import config
-from understudy.config import locality
 from understudy.config.agents import agent_tiers
-from understudy.config.discovery import declarations
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust import records
 from understudy.config.validation import recipe_rules
@@ -21,15 +19,13 @@ from understudy.engine.planning import agent_use, checkout_rules
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
-from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of
-from understudy.engine.planning.prompt import build as build_prompt
+from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, prompt_for
 from understudy.git import path_rules as git_names
 from understudy.journal import state_folder
 from understudy.model.checks import Check
-from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
-from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import AskedBy, Explanation, StartParams
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
 from understudy.model.relay.relay_bounds import RelayBounds
@@ -169,32 +165,6 @@ def caller_pane(candidates: Sequence[SpecCandidate]) -> Pane | None:
     if not any(one.delegator.mode == "tmux" for one in candidates):
         return None
     return tmux.pane_of(os.environ.get("TMUX"), os.environ.get("TMUX_PANE"))
-
-
-def prompt_for(
-    *,
-    recipe: Recipe,
-    params: StartParams,
-    delegator: Delegator,
-    model_server: ModelServer | None,
-    tool_definition: ToolDefinition | None,
-    files: list[str],
-    context: list[str],
-    target: str | None,
-    read: object,
-) -> Prompt:
-    """Return the prompt; one function for the preview and for the run."""
-    return build_prompt(
-        recipe=recipe,
-        params=params,
-        delegator=delegator,
-        supported=declarations.require_capabilities(delegator, model_server, tool_definition),
-        files=files,
-        context=context,
-        target=target,
-        read=read,  # type: ignore[arg-type]
-        local=locality.is_local(delegator, model_server),
-    )
 
 
 def quoted(path: str) -> str:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from understudy.config import locality
+from understudy.config.discovery import declarations
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
 from understudy.model.config import agent_entries
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator, ModelServer
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import decorate
@@ -68,6 +71,32 @@ class Prompt(msgspec.Struct, frozen=True):
 def tokens_of(size: int) -> int:
     """Return the estimated number of tokens of ``size`` bytes."""
     return -(-size // BYTES_PER_TOKEN)
+
+
+def prompt_for(
+    *,
+    recipe: Recipe,
+    params: StartParams,
+    delegator: Delegator,
+    model_server: ModelServer | None,
+    tool_definition: ToolDefinition | None,
+    files: list[str],
+    context: list[str],
+    target: str | None,
+    read: Callable[[str], bytes | None],
+) -> Prompt:
+    """Return the prompt of a delegation; one function for the preview and for the run."""
+    return build(
+        recipe=recipe,
+        params=params,
+        delegator=delegator,
+        supported=declarations.require_capabilities(delegator, model_server, tool_definition),
+        files=files,
+        context=context,
+        target=target,
+        read=read,
+        local=locality.is_local(delegator, model_server),
+    )
 
 
 def build(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.planning import plan
-from understudy.engine.planning import prompt as prompt_limits
+from understudy.engine.planning.prompt import FILE_BYTES, prompt_for
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.files import nofollow
 from understudy.journal.delegation_folder import Folder
@@ -67,7 +66,7 @@ def build_task(
     not sent. Raises ``secret_withheld`` and ``config_invalid`` for keys and variables, and the errors of the prompt.
     """
     delegator, server = candidate.delegator, candidate.model_server
-    prompt = plan.prompt_for(
+    prompt = prompt_for(
         recipe=spec.recipe,
         params=spec.asked(),
         delegator=delegator,
@@ -168,7 +167,7 @@ def _as_asked(folder: Folder, spec: Spec, path: str) -> bytes | None:
 def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
     """Return the content of a file of the worktree, which an earlier attempt may have changed."""
     try:
-        return nofollow.read(worktree.agent_path, path, 2 * prompt_limits.FILE_BYTES)
+        return nofollow.read(worktree.agent_path, path, 2 * FILE_BYTES)
     except (UnderstudyError, OSError):  # a link, or too large
         return worktree.read_base(path)
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.engine.messages.message_delivery import UserMessages
+from understudy.engine.planning.prompt import tokens_of
 from understudy.engine.queueing import group_budget, queue_entries
 from understudy.engine.running import task
 from understudy.engine.running.attempts.agent_conversation import Conversation
@@ -22,8 +23,6 @@ from understudy.runners.runner import Emit, Outcome
 
 if TYPE_CHECKING:  # imported only for a delegation whose agents have relay tools
     from understudy.engine.running.relay.relay_host import RelayHost
-
-BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +104,7 @@ class SingleAttempt:
             partial(self._prepare, order, spec, messages, request=request, relay=relay)
         )
         self._run.emit.redact_with(prepared.redactor)
-        self._run.emit(events.Prompt(tokens=-(-len(prepared.task.prompt.encode()) // BYTES_PER_TOKEN)))
+        self._run.emit(events.Prompt(tokens=tokens_of(len(prepared.task.prompt.encode()))))
         runner = runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
         outcome = await runner.run(prepared.task, emit)
         self._run.emit.close()
