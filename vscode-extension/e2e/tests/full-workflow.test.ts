@@ -39,13 +39,13 @@ describe("the full workflow", () => {
       await vs.type("\n\ndef doubled(price: int) -> int:\n    return 2 * price\n");
       await vs.codeAction("Delegate tests for this file");
       await vs.waitForRow("Delegations", "Needs Attention");
-      await vs.notification("thorough asks, in").waitFor();
+      await vs.notification("thorough asks in").waitFor();
       await vs.shot("04 asked");
 
       // Neither a reload nor a crash of the sidecar loses anything.
       await vs.reload();
       await vs.waitForRow("Delegations", "Needs Attention");
-      await vs.notification("thorough asks, in").waitFor();
+      await vs.notification("thorough asks in").waitFor();
       assert.equal(world.delegations()[0]?.state, "waiting");
       await vs.shot("05 after the reload");
       await vs.killSidecar();
@@ -53,7 +53,7 @@ describe("the full workflow", () => {
       await vs.shot("06 after the crash");
 
       // Answer with a button of the question.
-      await vs.notificationAction("thorough asks, in", "Reject");
+      await vs.notificationAction("thorough asks in", "Reject");
       const done = await until(() => world.delegations().find(({ state }) => state === "finished"), "it is finished");
       assert.equal(done.verdict, "verified", JSON.stringify(done.reservations));
       assert.equal(world.read("shop/prices.py")?.includes("doubled"), false, "the editor's text is not saved");

@@ -150,11 +150,11 @@ export function progressLine(event: Event): string | undefined {
     case "queued":
       return t("Number {0} in the queue", event.position);
     case "started":
-      return t("{0} works…", oneLine(event.delegator));
+      return t("{0} is working…", oneLine(event.delegator));
     case "tool_call":
       return oneLine(event.title || event.name);
     case "permission":
-      return t("Waits for your answer: {0}", oneLine(event.title));
+      return t("Waiting for your answer: {0}", oneLine(event.title));
     case "check_started":
       return t("Running check {0}…", oneLine(event.name));
     default:

@@ -56,13 +56,13 @@ async function chooseCheck(
     id: CUSTOM,
     label: t("Custom Command…"),
     icon: "terminal",
-    detail: t("Any program that exits with 0 if a result is good."),
+    detail: t("Any program that exits with code 0 if the result is good."),
   };
   const outcome = await deps.host.windows.pick({
     title: t("Add Check"),
     placeholder:
       offered.length > 0
-        ? t("Which command must succeed on a result?")
+        ? t("Which command must pass on each result?")
         : t("No test runner was found in this project."),
     items: [
       ...offered.map(({ title, check, shownBy, problem }, index) => ({
@@ -101,7 +101,7 @@ async function askCommand(
 /** What is wrong with a command, as a sentence. */
 export function checkCommand(text: string): string | undefined {
   const words = splitWords(text);
-  if (!words) return t("A quotation mark is not closed.");
+  if (!words) return t("Missing closing quotation mark.");
   if (!words[0]) return t("Enter a command.");
   for (const word of words) {
     if (/^\{\w+\}$/u.test(word) && !SLOTS.includes(word))

@@ -73,7 +73,9 @@ export class ComposePage {
         element(
           "p",
           { id: "hint", class: "hint" },
-          t("Ctrl+Enter delegates. Drop files here to attach them; from the Explorer, hold Shift."),
+          t(
+            "Press Ctrl+Enter to delegate. To attach files, drop them here; hold Shift when dragging from the Explorer.",
+          ),
         ),
         element("h2", {}, t("Files")),
         this.#chips,

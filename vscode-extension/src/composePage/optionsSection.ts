@@ -91,7 +91,7 @@ export class OptionsSection {
       this.#hint.textContent =
         options.length === 0
           ? t("This delegator has no options that one delegation can change.")
-          : t("For this delegation only. An empty field stays as configured.");
+          : t("For this delegation only. Empty fields keep the configured value.");
       if (!options.some(({ listsModels }) => listsModels)) return;
       const models = await this.#transport.models().catch(() => []);
       if (turn !== this.#drawing) return;

@@ -51,7 +51,7 @@ export function batchRow(groupId: string, members: readonly Delegation[]): TreeR
     ...(asking > 0 ? [t("{0} asking", asking)] : []),
     ...(running > 0 ? [t("{0} running", running)] : []),
     ...(queued > held ? [t("{0} waiting", queued - held)] : []),
-    ...(held > 0 ? [t("{0} after others", held)] : []),
+    ...(held > 0 ? [t("{0} waiting for others", held)] : []),
     ...(toReview > 0 ? [t("{0} to review", toReview)] : []),
     ...(cost > 0 ? [`$${cost.toFixed(2)}`] : []),
     oneLine(members[0]?.title ?? "", MAX_TITLE),

@@ -162,7 +162,7 @@ async function enterValue(question: Question, option: Option, values: OverrideVa
   const outcome = await question.deps.host.windows.input({
     title: question.title,
     back: true,
-    prompt: own === "" ? promptOf(option) : t("{0} Leave it empty for {1}.", promptOf(option), own),
+    prompt: own === "" ? promptOf(option) : t("{0} Leave it empty to keep {1}.", promptOf(option), own),
     value: valueOf(option, values),
     ...(option.placeholder === undefined ? {} : { placeholder: option.placeholder }),
     validate: async (text) => {

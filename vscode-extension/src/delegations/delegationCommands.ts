@@ -190,7 +190,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     ({ rescueRef }) => rescueRef !== undefined,
     async ({ id, rescueRef, title }) => {
       if (rescueRef === undefined) {
-        await host.windows.message("info", t("“{0}” is not discarded.", title));
+        await host.windows.message("info", t("“{0}” was not discarded.", title));
         return;
       }
       await requester.request("understudy/worktrees/restore", { rescueRef });
@@ -285,7 +285,7 @@ async function pickAnswer(
           id: REMEMBER,
           label: remembered.title,
           icon: "check-all",
-          description: t("saved as a rule of {0}", delegation.delegator),
+          description: t("saved as a rule for {0}", delegation.delegator),
         },
       ]
     : [];
@@ -332,7 +332,7 @@ async function confirmOpen({ host, requester }: DelegationCommandDeps, id: strin
   const flagged = files?.filter((file) => file.flagReason !== undefined);
   if (flagged?.length === 0) return true;
   const open = t("Open");
-  const text = t("An agent wrote files that an editor may execute when their folder is opened and trusted.");
+  const text = t("The result contains files that the editor may run when you open its folder and trust it.");
   const detail = flagged?.map((file) => `${oneLine(displayPath(file.path), 200)} ${file.flagReason ?? ""}`).join("\n");
   const options = { modal: true, buttons: [open], ...(detail === undefined ? {} : { detail }) };
   return (await host.windows.message("warning", text, options)) === open;

@@ -201,7 +201,7 @@ export class DelegationNotifications implements Disposable {
       // The user could not distinguish two buttons with the same text.
       if (title !== show && !titles.has(title)) titles.set(title, option.id);
     }
-    const text = t("{0} asks, in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
+    const text = t("{0} asks in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
     const answer = await host.windows.message("warning", detail === "" ? text : `${text}: ${detail}`, {
       buttons: [...titles.keys(), show],
     });

@@ -53,7 +53,7 @@ export function registerDelegations(app: App): Disposable {
       if (terminals !== hasTerminals) host.commands.setContext("understudy.hasTerminals", (hasTerminals = terminals));
       const [attention, review] = [rows.count("attention"), rows.count("review")];
       const words = [
-        ...(attention > 0 ? [t("{0} need attention", attention)] : []),
+        ...(attention > 0 ? [t("{0} needing attention", attention)] : []),
         ...(review > 0 ? [t("{0} to review", review)] : []),
       ].join(", ");
       if (words === badge) return;

@@ -39,7 +39,7 @@ export async function chooseDefaults(
     what: string,
   ): { id: string; label: string; picked: boolean; description: string } => {
     const other = owner(id);
-    const now = other === undefined || other === name ? [] : [t("now {0}", other)];
+    const now = other === undefined || other === name ? [] : [t("currently {0}", other)];
     return { id, label, picked: before.has(id) || id === also, description: [what, ...now].join(" · ") };
   };
   // A recipe that names its delegator has no default.
@@ -47,7 +47,7 @@ export async function chooseDefaults(
   const chosen = await windows.pick({
     title,
     many: true,
-    placeholder: t("Select what it does unless you name another delegator"),
+    placeholder: t("Select the recipes that it runs unless you choose another delegator"),
     items: [
       item(EVERYTHING, t("Everything else"), t("recipes without a default of their own")),
       ...recipes.map((recipe) => item(recipe.name, recipe.title, recipe.name)),
@@ -78,7 +78,7 @@ export async function chooseDefaults(
     });
     if (delegator === wanted || (wanted === undefined && delegator !== name)) continue;
     const whose = recipes.find((recipe) => recipe.name === id)?.title ?? t("Everything else");
-    const text = t("{0}: another configuration applies here, which sets {1}.", whose, delegator ?? t("none"));
+    const text = t("{0}: another configuration takes precedence here and sets {1}.", whose, delegator ?? t("none"));
     await windows.message("warning", text);
   }
   return after.size > 0;

@@ -193,7 +193,7 @@ async function confirmRemoval(deps: ModelServerDeps, entry: ModelServerEntry, wh
   const remove = t("Remove");
   const detail = [
     t("Its file and its stored key are deleted."),
-    ...(users.length > 0 ? [t("These delegators stop working: {0}.", users.join(", "))] : []),
+    ...(users.length > 0 ? [t("These delegators will stop working: {0}.", users.join(", "))] : []),
   ].join(" ");
   const question = { buttons: [remove], modal: true, detail };
   if ((await deps.windows.message("warning", t("Remove the model server {0}?", name), question)) !== remove) return;

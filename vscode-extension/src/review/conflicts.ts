@@ -131,7 +131,7 @@ export class Conflicts implements Disposable {
       ...(yours === undefined ? {} : { base: yours }),
     });
     const text = t(
-      "{0} cannot be merged line by line. Merge the change yourself and choose Mark as Resolved in its row, or reject it to keep your version.",
+      "{0} cannot be merged line by line. Merge the change yourself and choose Mark as Resolved on its row, or reject it to keep your version.",
       name,
     );
     void host.windows.message("info", text);

@@ -30,7 +30,7 @@ export class Decisions {
       const [all, rest] = [t("Accept All"), t("Accept Only the Other Files")];
       const answer = await host.windows.message(
         "warning",
-        t("Some of these files affect what runs on your machine once they are accepted."),
+        t("Once accepted, some of these files affect what runs on your machine."),
         {
           modal: true,
           // One line each: a file name may contain line feeds with text of its own.

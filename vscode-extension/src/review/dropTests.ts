@@ -16,7 +16,7 @@ export interface DropDeps {
 export async function dropIdleTests({ host, requester }: DropDeps, delegation: Delegation): Promise<boolean> {
   const idle = droppableTests(delegation);
   if (idle.length === 0) {
-    await host.windows.message("info", t("“{0}” has no new tests that notice nothing.", delegation.title));
+    await host.windows.message("info", t("“{0}” has no tests to drop.", delegation.title));
     return false;
   }
   let tests = idle;

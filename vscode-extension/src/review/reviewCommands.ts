@@ -239,7 +239,7 @@ class ReviewCommands implements Disposable {
     const title = t("Undo");
     const outcome = await host.windows.pick({
       title,
-      placeholder: t("Choose what to undo. Your later edits stay."),
+      placeholder: t("Choose what to undo. Your later edits are kept."),
       items: choices.map(({ item }) => item),
     });
     const choice = outcome.kind === "picked" && choices.find(({ item }) => item.id === outcome.ids[0]);

@@ -96,7 +96,7 @@ export function fileChange(file: FileDiff, mode: string | undefined): string {
     case "mode":
       return modeChange(mode);
     case "type":
-      return mode === LINK ? t("now a link") : t("other type");
+      return mode === LINK ? t("now a link") : t("type changed");
     case "modified":
       if (mode === LINK) return t("link");
       return file.binary ? t("binary") : "";
@@ -118,7 +118,7 @@ export function wholeFile(file: FileDiff, mode: string | undefined): string {
 }
 
 function modeChange(mode: string | undefined): string {
-  if (mode === undefined) return t("other mode");
+  if (mode === undefined) return t("mode changed");
   return mode === EXECUTABLE ? t("now executable") : t("no longer executable");
 }
 

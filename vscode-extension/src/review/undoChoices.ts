@@ -23,7 +23,7 @@ export function undoChoices(result: OpenResult): readonly UndoChoice[] {
     const of = hunks.filter(({ hunk }) => hunk.undoToken === undoToken).length;
     if (of === 1) return []; // the same as undoing that change
     const names = paths.map(displayPath).join(", ");
-    const label = of === 0 ? t("Earlier accept") : t("Accept of {0} changes", of);
+    const label = of === 0 ? t("Earlier accept") : t("Accepted {0} changes", of);
     const item = { id: undoToken, label, description: names, icon: "check-all" };
     return [{ item, undo: () => result.undo(undoToken) }];
   });

@@ -122,7 +122,7 @@ export function checkValue(
   if (text === "") return required ? t("{0} is required.", title) : undefined;
   if (type === "list") {
     const words = splitWords(text);
-    if (!words) return t("A quotation mark is not closed.");
+    if (!words) return t("Missing closing quotation mark.");
     if (required && !words[0]) return t("{0} is required.", title);
     const wrong = slots && misspeltSlot(words, slots);
     if (wrong !== undefined)

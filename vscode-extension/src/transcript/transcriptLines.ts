@@ -241,7 +241,7 @@ export function messageLines({ text, delivery }: EventOf<"user_message">, done: 
     done === "delivered"
       ? { text: t("The agent got it."), mark: "✓" }
       : delivery === "kept" || done === "ended"
-        ? { text: t("The agent did not get it. It is part of your next reply."), mark: "⚠" }
+        ? { text: t("The agent did not get it. Your next reply will include it."), mark: "⚠" }
         : delivery === "sent"
           ? { text: t("Sent to the agent."), mark: "○" }
           : { text: t("The agent gets it when it starts, or at the end of its turn."), mark: "○" };
@@ -326,7 +326,7 @@ export function finishedLines(event: EventOf<"finished">, failure: string | unde
 export function decisionLines(event: EventOf<"decided">, hunks: number): Line[] {
   const what = hunks === 1 ? t("1 change") : t("{0} changes", hunks);
   const words = event.conflict
-    ? t("{0} in {1} had a conflict with your file.", what, event.path)
+    ? t("{0} in {1} conflicted with your file.", what, event.path)
     : event.decision === "accept"
       ? t("Accepted {0} in {1}.", what, event.path)
       : event.decision === "reject"

@@ -61,7 +61,7 @@ export class TranscriptPage {
   readonly #input = element("textarea", {
     rows: "2",
     "aria-label": t("Message to the agent"),
-    placeholder: t("Say something to the agent (Enter sends, Shift+Enter begins a line)"),
+    placeholder: t("Message the agent (Enter to send, Shift+Enter for a new line)"),
   });
   readonly #form: HTMLFormElement;
   readonly #log = element("div", { class: "log", role: "log", "aria-live": "off", "aria-busy": "true" });

@@ -127,7 +127,7 @@ describe("the Delegations view", () => {
         lastSeq: 90,
       }),
     );
-    expect(draw(rows)[1]).toContain(" · 1 running · 1 after others · ");
+    expect(draw(rows)[1]).toContain(" · 1 running · 1 waiting for others · ");
     store.put(
       live("20261121-004512-c", {
         ...group,
@@ -486,7 +486,7 @@ describe("notifications", () => {
     expect(host.messages).toEqual([
       {
         level: "warning",
-        text: "ghostwriter asks, in “Tests for greeting/wrapping.py”: Run a command: pip install freezegun",
+        text: "ghostwriter asks in “Tests for greeting/wrapping.py”: Run a command: pip install freezegun",
       },
     ]);
     expect(peer.params("understudy/delegations/answer")).toEqual([{ id: "a", requestId: "1", option: "r" }]);
@@ -514,7 +514,7 @@ describe("notifications", () => {
     store.tell({ delegationList: true });
     await settled();
     expect(host.messages).toEqual([
-      { level: "warning", text: "ghostwriter asks, in “Tests for greeting/wrapping.py”: Which database?" },
+      { level: "warning", text: "ghostwriter asks in “Tests for greeting/wrapping.py”: Which database?" },
     ]);
     host.answers.push({ cancel: true });
     expect(await told.answer(asked, "text")).toBe(false);

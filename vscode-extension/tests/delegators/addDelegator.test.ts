@@ -433,7 +433,7 @@ describe("Add Delegator", () => {
       },
     ]);
     expect(host.messages.filter(({ level }) => level === "validation").map(({ text }) => text)).toEqual([
-      "A quotation mark is not closed.",
+      "Missing closing quotation mark.",
       "Enter a number greater than 0.",
       "Enter a whole number.",
     ]);

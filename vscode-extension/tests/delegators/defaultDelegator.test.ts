@@ -30,7 +30,7 @@ describe("the defaults of a delegator", () => {
     expect(await chooseDefaults(deps, entry)).toBe(true);
     const items = host.shown[0]?.items ?? [];
     expect(items.filter(({ picked }) => picked).map(({ id }) => id)).toEqual([FIRST]);
-    expect(items[0]?.description).toContain("now small");
+    expect(items[0]?.description).toContain("currently small");
     const where = { scope: "user", workspace: host.folders[0]?.uri };
     expect(peer.params("understudy/delegators/setDefault")).toEqual([
       { delegator: "big", ...where },
@@ -51,7 +51,7 @@ describe("the defaults of a delegator", () => {
     peer.answer("understudy/delegators/setDefault", { delegator: "shared" });
     host.answers.push({ pick: [FIRST!, ""] }, { pick: "user" });
     await chooseDefaults(deps, entry);
-    expect(host.messages.map(({ text }) => text).join()).toContain("which sets shared");
+    expect(host.messages.map(({ text }) => text).join()).toContain("and sets shared");
     host.answers.push({ pick: FIRST! });
     expect(await chooseDefaults(deps, entry)).toBe(true);
     host.answers.push({ pick: "" }, { cancel: true });

@@ -416,7 +416,7 @@ describe("deciding", () => {
       await host.commands.run("understudy.review.undo");
     }
     expect(host.shown.at(-1)?.items.map(({ id }) => id)).toEqual(offered);
-    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toContain("Accept of 2 changes");
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toContain("Accepted 2 changes");
     expect(peer.params("understudy/delegations/undo")).toEqual([
       { undoToken: `${ID}.aa` },
       { undoToken: `${ID}.aa`, hunks: [first!.id] },
@@ -566,7 +566,7 @@ describe("deciding", () => {
     await store.read(ID);
     await reviewing();
     await host.commands.run("understudy.review.dropTests");
-    expect(host.messages.at(-1)?.text).toContain("has no new tests that notice nothing");
+    expect(host.messages.at(-1)?.text).toContain("has no tests to drop");
     expect(host.contexts.get("understudy.canDropTests")).toBe(false);
     expect(peer.params("understudy/delegations/drop")).toHaveLength(2);
   });

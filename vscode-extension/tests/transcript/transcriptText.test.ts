@@ -123,7 +123,7 @@ describe("TranscriptText", () => {
         "",
         "The result was discarded. It can be restored.",
         "",
-        "*An event that this version does not know.*",
+        "*An event that this version does not recognize.*",
         "",
       ].join("\n"),
     );

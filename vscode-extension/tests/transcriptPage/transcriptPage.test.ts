@@ -148,7 +148,7 @@ describe("the page of a transcript", () => {
     expect(page.root.querySelector("form")?.hidden).toBe(true);
     await page.tell({ ...FRAME, type: "finished", seq: 6, verdict: "unverified", reservations: [] });
     expect(row(1)).toContain("✓ The agent got it.");
-    expect(row(2)).toContain("⚠ The agent did not get it. It is part of your next reply.");
+    expect(row(2)).toContain("⚠ The agent did not get it. Your next reply will include it.");
   });
 
   it("creates the output of tools, thoughts and the task only when they are opened", async () => {
