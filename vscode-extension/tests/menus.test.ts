@@ -1,0 +1,221 @@
+/** What the menus of `package.json` offer on the rows and bars that the views really show. */
+
+import { describe, expect, it } from "vitest";
+import manifest from "../package.json" with { type: "json" };
+import texts from "../package.nls.json" with { type: "json" };
+import { DelegationTree } from "../src/delegations/delegationTree.ts";
+import type { Delegation, FileDiff, Hunk } from "../src/protocol.ts";
+import { fileRow, hunkRow } from "../src/review/hunks.ts";
+import { ReviewTree } from "../src/review/reviewTree.ts";
+import { delegationRowId } from "../src/state/delegationUris.ts";
+import { result } from "./support/golden.ts";
+import { holds, type ContextKeys } from "./support/whenClause.ts";
+
+const DONE = result("understudy/delegations/get", "delegations-get.valid");
+const ID = DONE.id;
+const NOTHING = { pending: 0, accepted: 0, rejected: 0 };
+
+interface Item {
+  readonly command?: string;
+  readonly when?: string;
+  readonly group?: string;
+}
+
+const titleOf = (id: string): string => {
+  const key = manifest.contributes.commands.find(({ command }) => command === id)?.title.slice(1, -1) ?? "";
+  return (texts as Record<string, string>)[key] ?? id;
+};
+
+/** The titles that a menu offers, sorted as the editor sorts them: as buttons, and in the menu that opens. */
+function offered(menu: keyof typeof manifest.contributes.menus, keys: ContextKeys, buttons: "inline" | "navigation") {
+  const items = (manifest.contributes.menus[menu] as readonly Item[]).filter(({ when }) => holds(when, keys));
+  const sorted = items.sort((one, other) => ((one.group ?? "") < (other.group ?? "") ? -1 : 1));
+  const isButton = ({ group }: Item): boolean => group?.split("@")[0] === buttons;
+  const titles = (some: readonly Item[]): string[] => some.map(({ command = "" }) => titleOf(command));
+  return {
+    buttons: titles(sorted.filter(isButton)),
+    menu: titles(sorted.filter((item) => !isButton(item))),
+  };
+}
+
+const onRow = (view: "delegations" | "review", context: string | undefined) =>
+  offered("view/item/context", { view: `understudy.${view}`, viewItem: context }, "inline");
+
+describe("the menus of a delegation", () => {
+  function menusOf(change: Partial<Delegation>, without: readonly (keyof Delegation)[] = []) {
+    const delegation = { ...structuredClone(DONE), ...change };
+    for (const name of without) Reflect.deleteProperty(delegation, name);
+    const store = {
+      delegations: [delegation],
+      delegation: () => delegation,
+      hasMore: false,
+      loaded: true,
+      onDidChange: () => ({ dispose: () => {} }),
+    };
+    const tree = new DelegationTree({ store, inWindow: () => true });
+    return { ...onRow("delegations", tree.row(delegationRowId(ID))?.context), tree };
+  }
+
+  it("have the next steps of a failed run, and Dismiss", () => {
+    const failed = menusOf({ verdict: "failed", review: NOTHING, result: { files: [] } });
+    expect(failed.buttons).toEqual(["Retry", "Dismiss"]);
+    expect(failed.menu).toEqual(expect.arrayContaining(["Retry", "Retry with…", "Show Log", "Dismiss"]));
+    const dismissed = menusOf({ verdict: "failed", review: NOTHING, result: { files: [] }, dismissed: true });
+    expect(dismissed.buttons).toEqual(["Retry"]);
+    expect(onRow("delegations", failed.tree.row("group:attention")?.context).buttons).toEqual([
+      "Dismiss All Failed Runs",
+    ]);
+    expect(onRow("delegations", failed.tree.row("group:done")?.context).buttons).toEqual([]);
+  });
+
+  it("stop a run, and answer its question", () => {
+    const ended = ["verdict", "result", "finishedAt"] as const;
+    expect(menusOf({ state: "running" }, ended).buttons).toEqual(["Cancel Delegation"]);
+    expect(menusOf({ state: "waiting" }, ended).buttons).toEqual(["Answer Question…", "Cancel Delegation"]);
+  });
+
+  it("review, discard and restore a result", () => {
+    const { buttons, menu } = menusOf({});
+    expect(buttons).toEqual(["Review…", "Open Transcript"]);
+    expect(menu).toEqual(
+      expect.arrayContaining(["Discard Result…", "Open Transcript as Text", "Reply to Delegation…"]),
+    );
+    expect(menu).not.toContain("Dismiss");
+    const discarded = menusOf({ rescueRef: "refs/rescue/1" });
+    expect(discarded.buttons).toEqual(["Restore Result"]);
+    expect(discarded.menu).not.toContain("Discard Result…");
+  });
+});
+
+describe("the menus of a review", () => {
+  const hunk: Hunk = {
+    id: "0a1b2c3d4e5f",
+    ...{ oldStart: 1, oldLines: 1, newStart: 1, newLines: 1 },
+    ...{ state: "pending", conflict: false, edited: false },
+  };
+
+  function menusOf(row: string, change: Partial<Hunk> = {}, delegation: Delegation = DONE) {
+    const file: FileDiff = { path: "a.py", status: "modified", binary: false, hunks: [{ ...hunk, ...change }] };
+    const edited = change.edited ? [{ path: "a.py", at: "2026-11-21T00:50:00Z", undoable: true }] : [];
+    const current = {
+      ...{ id: ID, files: [file], edited, file: () => file },
+      hunk: () => ({ id: ID, file, hunk: file.hunks[0]! }),
+      knownText: () => undefined,
+      knownMode: () => undefined,
+    };
+    return onRow("review", new ReviewTree({ current, delegation: () => delegation }).row(row)?.context);
+  }
+  const HUNK = hunkRow(ID, "a.py", hunk.id);
+  const FILE = fileRow(ID, "a.py");
+
+  it("decide on a pending change, and undo what was decided", () => {
+    expect(menusOf(HUNK).buttons).toEqual(["Accept Change", "Reject Change"]);
+    expect(menusOf(HUNK, { state: "accepted" }).buttons).toEqual(["Undo"]);
+    expect(menusOf(HUNK, { state: "rejected" }).buttons).toEqual(["Undo", "Accept Change"]);
+    expect(menusOf(HUNK, { state: "superseded" }).buttons).toEqual([]);
+  });
+
+  it("resolve a conflict, and mark it as resolved on its row", () => {
+    const conflict = menusOf(HUNK, { conflict: true });
+    expect(conflict.buttons).toEqual(["Resolve Conflict…", "Mark as Resolved", "Reject Change"]);
+    expect(conflict.menu).toContain("Mark as Resolved");
+    expect(menusOf(HUNK).menu).not.toContain("Mark as Resolved");
+  });
+
+  it("decide on a file, edit its result, and undo that", () => {
+    const buttons = ["Accept All Changes in This File", "Reject All Changes in This File"];
+    expect(menusOf(FILE).buttons).toEqual(buttons);
+    expect(menusOf(FILE).menu).toContain("Edit Result");
+    expect(menusOf(FILE, { edited: true }).buttons).toEqual(["Undo Edit", ...buttons]);
+    expect(menusOf(FILE, { state: "accepted" })).toMatchObject({ buttons: [] });
+    expect(menusOf(FILE, { state: "accepted" }).menu).toContain("Undo");
+  });
+
+  it("decide on everything at the verdict, and add a check where none ran", () => {
+    const verdict = `verdict:${ID}`;
+    const all = ["Send Back…", "Accept All Changes", "Reject All Changes"];
+    expect(menusOf(verdict).menu.slice(0, 3)).toEqual(all);
+    expect(menusOf(verdict, { state: "rejected" }).menu).not.toContain("Reject All Changes");
+    const unchecked = { ...DONE, reservations: ["no_checks" as const] };
+    expect(menusOf(`reservation:${ID}:no_checks`, {}, unchecked).buttons).toEqual(["Add Check…"]);
+  });
+
+  it.each([
+    ["pending", ["Accept Change", "Reject Change", "Reject Change with Reason…"]],
+    ["conflict", ["Resolve Conflict…", "Accept Change", "Reject Change"]],
+    ["accepted", ["Undo"]],
+    ["rejected", ["Undo"]],
+    ["verdict", ["Show Evidence", "Accept All Changes"]],
+    ["verdictWithoutChecks", ["Show Evidence", "Accept All Changes", "Add Check…"]],
+  ])("are on the bar of a change: %s", (context, titles) => {
+    const keys = { commentController: "understudy", commentThread: context };
+    expect(offered("comments/commentThread/title", keys, "inline")).toEqual({ buttons: titles, menu: [] });
+  });
+
+  it("are in the title of an editor: accept the file, edit its result, mark its conflict as resolved", () => {
+    const title = (keys: ContextKeys): string[] => offered("editor/title", keys, "navigation").buttons;
+    const review = { "understudy.reviewEditor": true, resourceScheme: "understudy-result" };
+    expect(title({ ...review, "understudy.pendingFile": true })).toEqual([
+      "Accept All Changes in This File",
+      "Edit Result",
+    ]);
+    expect(title(review)).toEqual(["Edit Result"]);
+    const copy = { resourceScheme: "understudy-edit", "understudy.canUndoEdit": true, "understudy.reviewEditor": true };
+    expect(title(copy)).toEqual(["Undo Edit"]);
+    const keys = { "understudy.conflictFiles": ["/p/a.py"], resourceScheme: "file" };
+    expect(title({ ...keys, resourcePath: "/p/a.py" })).toEqual(["Mark as Resolved"]);
+    expect(title({ ...keys, resourcePath: "/p/b.py" })).toEqual([]);
+  });
+});
+
+describe("the menus of a view", () => {
+  it("add a delegator, and lead to what is managed", () => {
+    const { buttons, menu } = offered("view/title", { view: "understudy.delegators" }, "navigation");
+    expect(buttons).toEqual(["Add Delegator…", "Refresh Delegators"]);
+    expect(menu.slice(0, 3)).toEqual(["Manage Model Servers…", "Manage Checks…", "Open Settings"]);
+  });
+});
+
+describe("the palette", () => {
+  const menus = manifest.contributes.menus.commandPalette as readonly Item[];
+  const isOffered = (id: string, keys: ContextKeys): boolean =>
+    menus.filter(({ command }) => command === id).every(({ when }) => holds(when, keys));
+
+  it("always offers what manages Understudy, and Undo Last Accept, but nothing that needs a row", () => {
+    const always = ["install", "openSettings", "showStatus", "modelServers.manage", "checks.manage", "checks.add"];
+    const undo = ["review.undo", "review.undoLast", "delegators.setDefault", "delegate", "delegate.compose"];
+    for (const name of [...always, ...undo]) expect(isOffered(`understudy.${name}`, {}), name).toBe(true);
+    for (const name of ["review.undoChange", "review.show", "delegations.more", "openLocation"])
+      expect(isOffered(`understudy.${name}`, { "understudy.reviewing": true }), name).toBe(false);
+    for (const name of ["review.rejectAll", "review.acceptAll"]) {
+      expect(isOffered(`understudy.${name}`, {}), name).toBe(false);
+      expect(isOffered(`understudy.${name}`, { "understudy.reviewing": true }), name).toBe(true);
+    }
+  });
+
+  it("finds Undo Last Accept before the undo of git: it begins with the name of the extension", () => {
+    const titles = manifest.contributes.commands
+      .filter(({ command }) => isOffered(command, {}))
+      .map(({ command, category }) => `${category}: ${titleOf(command)}`)
+      .filter((title) => title.startsWith("Understudy: Undo"));
+    expect(titles).toEqual(["Understudy: Undo…", "Understudy: Undo Last Accept"]);
+  });
+});
+
+describe("a clause", () => {
+  it("is evaluated as the editor evaluates it", () => {
+    const keys = { a: "x y", b: true, list: ["x y"] };
+    expect(holds("a == x || b && !c", keys)).toBe(true);
+    expect(holds("!(b || c)", keys)).toBe(false);
+    expect(holds("a =~ /\\by\\b/ && a in list", keys)).toBe(true);
+    expect(holds("c != 1 && false", keys)).toBe(false);
+    expect(() => holds("(a", keys)).toThrow("open parenthesis");
+    expect(() => holds("a b", keys)).toThrow("was read up to b");
+  });
+
+  it("of the manifest can be evaluated", () => {
+    const { menus, viewsWelcome, keybindings } = manifest.contributes;
+    const used = [...Object.values(menus).flat(), ...viewsWelcome, ...keybindings] as readonly Item[];
+    for (const { when } of used) expect(() => holds(when, {}), when).not.toThrow();
+  });
+});
