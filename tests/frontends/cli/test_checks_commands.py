@@ -57,3 +57,15 @@ def test_a_failing_check_is_saved_only_on_request(repository: Path) -> None:
     assert not (repository / ".understudy" / "checks").exists()
     run("checks", "add", "own", "--no-test", "--optional", *command)
     assert "required = false" in (repository / ".understudy" / "checks" / "own.toml").read_text()
+
+
+def test_doctor_proposes_a_check_and_then_names_it(repository: Path) -> None:
+    def doctor() -> str:
+        # What else it finds depends on the machine.
+        return CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
+
+    assert "None is configured. This project uses make test (Makefile)." in doctor()
+    assert "understudy checks add" in doctor()
+    run("trust", "--yes")
+    run("checks", "add")
+    assert "Results are checked with: make." in doctor()
