@@ -131,6 +131,16 @@ export class Workbench {
     else await this.#next();
   }
 
+  /** Press a button of a row in the open quick pick, by its title. */
+  async quickRowAction(text: string, action: string): Promise<void> {
+    const row = this.quickRows().filter({ hasText: text }).first();
+    await until(async () => {
+      await row.hover({ timeout: 5_000 });
+      await row.locator(`.action-item a[aria-label^="${action}"]`).first().click({ timeout: 5_000 });
+      return true;
+    }, `“${action}” of “${text}” is pressed`);
+  }
+
   /** Replace the text of an input box and press Enter; `again`: a box with the same text is shown next. */
   async answer(text: string, again = false): Promise<void> {
     await this.quickInput().waitFor();

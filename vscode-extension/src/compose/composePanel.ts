@@ -8,7 +8,7 @@ import { t } from "../base/l10n.ts";
 import { pageHtml } from "../base/pageHtml.ts";
 import type { Host, Panel } from "../host/host.ts";
 import type { StartParams } from "../protocol.ts";
-import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { checkValue, choicesOf, plainDescription, type Option } from "../state/delegatorOptions.ts";
 import { errorText } from "../state/formatting.ts";
 import {
@@ -40,7 +40,7 @@ export const COMPOSE_PANEL = "understudy.compose";
 const DRAFT_KEY = "compose.draft";
 
 export interface ComposePanelDeps {
-  readonly host: Pick<Host, "windows" | "documents" | "workspace" | "memory" | "environment" | "output">;
+  readonly host: Pick<Host, "windows" | "documents" | "workspace" | "memory" | "environment" | "output" | "commands">;
   readonly requester: Requester;
   readonly store: Pick<Store, "recipes" | "delegators" | "modelServers" | "onDidChange">;
   /** Start a delegation; undefined if the user cancelled. */
@@ -114,8 +114,18 @@ export class ComposePanel implements Disposable {
       (error: unknown) => {
         this.#deps.host.output.warn(`new delegation: ${toErrorInfo(error).message}`);
         this.#post({ id, error: toErrorInfo(error) });
+        if (message.method === "page/send" || message.method === "page/showPrompt") void this.#offerRepair(error);
       },
     );
+  }
+
+  /** The page shows what is wrong; the button that repairs it, such as "Install Engine", is that of a message. */
+  async #offerRepair(error: unknown): Promise<void> {
+    const { windows, commands } = this.#deps.host;
+    const repair = error instanceof SidecarError ? error.repair : undefined;
+    if (!repair) return;
+    const answer = await windows.message("error", toErrorInfo(error).message, { buttons: [repair.title] });
+    if (answer === repair.title) await commands.run(repair.command);
   }
 
   async #answer(message: Extract<FromComposePage, { id: number }>): Promise<unknown> {

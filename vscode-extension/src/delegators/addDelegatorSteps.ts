@@ -11,7 +11,7 @@ import type {
   ToolEntry,
   ConnectionTest,
 } from "../protocol.ts";
-import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
+import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { installAgent } from "./installAgent.ts";
 import { VALID_NAME } from "./names.ts";
 import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
@@ -38,6 +38,7 @@ export interface AddDelegatorDeps {
   /** Paths below it are shown with `~`. */
   readonly homePath: string;
   readonly environment: Pick<Host["environment"], "openExternal" | "copyToClipboard">;
+  readonly commands: Pick<Host["commands"], "run">;
   /** Gets the steps of failed tests. */
   readonly output: Pick<Host["output"], "warn" | "show">;
 }
@@ -95,6 +96,7 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
     let servers: readonly ModelServerEntry[] = [];
     let running: readonly ServerPreset[] = [];
     const connectionTests = new Map<string, ConnectionTest>();
+    let repair: SidecarError["repair"];
     const current = draft.delegator.tool
       ? `tool:${draft.delegator.tool}`
       : draft.delegator.modelServer
@@ -111,6 +113,15 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
         listServers(deps, signal),
         deps.requester.request("understudy/modelServers/presets", {}, signal),
       ]);
+      if (foundTools.status === "rejected" && foundServers.status === "rejected") {
+        // Nothing can be added, for example because the engine is not installed.
+        const error: unknown = foundTools.reason;
+        if (error instanceof SidecarError) ({ repair } = error);
+        const { message } = toErrorInfo(error);
+        const label = repair?.title ?? t("Retry");
+        if (!signal.aborted) show({ items: [{ id: RETRY_ID, label, icon: "error", detail: message }], busy: false });
+        return;
+      }
       if (foundTools.status === "fulfilled") ({ tools } = foundTools.value);
       if (foundServers.status === "fulfilled") deps.listedServers = servers = foundServers.value;
       if (foundPresets.status === "fulfilled") running = notConfigured(foundPresets.value.presets, servers);
@@ -143,6 +154,10 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
     });
     if (outcome.kind !== "picked") return outcome.kind === "back" ? { kind: "back" } : { kind: "cancelled" };
     const chosen = outcome.ids[0] ?? "";
+    if (chosen === RETRY_ID) {
+      if (repair) await deps.commands.run(repair.command);
+      return { kind: "again", state: draft };
+    }
     const found = running.find(({ kind }) => chosen === `running:${kind}`);
     if (found || chosen === "new-server") {
       const made = found ? await createFromPreset(deps, found) : await addModelServer(deps);
@@ -273,11 +288,11 @@ function askCommand(deps: WizardContext, title: string): Step<Draft, Question> {
     const known = await deps.requester.request("understudy/tools/list", {});
     const option = optionsFor(draft.delegator, supportedBy(draft.delegator, undefined, known)).find(isCommand);
     if (!option) return { kind: "next", to: "model", state: draft };
-    const slots = (option.slots ?? []).map(({ value, title: meaning }) => `${value} ${meaning}`).join(" · ");
+    const slots = (option.slots ?? []).map(({ value, title: meaning }) => `${value} (${meaning})`).join(", ");
     const outcome = await deps.windows.input({
       ...place,
       title,
-      prompt: t("Program and arguments. {0}.", slots),
+      prompt: t("Program and arguments. Placeholders: {0}.", slots),
       value: getValue(option, draft.delegator),
       ...(option.placeholder === undefined ? {} : { placeholder: option.placeholder }),
       validate: (text) => checkValue(option, text.trim()),

@@ -9,6 +9,7 @@ import { suggestName } from "./addDelegatorSteps.ts";
 import { type AddDelegatorDeps } from "./addDelegatorSteps.ts";
 import { manageModelServers, setKey } from "./modelServers.ts";
 import type { Host, Tree } from "../host/host.ts";
+import { needEngine } from "../state/engineNeeded.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
 import type { Store } from "../state/store.ts";
 import { toolAndModel } from "../state/wording.ts";
@@ -33,6 +34,7 @@ export function registerDelegatorCommands(deps: DelegatorCommandDeps): Disposabl
     homePath: host.environment.homePath,
     output: host.output,
     environment: host.environment,
+    commands: host.commands,
   };
   /** The folder that the entry belongs to. */
   const seen = (entry: DelegatorEntry): { workspace?: string } => {
@@ -196,7 +198,7 @@ function shortName({ delegator }: DelegatorEntry): string {
 }
 
 async function pickDelegator(
-  { host, store }: DelegatorCommandDeps,
+  { host, requester, store }: DelegatorCommandDeps,
   fits: (entry: DelegatorEntry) => boolean,
 ): Promise<string | undefined> {
   const items = store.delegators.filter(fits).map((entry) => ({
@@ -205,6 +207,7 @@ async function pickDelegator(
     description: toolAndModel(entry),
   }));
   if (items.length === 0) {
+    await needEngine(requester, store);
     await host.windows.message("info", t("No delegator is available for this command."));
     return undefined;
   }

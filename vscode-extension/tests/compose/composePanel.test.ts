@@ -121,6 +121,16 @@ describe("the panel of a new delegation", () => {
     for (const wrong of [undefined, null, 3, "x", []]) expect(draftOf(wrong).task).toBe("");
   });
 
+  it("offers what repairs a failed start as a button, as the page has none", async () => {
+    const repair = { title: "Install Engine", command: "understudy.install" };
+    outcome = () => Promise.reject(new SidecarError({ kind: "connection_failed", message: "Not installed." }, repair));
+    composer.show({ files: [] });
+    host.buttons.push("Install Engine");
+    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "Not installed." } });
+    expect(host.messages).toEqual([{ level: "error", text: "Not installed." }]);
+    expect(host.ran.map(({ id }) => id)).toEqual(["understudy.install"]);
+  });
+
   it("adds chosen files and the editor that was active last, and refuses other requests", async () => {
     composer.show({ files: [] });
     expect(await ask("page/activeFile")).toMatchObject({ error: { message: "Open a file on disk first." } });

@@ -16,6 +16,7 @@ import { joinWords, splitWords } from "../../src/base/commandWords.ts";
 import type { Delegator, ModelServer, SupportedOption, SupportedOptions } from "../../src/protocol.ts";
 import { validateUrl } from "../../src/delegators/modelServers.ts";
 import { folderOf } from "../../src/state/workspaceFolders.ts";
+import type { InputRequest } from "../../src/host/host.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
 
@@ -48,6 +49,7 @@ beforeEach(() => {
     folders: () => host.folders,
     homePath: "/home/ada",
     environment: host.environment,
+    commands: host.commands,
     output: host.output,
   };
 });
@@ -257,6 +259,22 @@ describe("Add Delegator", () => {
     expect(host.shown[1]?.items).toMatchObject([{ label: "Retry", detail: "The server could not be reached." }]);
   });
 
+  it("offers to install the engine if there is none, and continues with it", async () => {
+    const repair = { title: "Install Engine", command: "understudy.install" };
+    const missing = new SidecarError({ kind: "connection_failed", message: "Not installed." }, repair);
+    let installed = false;
+    host.commands.register("understudy.install", () => void (installed = true));
+    const request: typeof peer.request = (method, params) =>
+      installed ? peer.request(method, params) : Promise.reject(missing);
+    host.answers.push({ pick: " again" }, { cancel: true });
+    await addDelegator({ ...parts, requester: { request } });
+    expect(host.shown[0]?.items).toEqual([
+      { id: " again", label: "Install Engine", icon: "error", detail: "Not installed." },
+    ]);
+    expect(installed).toBe(true);
+    expect(host.shown[1]?.items.map(({ id }) => id)).toContain("tool:claude");
+  });
+
   it("lists agents on this machine first, and explains built-in ones", async () => {
     const [tool] = result("understudy/tools/list", "tools-list.valid").tools;
     const named = (name: string, path?: string, description?: string) => ({
@@ -332,10 +350,20 @@ describe("Add Delegator", () => {
     });
 
     it("of a custom command begin with the command, and refuse unknown slots while typing", async () => {
+      const prompts: string[] = [];
       host.answers.push({ pick: "tool:generic" });
-      host.answers.push({ enter: "run {promptFil}" }, { enter: "{task}" }, { enter: "run {promptFile} 'awk {print}'" });
+      host.answers.push({ enter: "run {promptFil}", when: (asked: InputRequest) => void prompts.push(asked.prompt) });
+      host.answers.push({ enter: "{task}" }, { enter: "run {promptFile} 'awk {print}'" });
       host.answers.push({ pick: "" }, { enter: "own" }, { pick: "user" });
       const made = await addDelegator(parts);
+      expect(prompts).toEqual([
+        "Program and arguments. Placeholders: {prompt} (the task), {promptFile} (a file with the task), {model} (the model).",
+      ]);
+      expect(host.messages[0]).toEqual({
+        level: "validation",
+        text: "Unknown placeholder {promptFil}. Use {prompt} {promptFile} {model}.",
+      });
+      expect(host.shown.some(({ placeholder }) => placeholder?.includes("Choose a model"))).toBe(false);
       expect(made?.delegator.launch?.command).toEqual(["run", "{promptFile}", "awk {print}"]);
     });
 

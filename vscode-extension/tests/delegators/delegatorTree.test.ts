@@ -252,6 +252,21 @@ describe("health", () => {
       await host.commands.run("understudy.showStatus");
       const [top] = host.shown.at(-1)?.items ?? [];
       expect([top?.label, top?.detail]).toEqual(first);
+      expect(host.shown.at(-1)?.items.map(({ label }) => label)).toEqual(
+        expect.arrayContaining([
+          "Choose Default Delegators…",
+          "Manage Model Servers…",
+          "Manage Checks…",
+          "Open Settings",
+        ]),
+      );
+      const settings = host.shown.at(-1)?.items.find(({ label }) => label === "Open Settings")?.id ?? "";
+      host.answers.push({ pick: settings });
+      await host.commands.run("understudy.showStatus");
+      expect(host.ran.at(-1)).toEqual({
+        id: "workbench.action.openSettings",
+        values: ["@ext:understudy.understudy"],
+      });
       disposables.dispose();
     }
   });

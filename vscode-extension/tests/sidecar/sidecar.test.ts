@@ -213,6 +213,10 @@ describe("Sidecar", () => {
     await made.start();
     expect(states.at(-1)).toMatchObject({ kind: "crashed", cause: "EMFILE: too many open files" });
     await until(() => made.state.kind === "missing");
+    await expect(made.request("understudy/version", {})).rejects.toMatchObject({
+      message: "Understudy is not installed on this machine.",
+      repair: { title: "Install Engine", command: "understudy.install" },
+    });
   });
 
   it("reports the output of a program that never initialized", async () => {
@@ -231,7 +235,10 @@ describe("Sidecar", () => {
     const { sidecar: made } = sidecar(peer);
     await made.start();
     expect(made.state).toMatchObject({ kind: "mismatch", upgrade });
-    await expect(made.request("understudy/version", {})).rejects.toMatchObject({ kind: "connection_failed" });
+    await expect(made.request("understudy/version", {})).rejects.toMatchObject({
+      kind: "connection_failed",
+      repair: { title: upgrade === "sidecar" ? "Install Engine" : "Show Options" },
+    });
   });
 
   it("refuses requests that the sidecar does not support", async () => {

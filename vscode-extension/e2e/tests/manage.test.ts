@@ -1,0 +1,104 @@
+/** What is managed besides delegators: model servers, results, settings, and an engine that is missing. */
+import assert from "node:assert/strict";
+import { until } from "../driver/environment.ts";
+import { counts, scenario, scripted } from "../driver/review.ts";
+import { inCode } from "../driver/test.ts";
+
+const NOTES = scenario({ write: "notes.txt", text: "one\n" }, { write: "more.txt", text: "two\n" });
+
+describe("managing", () => {
+  it(
+    "edits, tests and removes a model server, from its list",
+    inCode({ delegators: ["quick"] }, async (vs) => {
+      const address = await vs.world.modelServer();
+      vs.world.understudy("servers", "add", "scripted", "--kind", "custom", "--url", address);
+      const listed = (): string[] =>
+        vs.world.understudy("servers", "list").modelServers.map((one: any) => one.modelServer.baseUrl);
+      await vs.openContainer();
+      await vs.waitForRow("Delegators", "quick");
+      await vs.command("Understudy: Manage Model Servers…");
+      await vs.quickRows().filter({ hasText: "scripted" }).first().waitFor();
+      await vs.shot("1 servers");
+      await vs.quickRowAction("scripted", "Edit Address");
+      await vs.step("Edit Model Server scripted");
+      await vs.answer("http://127.0.0.1:1/v1");
+      await vs.notification("scripted does not work").waitFor();
+      assert.deepEqual(listed(), ["http://127.0.0.1:1/v1"]);
+      await vs.quickRowAction("scripted", "Edit Address");
+      await vs.answer(address);
+      await vs.notification("scripted works").waitFor();
+      await vs.quickRowAction("scripted", "Set API Key");
+      await vs.step("API Key for scripted");
+      await vs.shot("2 key");
+      await vs.escape();
+      await vs.command("Understudy: Manage Model Servers…");
+      await vs.quickRowAction("scripted", "Remove");
+      await vs.dialog().filter({ hasText: "Remove the model server scripted?" }).waitFor();
+      await vs.shot("3 removed");
+      await vs.dialogAction("Remove");
+      await until(() => listed().length === 0, "the server is gone");
+      await vs.escape();
+      await vs.command("Understudy: Open Settings");
+      await vs.editor("Settings").waitFor();
+      await vs.page.locator(".settings-editor .setting-item", { hasText: "Understudy: Path" }).first().waitFor();
+      await vs.shot("4 settings");
+    }),
+  );
+
+  it(
+    "rejects all changes of a result, and discards several results at once",
+    inCode({ configuration: scripted("notes"), files: NOTES }, async (vs) => {
+      const start = (task: string): string =>
+        vs.world.understudy("start", "implement", "--task", task, "--delegator", "notes", "--detach").id;
+      const ids = ["First task", "Second task"].map(start);
+      await until(() => vs.world.delegations().every(({ state }) => state === "finished"), "both are finished");
+      await vs.openContainer();
+      await vs.waitForRow("Delegations", "First task");
+      await vs.pressUntil(vs.row("Delegations", "First task"), vs.bar("Change 1 of 2"));
+      await vs.command("Understudy: Reject All Changes");
+      await vs.dialog().filter({ hasText: "Reject all 2 pending changes?" }).waitFor();
+      await vs.shot("1 reject all");
+      await vs.dialogAction("Reject All");
+      await until(() => counts(vs, ids[0] ?? "") === "0 0 2", "both changes are rejected");
+      await vs.notification("Review complete: 0 accepted, 2 rejected").waitFor();
+      await vs.shot("2 rejected");
+
+      await vs.command("Understudy: Discard Result…");
+      await vs.quickRows().filter({ hasText: "Second task" }).first().waitFor();
+      await vs.page.locator(".quick-input-widget:visible .quick-input-check-all").click();
+      await vs.shot("3 which");
+      await vs.page.locator(".quick-input-widget:visible .quick-input-action .monaco-button").click();
+      await vs.dialog().filter({ hasText: "Discard 2 results?" }).waitFor();
+      assert.match(await vs.dialog().innerText(), /First task[^]*Second task/);
+      await vs.shot("4 discard");
+      await vs.dialogAction("Discard");
+      await until(() => vs.world.delegations().every(({ rescueRef }) => rescueRef !== undefined), "both are discarded");
+    }),
+  );
+
+  it(
+    "offers to install a missing engine wherever an action needs it",
+    inCode({ sidecar: false, file: "shop/prices.py" }, async (vs) => {
+      await vs.statusItem("Understudy").locator(".codicon-circle-slash").waitFor();
+      const install = vs
+        .notification("Understudy is not installed on this machine")
+        .locator(".monaco-button", { hasText: "Install Engine" });
+      for (const command of ["Delegate Tests for This File", "Review…", "Cancel Delegation", "Manage Checks…"]) {
+        await vs.command(`Understudy: ${command}`);
+        await install.waitFor();
+        await vs.clearNotifications();
+        await install.waitFor({ state: "hidden" });
+      }
+      await vs.command("Understudy: Add Delegator…");
+      await vs.quickRows().filter({ hasText: "Install Engine" }).first().waitFor();
+      await vs.shot("1 add delegator");
+      await vs.escape();
+      await vs.command("Understudy: New Delegation…");
+      await vs.webview().getByRole("textbox", { name: "Task" }).fill("Test the prices.");
+      await vs.webview().getByRole("button", { name: "Delegate" }).press("Enter");
+      await vs.webview().getByRole("alert").filter({ hasText: "not installed" }).waitFor();
+      await install.waitFor();
+      await vs.shot("2 new delegation");
+    }),
+  );
+});
