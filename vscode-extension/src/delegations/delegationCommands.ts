@@ -17,8 +17,9 @@ import {
   rememberedAnswer,
   stateIcon,
 } from "../state/wording.ts";
+import { needEngine } from "../state/engineNeeded.ts";
 import { canBeStrengthened } from "../state/mutationWording.ts";
-import { oneLine, timeOfDay } from "../state/formatting.ts";
+import { oneLine, shortenMiddle, timeOfDay } from "../state/formatting.ts";
 import type { Delegation, PermissionOption } from "../protocol.ts";
 import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
 import { batchesOf, batchOf } from "./batchRows.ts";
@@ -37,6 +38,9 @@ export interface DelegationCommandDeps {
   readonly transcripts: { show(delegation: Delegation): void };
   readonly inWindow: (delegation: Delegation) => boolean;
 }
+
+/** Characters of a title in a quick pick: a longer one would push the state out. */
+const MAX_PICK_TITLE = 60;
 
 /** Lines of a question that the quick pick shows. */
 const MAX_DETAIL_ROWS = 200;
@@ -368,18 +372,19 @@ function fitting({ store, inWindow }: DelegationCommandDeps, fits: Applies): rea
 }
 
 async function askDelegations(
-  { host, store }: DelegationCommandDeps,
+  { host, requester, store }: DelegationCommandDeps,
   placeholder: string,
   found: readonly Delegation[],
   many: boolean,
 ): Promise<Delegation[]> {
   if (found.length === 0) {
+    await needEngine(requester, store);
     await host.windows.message("info", t("No delegation is available for this command."));
     return [];
   }
   const items = found.map((delegation) => ({
     id: delegation.id,
-    label: delegation.title,
+    label: shortenMiddle(delegation.title, MAX_PICK_TITLE),
     description: `${statusLine(delegation)} · ${delegation.delegator}`,
     icon: stateIcon(delegation).id,
   }));

@@ -23,8 +23,10 @@ import {
   verdictName,
   verdictSummary,
 } from "../state/wording.ts";
-import { errorText, oneLine } from "../state/formatting.ts";
 import {
+  errorText,
+  oneLine,
+  shortenMiddle,
   relativeTime,
   costOrigin,
   costText,
@@ -73,6 +75,8 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   #batches = new Map<string, readonly Delegation[]>();
   /** The group of each delegation, and of each batch by the ID of its row. */
   #groupById = new Map<string, Group>();
+  /** The IDs of delegations that others continue or repeat. */
+  #parents: ReadonlySet<string> | undefined;
   #clock: NodeJS.Timeout | undefined;
   #slowClock: NodeJS.Timeout | undefined;
   #visible = false;
@@ -213,18 +217,21 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   #groupFor(delegation: Delegation): Group {
     if (!this.#inWindow(delegation)) return "elsewhere";
-    if (needsAttention(delegation) && !this.#retried(delegation)) return "attention";
+    if (needsAttention(delegation) && !this.#isRetried(delegation)) return "attention";
     if (isLive(delegation)) return "running";
     return isToReview(delegation) ? "review" : "done";
   }
 
   /** Whether a failed run was started again: the new run shows the outcome. */
-  #retried({ id, state }: Delegation): boolean {
-    return state === "finished" && this.#store.delegations.some(({ parentId }) => parentId === id);
+  #isRetried(delegation: Delegation): boolean {
+    if (!isFailure(delegation)) return false;
+    this.#parents ??= new Set(this.#store.delegations.flatMap(({ parentId }) => parentId ?? []));
+    return this.#parents.has(delegation.id);
   }
 
   #onChange(change: Change): void {
     const before = this.#groupById;
+    if (change.delegationList) this.#parents = undefined;
     const moved =
       change.delegationList ||
       [...change.delegations].some((id) => {
@@ -293,8 +300,8 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
   };
 }
 
-/** Characters of a title in a row: a longer one would push the verdict out of a narrow view. */
-const MAX_TITLE = 40;
+/** Characters of a title in a row: a longer one would push the verdict out of a view of the usual width. */
+const MAX_TITLE = 24;
 
 function delegationRow(id: string, delegation: Delegation, now: number, here: boolean): TreeRow {
   const live = isLive(delegation);
@@ -331,7 +338,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   return {
     id,
-    label: oneLine(delegation.title, MAX_TITLE),
+    label: shortenMiddle(delegation.title, MAX_TITLE),
     description: facts.join(" · "),
     tooltip: tooltip(delegation, now),
     icon: stateIcon(delegation),

@@ -7,6 +7,7 @@ import { t } from "../base/l10n.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
+import { needEngine } from "../state/engineNeeded.ts";
 import { isToReview } from "../state/wording.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
 import type { Delegation, FileDiff, Range } from "../protocol.ts";
@@ -37,7 +38,7 @@ const TAB_KEY = "review.tab";
 export interface ReviewCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "delegation" | "delegations" | "read">;
+  readonly store: Pick<Store, "delegation" | "delegations" | "loaded" | "read">;
   readonly openResults: OpenResults;
   readonly tree: Pick<Tree, "reveal" | "selection">;
   readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
@@ -393,10 +394,8 @@ class ReviewCommands implements Disposable {
   }
 
   async #check(id: string): Promise<void> {
-    const { host, requester } = this.#deps;
-    await host.windows.progress({ title: t("Running the checks again…"), where: "notification" }, () =>
-      requester.request("understudy/delegations/check", { id }),
-    );
+    // Its row and the status bar show the progress.
+    await this.#deps.requester.request("understudy/delegations/check", { id });
     await this.#deps.store.read(id);
   }
 
@@ -497,7 +496,7 @@ class ReviewCommands implements Disposable {
     open: (result: OpenResult) => boolean,
     decided: (review: Delegation["review"]) => boolean,
   ): Promise<OpenResult | undefined> {
-    const { host, store, openResults } = this.#deps;
+    const { host, requester, store, openResults } = this.#deps;
     const { current } = openResults;
     if (current && open(current)) return current;
     const others = store.delegations.filter(
@@ -505,6 +504,7 @@ class ReviewCommands implements Disposable {
     );
     const [only] = others;
     if (!only) {
+      await needEngine(requester, store);
       await host.windows.message("info", t("There is nothing to undo."));
       return undefined;
     }
@@ -606,7 +606,7 @@ class ReviewCommands implements Disposable {
   }
 
   async #pickResult(): Promise<string | undefined> {
-    const { host, store, openResults } = this.#deps;
+    const { host, requester, store, openResults } = this.#deps;
     const waiting = store.delegations.filter(isToReview);
     // Ask if another result could be meant, too. The open review is the first choice.
     const { current } = openResults;
@@ -615,6 +615,7 @@ class ReviewCommands implements Disposable {
       return current.id;
     waiting.sort((one, other) => Number(other.id === current?.id) - Number(one.id === current?.id));
     if (waiting.length === 0) {
+      await needEngine(requester, store);
       await host.windows.message("info", t("There are no results to review."));
       return undefined;
     }

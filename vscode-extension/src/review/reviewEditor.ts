@@ -119,7 +119,7 @@ export class ReviewEditor implements Disposable {
     if (this.#bars.delete(id)) this.draw();
   }
 
-  /** Lenses of the result side: the verdict at the top, then the actions of each change. */
+  /** Lenses of the result side: the verdict at the top of the first file, then the actions of each change. */
   lenses(uri: string): readonly Lens[] {
     const { openResults, store } = this.#deps;
     const place = parseReviewUri(uri);
@@ -128,7 +128,8 @@ export class ReviewEditor implements Disposable {
     if (!current || !file) return [];
     const delegation = store.delegation(current.id);
     const found: Lens[] = [];
-    if (delegation) {
+    const first = current.files.find(({ binary, status }) => !binary && status !== "deleted");
+    if (delegation && file === first) {
       const top: Range = { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } };
       const word = verdictLine(delegation);
       found.push({ range: top, command: { id: EVIDENCE_COMMAND, title: escapeMarkup(word), arguments: [current.id] } });

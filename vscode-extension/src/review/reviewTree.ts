@@ -7,7 +7,7 @@ import { t } from "../base/l10n.ts";
 import type { TreeRow, TreeDataProvider } from "../host/host.ts";
 import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
 import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
-import { displayPath } from "../state/formatting.ts";
+import { displayPath, oneLine } from "../state/formatting.ts";
 import type { OpenResult } from "./openResults.ts";
 import { reviewUri, ROW } from "./reviewUris.ts";
 import {
@@ -234,6 +234,9 @@ function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownM
   };
 }
 
+/** Characters of the text of a change before its state, which a longer one would push out of a narrow view. */
+const MAX_LABEL = 24;
+
 function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "knownText" | "knownMode">): TreeRow {
   const { file, hunk } = hunkRef;
   const word = hunkLabel(hunk);
@@ -246,12 +249,12 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
   if (!file.binary && file.status !== "deleted") context.push("editable");
   const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
-  const conflict = context.includes("conflict");
-  const place = [label === where ? "" : where, size, edited];
-  const facts = conflict ? [state, ...place] : [...place, hunk.state === "pending" ? "" : state];
+  const shown = context.includes("conflict") || hunk.state !== "pending" ? state : "";
+  // The state comes first: a narrow view cuts off the end.
+  const facts = [shown, label === where ? "" : where, size, edited];
   return {
     id,
-    label,
+    label: shown === "" ? label : oneLine(label, MAX_LABEL),
     description: facts.filter((fact) => fact !== "").join(" · "),
     icon: iconOf(word),
     children: "none",

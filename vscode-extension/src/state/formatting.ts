@@ -94,6 +94,14 @@ export function oneLine(text: string, most = 120): string {
   return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
 }
 
+/** One line of at most `most` characters, without its middle: titles of delegations begin and end with what differs. */
+export function shortenMiddle(text: string, most: number): string {
+  const line = oneLine(text, Infinity);
+  if (line.length <= most) return line;
+  const end = Math.floor((most - 1) / 2);
+  return `${line.slice(0, most - 1 - end).trimEnd()}…${line.slice(-end).trimStart()}`;
+}
+
 /** Capitalize the first letter and add a missing full stop. */
 export function toSentence(text: string): string {
   const ended = withStop(text);

@@ -1,7 +1,7 @@
 /** States and results of delegations as text, the same in every view. */
 
 import { t } from "../base/l10n.ts";
-import { errorText, oneLine } from "./formatting.ts";
+import { errorText, oneLine, shortenMiddle } from "./formatting.ts";
 import {
   RESERVATION_REASONS,
   VERDICT_MEANINGS,
@@ -162,10 +162,13 @@ export function changedTest({ test, restored, result }: ChangedTest): string {
   return `${test}: ${restored} → ${result}`;
 }
 
+/** Characters of a title in a message: the verdict comes after it. */
+const MAX_TITLE = 60;
+
 /** The result of a delegation in sentences, for a notification. */
 export function endMessage(delegation: Delegation): string {
   const { title, delegator, verdict, reservations, error } = delegation;
-  const by = t("“{0}” by {1}.", title, delegator);
+  const by = t("“{0}” by {1}.", shortenMiddle(title, MAX_TITLE), delegator);
   const toReview = isToReview(delegation) ? t("{0} to review.", pendingText(delegation)) : "";
   const parts =
     verdict && error // what to do about it comes last: it may end with a path

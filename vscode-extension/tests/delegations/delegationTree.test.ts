@@ -9,6 +9,7 @@ import { delegationIdOf, delegationRowId, transcriptUri } from "../../src/state/
 import { DelegationTree, GROUP_PAGE_SIZE } from "../../src/delegations/delegationTree.ts";
 import { registerDelegationCommands } from "../../src/delegations/delegationCommands.ts";
 import { DelegationNotifications } from "../../src/delegations/notifications.ts";
+import { SidecarError } from "../../src/sidecar/connection.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { golden, GoldenSidecar, refusal, result } from "../support/golden.ts";
 import { settled } from "../support/flushPromises.ts";
@@ -118,6 +119,9 @@ describe("the Delegations view", () => {
       "  Batch of 3 | 1 of 3 done · 1 running · 1 waiting · 1 to review · $0.50 · First | run-all | batch running review",
     );
     expect(drawn[0]).toContain("Running | 3");
+    expect(rows.row("batch:20261121-004510-0q3q6")?.spoken).toBe(
+      "Batch of 3, 1 of 3 done, 1 running, 1 waiting, 1 to review, $0.50, First",
+    );
     store.put(
       live("20261121-004512-c", {
         ...group,
@@ -212,19 +216,48 @@ describe("the Delegations view", () => {
     ]);
     expect(draw(rows)).toEqual([
       "Needs Attention | 4 |  | group attention",
-      "  Tests for greeting/wrapping.py | 5:00 · Run a command · ghostwriter | bell-dot | delegation waiting",
-      "  Tests for greeting/wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
-      "  Tests for greeting/wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
-      "  Tests for greeting/wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests for gr…wrapping.py | 5:00 · Run a command · ghostwriter | bell-dot | delegation waiting",
+      "  Tests for gr…wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
+      "  Tests for gr…wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
+      "  Tests for gr…wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
-      "  Tests for greeting/wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
-      "  Tests for greeting/wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
+      "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
+      "  Tests for gr…wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
-      "  Tests for greeting/wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests for gr…wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
-      "  Tests for greeting/wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
-      "  Tests for greeting/wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
+      "  Tests for gr…wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
+      "  Tests for gr…wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
     ]);
+  });
+
+  it("keeps a failure until it is dismissed or retried, but not a conflict that has a follow-up", () => {
+    const review = { pending: 0, accepted: 0, rejected: 0 };
+    const { rows, store } = view([one("f", { verdict: "failed", review }), one("c", { conflicts: ["a1"] })]);
+    const groups = (): string[] => rows.children().map((id) => `${id} ${rows.children(id).join()}`);
+    expect(groups()).toEqual(["group:attention delegation:f,delegation:c"]);
+    store.put(live("child of f", { parentId: "f" }), live("child of c", { parentId: "c" }));
+    expect(groups()).toEqual([
+      "group:attention delegation:c",
+      "group:running delegation:child of f,delegation:child of c",
+      "group:done delegation:f",
+    ]);
+    store.put(one("n", { verdict: "timed_out", review }));
+    expect(groups()[0]).toBe("group:attention delegation:c,delegation:n");
+    store.put(one("n", { verdict: "timed_out", review, dismissed: true }));
+    expect(groups()[0]).toBe("group:attention delegation:c");
+    store.put(one("s", { verdict: "cancelled", review }), one("b", { verdict: "budget_exhausted", review }));
+    expect(groups()[0]).toBe("group:attention delegation:c,delegation:b");
+  });
+
+  it("shortens a long title, never the verdict after it", () => {
+    const { rows } = view([one("d", { title: "Reply: Say what the one hundred and one means. (2 files)" })]);
+    expect(rows.row(delegationRowId("d"))).toMatchObject({
+      label: "Reply: Say w…. (2 files)",
+      description: "Verified · 1 change in 1 file · 4 min ago · ghostwriter",
+    });
+    expect(rows.row(delegationRowId("d"))?.spoken).toContain("one hundred and one means. (2 files), Verified");
+    expect(formatting.shortenMiddle("Write tests: prices.py", 24)).toBe("Write tests: prices.py");
   });
 
   it("opens a review if there is one, otherwise the transcript, and describes rows to screen readers", () => {
@@ -436,6 +469,24 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it("offer the next steps of a failed run", async () => {
+    const steps = [
+      ["Retry", "understudy.delegations.retry"],
+      ["Retry with…", "understudy.delegations.retryWith"],
+      ["Show Log", "understudy.delegations.showLog"],
+    ] as const;
+    for (const [button, command] of steps) {
+      const { host, store, made } = runs([live("a")]);
+      const told = made();
+      await told.started("a");
+      host.buttons.push(button);
+      store.put(one("a", { verdict: "failed", review: { pending: 0, accepted: 0, rejected: 0 } }));
+      await settled();
+      expect(host.ran).toEqual([{ id: command, values: ["a"] }]);
+      told.dispose();
+    }
+  });
+
   it("report results after a reload that were missed", async () => {
     const { host, store, made } = runs([live("a"), live("b")]);
     const before = made();
@@ -557,9 +608,108 @@ describe("notifications", () => {
     expect(host.statuses.at(-1)).toMatchObject({
       text: "$(robot) Tests for greeting/wrapping.py: Writing tests (and 1 more)",
       command: "understudy.delegations.focus",
+      spoken: "Delegations: Tests for greeting/wrapping.py: Writing tests (and 1 more)",
     });
+    store.put(live("a", { activity: "Reading" }));
+    expect(host.statuses.at(-1)?.spoken).toBe("Delegations: Tests for greeting/wrapping.py: Reading (and 1 more)");
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
     told.dispose();
+  });
+});
+
+describe("a command from the palette", () => {
+  const START = "20261121-0045";
+  const [FIRST, SECOND, ELSEWHERE, ENDED] = ["12-aaaaa", "13-bbbbb", "14-ccccc", "15-ddddd"].map((id) => START + id);
+
+  function palette(all: readonly Delegation[]) {
+    const host = new FakeHost();
+    const peer = new GoldenSidecar()
+      .answer("understudy/delegations/cancel", DONE)
+      .answer("understudy/delegations/dismissRun", {})
+      .answer("understudy/delegations/discard", { rescueRef: "refs/rescue/1" });
+    registerDelegationCommands({
+      host,
+      requester: peer,
+      store: new HandStore(all) as never,
+      rows: { more: () => false },
+      notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
+      transcripts: { show: () => undefined },
+      inWindow: ({ workspace }) => workspace !== "/elsewhere",
+    });
+    return { host, peer, run: (name: string) => host.commands.run(`understudy.delegations.${name}`) };
+  }
+
+  it("asks which of those that it applies to, in this window, and says what each does", async () => {
+    const title = `Write ${"very ".repeat(20)}long tests`;
+    const { host, peer, run } = palette([
+      live(FIRST!, { title }),
+      live(SECOND!, { activity: "Reading" }),
+      live(ELSEWHERE!, { workspace: "/elsewhere" }),
+      one(ENDED!),
+    ]);
+    host.answers.push({ pick: SECOND! });
+    await run("cancel");
+    expect(peer.params("understudy/delegations/cancel")).toEqual([{ id: SECOND }]);
+    const [{ placeholder, items } = { items: [] }] = host.shown;
+    expect(placeholder).toBe("Choose the delegation to cancel");
+    expect(items.map(({ id }) => id)).toEqual([FIRST, SECOND]);
+    expect(items.map(({ description }) => description)).toEqual([
+      "Writing tests · ghostwriter",
+      "Reading · ghostwriter",
+    ]);
+    expect(items[0]?.label.length, "the rest stays visible").toBe(60);
+    host.answers.push({ cancel: true });
+    await run("cancel");
+    expect(peer.params("understudy/delegations/cancel")).toHaveLength(1);
+  });
+
+  it("offers those of other windows only if there is none here, and says when there is none at all", async () => {
+    const { host, run } = palette([live(ELSEWHERE!, { workspace: "/elsewhere" })]);
+    host.answers.push({ pick: ELSEWHERE! });
+    await run("cancel");
+    expect(host.shown[0]?.items.map(({ id }) => id)).toEqual([ELSEWHERE]);
+    await run("discard");
+    expect(host.messages.map(({ text }) => text)).toEqual(["No delegation is available for this command."]);
+  });
+
+  it("says why, with what repairs it, if no engine answers", async () => {
+    const host = new FakeHost();
+    const missing = new SidecarError({ kind: "connection_failed", message: "Not installed." });
+    registerDelegationCommands({
+      host,
+      requester: { request: () => Promise.reject(missing) },
+      store: Object.assign(new HandStore([]), { loaded: false }) as never,
+      rows: { more: () => false },
+      notifications: { started: () => Promise.resolve(), answer: () => Promise.resolve(true) },
+      transcripts: { show: () => undefined },
+      inWindow: () => true,
+    });
+    await expect(host.handlers.get("understudy.delegations.cancel")?.()).rejects.toBe(missing);
+    expect(host.messages).toEqual([]);
+  });
+
+  it("discards several results after one question that names them", async () => {
+    const { host, peer, run } = palette([one(FIRST!, { title: "One" }), one(SECOND!, { title: "Two" }), live(ENDED!)]);
+    host.answers.push({ pick: [FIRST!, SECOND!] });
+    host.buttons.push("Discard");
+    await run("discard");
+    expect(host.shown[0]?.items.map(({ id }) => id)).toEqual([FIRST, SECOND]);
+    expect(host.messages).toMatchObject([
+      { text: "Discard 2 results?", detail: expect.stringMatching(/^• One\n• Two\n/) as string },
+    ]);
+    expect(peer.params("understudy/delegations/discard")).toEqual([{ id: FIRST }, { id: SECOND }]);
+  });
+
+  it("dismisses all failed runs of this window at once", async () => {
+    const failed = { verdict: "failed", review: { pending: 0, accepted: 0, rejected: 0 } } as const;
+    const { peer, run } = palette([
+      one(FIRST!, failed),
+      one(SECOND!, { ...failed, verdict: "no_changes" }),
+      one(ELSEWHERE!, { ...failed, workspace: "/elsewhere" }),
+      one(ENDED!),
+    ]);
+    await run("dismissAll");
+    expect(peer.params("understudy/delegations/dismissRun")).toEqual([{ id: FIRST }, { id: SECOND }]);
   });
 });
 

@@ -237,6 +237,47 @@ describe("opening a review", () => {
     ]);
   });
 
+  it("offers to add a check in the bar of the verdict where none ran", async () => {
+    delegation = { ...delegation, verdict: "unverified", reservations: ["no_checks"] };
+    await store.read(ID);
+    await reviewing();
+    expect(host.bars.get(`verdict:${ID}`)?.content).toMatchObject({
+      label: "Unverified",
+      note: "No required check ran.",
+      context: "verdictWithoutChecks",
+    });
+    const row = host.rows.get("understudy.review")?.row(`reservation:${ID}:no_checks`);
+    expect(row?.command?.id).toBe("understudy.checks.add");
+  });
+
+  it("shows the actions of a long change at its first line, of a short one below it", async () => {
+    const [hunk] = diff().files[0]!.hunks;
+    const long = (id: string, newStart: number, newLines: number): Hunk => ({ ...hunk!, id, newStart, newLines });
+    const hunks = [long("a", 3, 2), long("b", 10, 20), long("c", 40, 21), long("d", 100, 300)];
+    now = {
+      ...now,
+      files: [
+        { ...now.files[0]!, hunks },
+        { ...now.files[0]!, path: "new.py", status: "added", hunks: [long("e", 1, 90)] },
+      ],
+    };
+    await reviewing();
+    const line = (path: string, id: string): number | undefined =>
+      host.bars.get(hunkRow(ID, path, id))?.content?.range.start.line;
+    // A bar is below its line: after the line above, the first line of the change is next.
+    expect(["a", "b", "c", "d"].map((id) => line(WRAP, id))).toEqual([3, 28, 38, 98]);
+    expect(line("new.py", "e")).toBe(0);
+  });
+
+  it("says the verdict and what is pending to screen readers", async () => {
+    await reviewing();
+    const spoken = (): string | undefined => host.rows.get("understudy.review")?.row(`verdict:${ID}`)?.spoken;
+    expect(spoken()).toBe("Verified, Tests for greeting/wrapping.py, 5 of 5 pending");
+    decides();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    expect(spoken()).toBe("Verified, Tests for greeting/wrapping.py, 3 of 5 pending");
+  });
+
   it("refuses delegations that are not finished or have no changes", async () => {
     delegation = { ...delegation, state: "running" };
     await store.read(ID);
@@ -297,8 +338,8 @@ describe("deciding", () => {
     ]);
     expect(rows().slice(3, 7)).toEqual([
       "wrapping.py | greeting · 1 pending | file | reviewFile pending decided editable",
-      "  new 12 | line 12 · +3 −2 · accepted | pass-filled | hunk accepted editable",
-      "  line 40 | line 41 · +1 −1 · rejected: Keep the old name. | circle-slash | hunk rejected editable",
+      "  new 12 | accepted · line 12 · +3 −2 | pass-filled | hunk accepted editable",
+      "  line 40 | rejected: Keep the old name. · line 41 · +1 −1 | circle-slash | hunk rejected editable",
       "  line 71 | Conflict · line 72 · +3 −3 | warning | hunk pending conflict editable",
     ]);
     expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({ context: "accepted", collapsed: true });
@@ -628,6 +669,18 @@ describe("deciding", () => {
   });
 });
 
+describe("running the checks again", () => {
+  it("shows no progress of its own: the row and the status bar do", async () => {
+    peer.answer("understudy/delegations/check", () => delegation);
+    await reviewing();
+    const before = host.progresses.length;
+    await host.commands.run("understudy.review.check");
+    expect(peer.params("understudy/delegations/check")).toEqual([{ id: ID }]);
+    expect(host.progresses).toHaveLength(before);
+    expect(host.messages).toEqual([]);
+  });
+});
+
 describe("exporting", () => {
   it("asks again for a branch name that git refuses, and only then", async () => {
     const names = ["invalid_params", "already_exists"];
@@ -752,6 +805,13 @@ describe("the files of a result", () => {
       "11 $(check) Accept",
       "11 $(close) Reject",
       "11 Reject with Reason…",
+    ]);
+    // The verdict is there once, not in each file.
+    const other = host.lenses.get(RESULT)!(reviewUri(RESULT, ID, ".github/workflows/test.yml"));
+    expect(other.map(({ command }) => command.title)).toEqual([
+      "$(check) Accept",
+      "$(close) Reject",
+      "Reject with Reason…",
     ]);
     host.editorSettings.set("diffEditor.codeLens", false);
     host.settingsChanged.fire();
