@@ -100,7 +100,8 @@ export class ResultFiles implements Disposable {
     } catch {
       throw new SidecarError({ kind: "invalid_params", message: t("{0} is not UTF-8 text.", displayPath(path)) });
     }
-    if (text !== seen.text) this.#seen.set(keyOf(uri), await result.amend(path, text, seen));
+    // Also without a change: the next edit is based on what was there at this save.
+    this.#seen.set(keyOf(uri), text === seen.text ? seen : await result.amend(path, text, seen));
   }
 
   async #find(uri: string, side: Side): Promise<Found> {

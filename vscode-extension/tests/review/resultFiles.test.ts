@@ -104,9 +104,12 @@ describe("files of a result in the editor", () => {
       let told: FileChange[];
       /** The text of the copy in the editor; undefined: not open. */
       let typed: string | undefined;
+      /** What this window has read of the copy: the edit is based on it. */
+      let basis: string | undefined;
       const window = (): void => {
         host = new FakeHost();
         told = [];
+        basis = undefined;
         const follow = (_: string, listener: (events: never) => void) => {
           notify = () => listener([{ type: "amended" }] as never);
           return Promise.resolve({ dispose: () => {} });
@@ -116,8 +119,11 @@ describe("files of a result in the editor", () => {
         host.files.get(RESULT)!.onDidChange((changes) => told.push(...changes));
       };
       const copy = () => host.files.get(EDIT)!;
-      const read = async (uri: string): Promise<string> =>
-        Buffer.from(await host.files.get(uri === COPY ? EDIT : RESULT)!.read(uri)).toString();
+      const read = async (uri: string): Promise<string> => {
+        const text = Buffer.from(await host.files.get(uri === COPY ? EDIT : RESULT)!.read(uri)).toString();
+        if (uri === COPY) basis = text;
+        return text;
+      };
       const settle = async (): Promise<void> => {
         await vi.advanceTimersByTimeAsync(80);
         await settled();
@@ -129,11 +135,17 @@ describe("files of a result in the editor", () => {
           .join("\n");
       const save = async (): Promise<void> => {
         if (typed === undefined) return;
-        const stale = typed;
-        await copy().write!(COPY, Buffer.from(stale)).catch(async (error: unknown) => {
-          expect(String(error)).toContain("was changed in the result");
+        // What the user has not seen is not overwritten.
+        const isStale = basis !== undefined && typed !== basis && engine.text !== basis;
+        const saved = copy().write!(COPY, Buffer.from(typed));
+        if (isStale) {
+          await expect(saved).rejects.toThrow("was changed in the result");
           typed = await read(COPY); // the user reverts the copy
-        });
+          return;
+        }
+        await saved;
+        if (typed !== basis) expect(engine.text).toBe(typed);
+        basis = typed;
       };
       const steps: Record<(typeof STEPS)[number], () => Promise<void> | void> = {
         open: async () => void (typed ??= await read(COPY)),
