@@ -576,6 +576,12 @@ describe("commands on a delegation", () => {
     disposables.dispose();
   });
 
+  it("count what needs the user in the badge of the view", async () => {
+    const { host, disposables } = await app();
+    expect(host.badges.at(-1)).toEqual([1, "1 to review"]);
+    disposables.dispose();
+  });
+
   it("show errors of the sidecar", async () => {
     const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/cancel", () => {

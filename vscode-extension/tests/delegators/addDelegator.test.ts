@@ -544,6 +544,7 @@ describe("Add Delegator", () => {
         detail: "✓ fine",
       });
       expect(host.lines.join("\n")).toContain("✗ model: no such model");
+      expect(host.outputShown).toBe(1);
     });
 
     it("can be edited, with every answer kept", async () => {

@@ -17,7 +17,11 @@ beforeEach(() => {
     .answer("understudy/modelServers/update", own)
     .answer("understudy/modelServers/setKey", {})
     .answer("understudy/modelServers/delete", {})
-    .answer("understudy/delegators/list", result("understudy/delegators/list", "delegators-list.valid"));
+    .answer("understudy/delegators/list", () => {
+      const { delegators, problems } = result("understudy/delegators/list", "delegators-list.valid");
+      const using = delegators.map((one) => ({ ...one, delegator: { ...one.delegator, modelServer: "local" } }));
+      return { delegators: [...using.slice(0, 2), ...delegators.slice(2)], problems };
+    });
   deps = {
     requester: peer,
     windows: host.windows,
@@ -57,6 +61,8 @@ describe("Manage Model Servers", () => {
     host.answers.push({ press: "remove", item: "local" }, { press: "remove", item: "local" }, { cancel: true });
     await manageModelServers(deps);
     expect(peer.params("understudy/modelServers/delete")).toEqual([]);
+    expect(host.messages[0]).toMatchObject({ text: "Remove the model server local?" });
+    expect(host.messages[0]?.detail).toMatch(/These delegators will stop working: [\w-]+, [\w-]+\.$/u);
     host.buttons.push("Remove");
     host.answers.push({ press: "remove", item: "local" }, { cancel: true });
     await manageModelServers(deps);

@@ -509,6 +509,19 @@ describe("deciding", () => {
     ]);
   });
 
+  it("makes a rejected change pending again from its row or bar", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    await host.commands.run("understudy.review.undoChange", ROW("c03d5516aa4f"));
+    expect(peer.params("understudy/delegations/decide").at(-1)).toEqual({
+      id: ID,
+      decisions: [{ path: WRAP, hunk: "c03d5516aa4f", decision: "pending" }],
+    });
+    await host.commands.run("understudy.review.undoChange", ROW("77e0d1f4b2c9"));
+    expect(host.messages.at(-1)?.text).toBe("There is no decision to undo here.");
+  });
+
   it("reports an undo that a later edit prevents", async () => {
     decides();
     peer.answer("understudy/delegations/undo", () => {

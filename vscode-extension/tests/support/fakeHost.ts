@@ -49,6 +49,10 @@ export class FakeHost implements h.Host {
   readonly revealed: string[] = [];
   readonly statuses: Parameters<h.StatusItem["set"]>[0][] = [];
   readonly lines: string[] = [];
+  /** How often the output channel was shown. */
+  outputShown = 0;
+  /** The badges of views: the number, and what it means. */
+  readonly badges: [number, string][] = [];
   readonly rows = new Map<string, h.TreeDataProvider>();
   readonly settings = new Map<string, unknown>();
   readonly editorSettings = new Map<string, unknown>();
@@ -130,7 +134,7 @@ export class FakeHost implements h.Host {
         reveal: (id: string) => Promise.resolve(void self.revealed.push(id)),
         setMessage: () => {},
         setDescription: () => {},
-        setBadge: () => {},
+        setBadge: (count: number, tooltip: string) => void self.badges.push([count, tooltip]),
         dispose: () => {},
       }));
     },
@@ -252,7 +256,7 @@ export class FakeHost implements h.Host {
     info: (text) => void this.lines.push(text),
     warn: (text) => void this.lines.push(text),
     error: (text) => void this.lines.push(text),
-    show: () => {},
+    show: () => void (this.outputShown += 1),
     tail: (count) => this.lines.slice(-count),
     raw: undefined,
   };

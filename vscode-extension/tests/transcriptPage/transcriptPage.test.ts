@@ -163,6 +163,21 @@ describe("the page of a transcript", () => {
     expect(page.sent("understudy/delegations/logs")).toEqual([{ id }]);
   });
 
+  it("shows the task as it was sent, or why it cannot", async () => {
+    const task = async (logs: object): Promise<string | undefined> => {
+      const page = await open([text(1, "Begun.")]);
+      page.answers.set("understudy/delegations/logs", () => Promise.resolve(logs));
+      const [details] = page.root.querySelectorAll("details");
+      expect(details?.querySelector("summary")?.textContent).toBe("Task as sent");
+      details!.open = true;
+      await vi.advanceTimersByTimeAsync(DRAW_MS);
+      return details?.querySelector("pre")?.textContent;
+    };
+    expect(await task({ prompt: "Write tests.\n<b>All</b>", files: [] })).toBe("Write tests.\n<b>All</b>");
+    expect(await task({ prompt: "Write", promptOmittedBytes: 7, files: [] })).toBe("Write\n… 7 bytes omitted");
+    expect(await task({ files: [] })).toBe("The task was not sent yet, or is no longer stored.");
+  });
+
   it("answers a question once, and shows what was answered instead of the buttons", async () => {
     const until = LIFE.events.findIndex(({ type }) => type === "permission") + 1;
     const page = await open(LIFE.events.slice(0, until));
