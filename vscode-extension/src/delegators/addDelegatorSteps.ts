@@ -119,7 +119,8 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
         if (error instanceof SidecarError) ({ repair } = error);
         const { message } = toErrorInfo(error);
         const label = repair?.title ?? t("Retry");
-        if (!signal.aborted) show({ items: [{ id: RETRY_ID, label, icon: "error", detail: message }], busy: false });
+        const icon = repair ? "tools" : "refresh";
+        if (!signal.aborted) show({ items: [{ id: RETRY_ID, label, icon, detail: message }], busy: false });
         return;
       }
       if (foundTools.status === "fulfilled") ({ tools } = foundTools.value);

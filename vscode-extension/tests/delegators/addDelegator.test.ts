@@ -269,7 +269,7 @@ describe("Add Delegator", () => {
     host.answers.push({ pick: " again" }, { cancel: true });
     await addDelegator({ ...parts, requester: { request } });
     expect(host.shown[0]?.items).toEqual([
-      { id: " again", label: "Install Engine", icon: "error", detail: "Not installed." },
+      { id: " again", label: "Install Engine", icon: "tools", detail: "Not installed." },
     ]);
     expect(installed).toBe(true);
     expect(host.shown[1]?.items.map(({ id }) => id)).toContain("tool:claude");
