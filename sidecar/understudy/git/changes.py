@@ -40,3 +40,7 @@ class Change:
     path: bytes
     before: Entry | None
     after: Entry | None
+    source: bytes | None = None
+    """For a new file that is another one under a new name: its path, which the same changes remove."""
+    permissions: int | None = None
+    """The permission bits of a regular file that is removed, or that comes back; None: not known."""

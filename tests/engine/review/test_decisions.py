@@ -409,6 +409,40 @@ def test_names_that_are_no_text_and_links_and_modes(project):
     assert (project.top / os.fsdecode(b"na\xefve")).read_bytes() == b"\0\xff"
 
 
+def test_a_renamed_and_a_removed_file_have_their_permissions_again_after_an_undo(project):
+    body = "".join(f"line {number}\n" for number in range(30))
+    for name, mode in (("key.txt", 0o600), ("notes.txt", 0o640), ("kind.txt", 0o600)):
+        project.write(name, f"{name}\n{body}")
+        (project.top / name).chmod(mode)
+    os.setxattr(project.top / "key.txt", "user.label", b"mine")
+    project.commit()
+    project.program(
+        "mover",
+        """
+        import os
+        os.rename("key.txt", "moved.txt")
+        with open("moved.txt", "a") as file:
+            file.write("one more\\n")
+        os.remove("notes.txt")
+        os.remove("kind.txt")
+        os.symlink("calc.py", "kind.txt")
+        say(type="result", ok=True)
+        """,
+    )
+    project.id = project.run("implement", task="Move it.", delegator="mover").id
+    token = decide(project, {"decision": "accept"}).undo_token
+    moved = project.top / "moved.txt"
+    assert text(project, "moved.txt").endswith("one more\n")
+    assert (moved.stat().st_mode & 0o777, os.getxattr(moved, "user.label")) == (0o600, b"mine")
+    moved.chmod(0o660)
+    project.call("delegations/undo", undoToken=token)
+    for name, mode in (("key.txt", 0o660), ("notes.txt", 0o640), ("kind.txt", 0o600)):
+        assert text(project, name) == f"{name}\n{body}"
+        assert (project.top / name).stat().st_mode & 0o777 == mode, name
+    assert os.getxattr(project.top / "key.txt", "user.label") == b"mine"
+    assert not moved.exists()
+
+
 def test_a_run_without_changes_is_dismissed_until_it_is_checked_again(project):
     project.program("idle", 'say(type="result", ok=True)')
     project.id = project.run("implement", task="Nothing.", delegator="idle").id

@@ -91,8 +91,8 @@ def test_attributes_and_links_are_kept(  # noqa: PLR0917 - hypothesis passes the
         assert names_left(folder) == ["file"]
 
 
-def run_killed(point: str, folder: Path, change: Change) -> bool:
-    """Apply a change in a child process that dies at a failpoint; return whether it died there."""
+def run_killed(point: str, folder: Path, *changes: Change) -> bool:
+    """Apply changes in a child process that dies at a failpoint; return whether it died there."""
     child = os.fork()
     if child == 0:
         failpoints._passed.clear()
@@ -100,7 +100,7 @@ def run_killed(point: str, folder: Path, change: Change) -> bool:
         code = 1
         with contextlib.suppress(BaseException):
             with FileTransaction(folder / "checkout", folder / "journal") as exchange:
-                exchange.apply([change])
+                exchange.apply(changes)
                 exchange.commit()
             code = 0
         os._exit(code)
@@ -151,6 +151,58 @@ def test_a_save_after_the_kill_is_kept():
 def test_every_interrupted_write_is_recognised(before, after, written):
     done = after[:written]
     assert filesystem.is_torn(done + before[len(done) :], before, after)
+
+
+def renamed(before: bytes, after: bytes, mode: int) -> list[Change]:
+    return [
+        Change(b"file", entry(mode, before), None),
+        Change(b"d/new", None, entry(mode, after), source=b"file"),
+    ]
+
+
+@given(CONTENTS, CONTENTS, MODES, st.integers(1, 2), ATTRIBUTES, st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_a_renamed_file_keeps_what_belongs_to_it_or_says_that_it_cannot(  # noqa: PLR0917 - hypothesis passes them
+    before, after, mode, links, attributes, committed
+):
+    with checkout(before, mode, links, attributes) as folder:
+        file, new = folder / "checkout" / "file", folder / "checkout" / "d" / "new"
+        had, inode = kept(file), file.stat().st_ino
+        lost = links > 1 and before != after
+        refusal = pytest.raises(
+            UnderstudyError, match=r"^file would lose its other names \(hard links\), so nothing was"
+        )
+        with (
+            refusal if lost else contextlib.nullcontext(),
+            FileTransaction(file.parent, folder / "journal") as exchange,
+        ):
+            exchange.apply(renamed(before, after, mode))
+            if committed:
+                exchange.commit()
+        committed = committed and not lost
+        found = new if committed else file
+        assert found.read_bytes() == (after if committed else before)
+        assert kept(found) == had
+        assert found.stat().st_nlink == links
+        assert links == 1 or found.stat().st_ino == inode
+        assert names_left(folder) == [found.name]
+
+
+@given(st.integers(1, 40), st.integers(1, 2))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_kill_during_a_rename_leaves_one_of_the_two_names(number, links):
+    body = b"one line\n" * 50
+    after = body if links > 1 else body + b"more\n"
+    with checkout(body, 0o640, links, {"user.a": b"1"}) as folder:
+        file, new = folder / "checkout" / "file", folder / "checkout" / "d" / "new"
+        had = kept(file)
+        killed = run_killed(f"*:{number}", folder, *renamed(body, after, 0o640))
+        complete = rollback.recover(folder / "journal") == "after" or not killed
+        found = new if complete else file
+        assert names_left(folder) == [found.name]
+        assert found.read_bytes() == (after if complete else body)
+        assert kept(found) == had
+        assert found.stat().st_nlink == links
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another user")

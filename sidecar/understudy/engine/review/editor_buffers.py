@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -191,7 +191,7 @@ class Buffers:
             uri, seen, after = self._open.get(change.path), self._seen.get(change.path), change.after
             if uri in others and seen is not None and after is not None:
                 content = text_encoding.encode(others[uri], seen.codec, seen.mark)
-                found.append(Change(change.path, change.before, Entry(after.mode, content)))
+                found.append(replace(change, after=Entry(after.mode, content)))
             else:
                 found.append(change)
         return found

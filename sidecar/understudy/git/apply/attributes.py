@@ -90,6 +90,11 @@ def overwrite(descriptor: int, content: bytes, mode: int) -> None:
     set_mode(descriptor, mode)
 
 
+def git_mode(permissions: int) -> str:
+    """Return git's mode of a regular file with these permission bits."""
+    return "100755" if permissions & stat.S_IXUSR else "100644"
+
+
 def mode_after(before: int, git_before: str, git_after: str) -> int:
     """Return a file's permission bits after a change of git's mode; without one, they stay."""
     if git_before == git_after:

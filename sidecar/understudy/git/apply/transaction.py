@@ -18,6 +18,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,6 +41,8 @@ from understudy.git.path_rules import refused
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 from understudy.process.failpoints import failpoint
+
+_FILES = frozenset({"100644", "100755"})
 
 READ_BYTES = 4 * FILE_BYTES
 """Largest file that ``read_entry`` reads; results contain smaller ones (``collect.RESULT_FILE_BYTES``)."""
@@ -262,7 +265,7 @@ class FileTransaction:
                 folder = kept.opened(step.folder)
                 if change.after.mode == "120000":
                     os.symlink(change.after.content, step.new, dir_fd=folder)
-                else:
+                elif not self._link_renamed(folder, step.new, change):
                     self._write_new(folder, step.new, step, change, change.after)
                     written.append((step.folder, step.new))
                 if step.in_place is not None and change.before is not None:
@@ -280,16 +283,38 @@ class FileTransaction:
         try:
             failpoint("open")
             durable.write_at(descriptor, entry.content, 0)
-            if step.in_place is None and _is_edit(change):
+            if step.in_place is None and (_is_edit(change) or change.source is not None):
                 self._keep_attributes(descriptor, change)
+            elif step.in_place is None and change.permissions is not None:
+                _keep_permissions(descriptor, change.path, change.permissions)
         finally:
             os.close(descriptor)
         failpoint("written")
         # A new file must appear complete or not at all: recovery detects a step's progress by contents.
         os.rename(name + PART, name, src_dir_fd=folder, dst_dir_fd=folder)
 
+    def _link_renamed(self, folder: int, new: bytes, change: Change) -> bool:
+        """Link the new name of a file that has further names; return whether it has. Its content must not change."""
+        if change.source is None or change.after is None:
+            return False
+        parent, name = filesystem.parent_and_name(change.source)
+        try:
+            with filesystem.opened(self.top, parent) as place:
+                if os.lstat(name, dir_fd=place).st_nlink == 1:
+                    return False
+                if filesystem.signature_at(place, name) != filesystem.signature(change.after):
+                    raise _would_lose(change.source, "other names (hard links)")
+                os.link(name, new, src_dir_fd=place, dst_dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise changed_meanwhile(change.source) from error
+        except OSError as error:
+            if error.errno not in {errno.EXDEV, errno.EPERM, errno.EMLINK}:
+                raise
+            raise _would_lose(change.source, "other names (hard links)") from error
+        return True
+
     def _keep_attributes(self, descriptor: int, change: Change) -> None:
-        parent, name = filesystem.parent_and_name(change.path)
+        parent, name = filesystem.parent_and_name(change.source or change.path)
         try:
             with filesystem.opened(self.top, parent) as place, filesystem.open_to_read(place, name) as source:
                 mode = stat.S_IMODE(os.fstat(source).st_mode)
@@ -450,12 +475,35 @@ def read_entry(top: Path, path: bytes) -> Entry | None:
 
 def _is_edit(change: Change) -> bool:
     """Return whether a regular file stays one."""
-    return all(entry is not None and entry.mode in {"100644", "100755"} for entry in (change.before, change.after))
+    return all(entry is not None and entry.mode in _FILES for entry in (change.before, change.after))
 
 
 def _mode_after(change: Change, mode: int) -> int:
-    before, after = change.before, change.after
-    return mode if before is None or after is None else attributes.mode_after(mode, before.mode, after.mode)
+    before = change.before.mode if change.before is not None else attributes.git_mode(mode)
+    return mode if change.after is None else attributes.mode_after(mode, before, change.after.mode)
+
+
+def with_permissions(top: Path, change: Change) -> Change:
+    """Return a change that removes or replaces a regular file with the file's permissions, so that undo restores them.
+
+    An edit keeps them by itself.
+    """
+    if change.before is None or change.before.mode not in _FILES or _is_edit(change):
+        return change
+    folder, name = filesystem.parent_and_name(change.path)
+    try:
+        with filesystem.opened(top, folder) as descriptor:
+            mode = os.lstat(name, dir_fd=descriptor).st_mode
+    except OSError:
+        return change
+    return replace(change, permissions=stat.S_IMODE(mode)) if stat.S_ISREG(mode) else change
+
+
+def _keep_permissions(descriptor: int, path: bytes, permissions: int) -> None:
+    try:
+        attributes.set_mode(descriptor, permissions)
+    except attributes.LostError as error:
+        raise _would_lose(path, str(error)) from error
 
 
 def _mode_in_place(folder: int, name: bytes, path: bytes) -> int | None:

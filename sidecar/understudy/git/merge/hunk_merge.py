@@ -288,7 +288,9 @@ class _File:
         moved = self._three_way(base, result, now) if now is not None and free else None
         if moved is None:
             return self._refused(self.wanted)
-        return _Outcome([Change(self.source, now, None), Change(self.path, None, moved)], tuple(self.wanted))
+        return _Outcome(
+            [Change(self.source, now, None), Change(self.path, None, moved, self.source)], tuple(self.wanted)
+        )
 
     def _three_way(self, base: Entry, result: Entry, now: Entry) -> Entry | None:
         """Merge one whole file, contents and mode separately; None on a conflict."""

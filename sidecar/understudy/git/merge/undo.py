@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from understudy.files import durable
 from understudy.git.changes import OTHER, Change, Entry, Reader, Selection
@@ -27,6 +28,10 @@ class FileImage(Wire, kw_only=True):
     before: str | None = None
     after_mode: str | None = None
     after: str | None = None
+    source: str | None = None
+    """For a file that the accept renamed: its path before."""
+    permissions: int | None = None
+    """The permission bits of a file that the accept removed, or replaced by something else."""
 
 
 class UndoRecord(Wire, kw_only=True):
@@ -42,7 +47,8 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
     few = sum(change.before is not None for change in changes) <= durable.FEW_FILES
     with store.writing():
         for change in changes:
-            image = FileImage(path=quote(change.path))
+            image = FileImage(path=quote(change.path), permissions=change.permissions)
+            image.source = quote(change.source) if change.source is not None else None
             if change.before is not None:
                 image.before_mode, image.before = change.before.mode, _write(store, change.before, sync=few)
             if change.after is not None:
@@ -81,7 +87,7 @@ def part(
         }
         for selection in (accepted, kept)
     )
-    return record(
+    partial = record(
         store,
         [
             Change(path, without.get(path, before.get(path)), after)
@@ -89,6 +95,11 @@ def part(
             if without.get(path, before.get(path)) != after
         ],
     )
+    known = {image.path: image for image in undo_record.images}
+    for image in partial.images:
+        if (whole := known.get(image.path)) is not None:
+            image.source, image.permissions = whole.source, whole.permissions
+    return partial
 
 
 def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[Change]:
@@ -99,6 +110,7 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
     images = undo_record.images
     contents = read_blobs(store, [blob for image in images for blob in (image.before, image.after) if blob])
     changes, refused, texts = [], [], []
+    renamed = {image.source: unquote(image.path) for image in images if image.source is not None}
     leaving = Removals(unquote(image.path) for image in images if image.before is None)
     returning = Removals(unquote(image.path) for image in images if image.after is None)
     for image in images:
@@ -110,7 +122,7 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
         if now is not None and now.mode == OTHER and makes_room(path, now, leaving if after is None else returning):
             now = None
         if now == after:
-            changes.append(Change(path, now, before))
+            changes.append(Change(path, now, before, renamed.get(image.path), image.permissions))
         elif now == before:
             continue
         elif (
@@ -136,6 +148,9 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
             hint="Revert the accepted changes by hand, or undo your own edits first.",
             names=refused,
         )
+    # A file gets its old name back with all that belongs to it, unless the user has removed it since.
+    there = {change.path for change in changes if change.before is not None}
+    changes = [change if change.source in there else replace(change, source=None) for change in changes]
     return sorted(changes, key=lambda change: change.path)
 
 
