@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment, is_allowed, proxy_passwords
+from understudy.secrets.redaction import Redactor
 
 PASSED = [
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TERM", "LANG", "LC_ALL", "LC_CTYPE"),
@@ -56,7 +57,19 @@ def test_passwords_in_proxy_addresses_are_known():
         "NO_PROXY": "a,b@c",
         "OTHER": "http://a:b@c",
     }
-    assert proxy_passwords(environment) == ["p%40ss", "p@ss", "me:p@ss", "plain", "me:plain", "t0ken"]
+    found = ["p%40ss", "p@ss", "me:p@ss", "me:p%40ss@proxy.example:8080", "me:p@ss@proxy.example:8080"]
+    assert proxy_passwords(environment) == [*found, "plain", "me:plain", "t0ken", "t0ken@proxy.example"]
+
+
+def test_a_short_password_is_redacted_in_the_address_of_its_proxy():
+    environment = {"HTTPS_PROXY": "http://u:pw@proxy.example:8080/"}
+    redactor = Redactor({f"proxy {number}": one for number, one in enumerate(proxy_passwords(environment))})
+    for address in (
+        "http://u:pw@proxy.example:8080",
+        "u:pw@proxy.example:8080",
+        "http:%2F%2Fu%3apw%40proxy.example:8080",
+    ):
+        assert "pw" not in redactor.redact(f"curl: (5) Could not resolve proxy: {address}")
 
 
 def test_a_child_without_a_network_gets_no_proxies(monkeypatch):

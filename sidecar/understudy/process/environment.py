@@ -8,6 +8,7 @@ So a child gets only the variables listed here and those that its delegator name
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -31,6 +32,8 @@ _NAMES = frozenset(
 _PREFIXES = ("LC_", "XDG_")
 _PROXIES = frozenset(f"{scheme}_proxy" for scheme in ("all", "ftp", "http", "https", "no", "socks", "ws", "wss"))
 """Listed, because a pattern such as ``*_PROXY`` would pass on any variable that ends so."""
+_FINDABLE = 8
+"""The redactor does not look for shorter texts: they would be found by chance."""
 
 
 def base_environment(extra: Mapping[str, str] | None = None, *, network: bool = True) -> dict[str, str]:
@@ -59,7 +62,8 @@ def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
     """Return what is secret in proxy addresses, for the redactor.
 
     Of ``scheme://user:password@host`` these are the password, as written and decoded, and ``user:password``, which a
-    ``Proxy-Authorization`` header contains in base64; of ``scheme://token@host``, the token.
+    ``Proxy-Authorization`` header contains in base64; of ``scheme://token@host``, the token. What is too short to be
+    looked for by itself is found with its host, as programs print the address.
     """
     import urllib.parse
 
@@ -67,9 +71,12 @@ def proxy_passwords(environment: Mapping[str, str]) -> list[str]:
     for name, value in environment.items():
         if name.lower() not in _PROXIES - {"no_proxy"} or "@" not in value:
             continue
-        pair = value.rpartition("@")[0].rpartition("//")[2]
+        before, _, host = value.rpartition("@")
+        pair = before.rpartition("//")[2]
         password = pair.partition(":")[2] or pair
         passwords += [password, urllib.parse.unquote(password), urllib.parse.unquote(pair)]
+        if len(urllib.parse.unquote(pair)) < _FINDABLE:
+            passwords += [f"{each}@{re.split('[/?#]', host)[0]}" for each in (pair, urllib.parse.unquote(pair))]
     return [each for each in dict.fromkeys(passwords) if each]
 
 
