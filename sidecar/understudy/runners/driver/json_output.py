@@ -1,4 +1,4 @@
-"""Read the report of an agent that prints JSON, as one document or one a line."""
+"""Read the report of an agent that prints JSON: one document, several, or events between other lines."""
 
 from __future__ import annotations
 
@@ -13,16 +13,52 @@ _PLACES = ("result", "response", "summary", "answer", "text", "message", "conten
 
 
 def report(output: str) -> str | None:
-    """Return the last message in ``output``; empty when it has none, None when ``output`` is not JSON."""
-    if not output.lstrip().startswith(("{", "[")) or len(output) > MAX_CHARACTERS:
+    """Return the last message in ``output``; empty when it has none, None when ``output`` is not JSON.
+
+    Output with other lines (a banner, a log) counts as JSON if at least half of its lines are events, which are objects
+    with a ``type``, and if they have a message; what follows the last event is taken for it. Prose may quote an object.
+    """
+    if len(output) > MAX_CHARACTERS:
         return None
-    try:
-        documents = [json.loads(output)]
-    except (ValueError, RecursionError):
+    documents = _documents(output)
+    if documents is not None:
+        return _last_message(documents)
+    lines = [line for line in output.splitlines() if line.strip()]
+    events = [(number, event) for number, line in enumerate(lines) if (event := _event(line)) is not None]
+    if not events or 2 * len(events) < len(lines):
+        return None
+    rest = "\n".join(lines[events[-1][0] + 1 :]).strip()
+    return rest or _last_message([event for _, event in events]) or None
+
+
+def _documents(output: str) -> list[Any] | None:
+    """Return the JSON documents that ``output`` consists of; None if there is anything else in it."""
+    decoder, position, found = json.JSONDecoder(), 0, []
+    while position < len(output):
+        if output[position].isspace():
+            position += 1
+            continue
+        if output[position] not in "{[":
+            return None
         try:
-            documents = [json.loads(line) for line in output.splitlines() if line.strip()]
+            document, position = decoder.raw_decode(output, position)
         except (ValueError, RecursionError):
             return None
+        found.append(document)
+    return found or None
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+
+
+def _last_message(documents: list[Any]) -> str:
     return next((text for document in reversed(documents) if (text := _message(document, _DEPTH))), "")
 
 
