@@ -15,8 +15,10 @@ from project_python import project_python
 from understudy.engine import evidence_page
 from understudy.engine.planning import prompt
 from understudy.engine.queueing import queue_entries
+from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import verdict_card
 from understudy.frontends.cli.terminal.terminal import Paint
+from understudy.frontends.mcp import tool_answers
 from understudy.journal import delegation_folder, state_folder, worker_requests
 from understudy.model.backends import openai
 from understudy.model.config.delegators import Delegator, Scope
@@ -62,7 +64,9 @@ def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_pat
     card = verdict_card.card(found, Paint(on=False))
     assert "○ check gated: exit code 0" in card
     assert "before your edits" in card
-    assert f"understudy check {identifier}" in card
+    assert f"next: understudy check {identifier}\n      understudy review {identifier}\n" in card
+    assert tool_answers.brief(found)["checks"] == {"gated": "passed before your edits"}
+    assert "- check gated: passed before your edits (" in result_updates.verdict_text(found)
     assert "### gated: passed before your edits" in evidence_page.evidence_page(found, None)
     assert project.call("delegations/check", id=identifier).verdict == "verified"
 

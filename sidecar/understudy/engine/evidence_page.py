@@ -14,7 +14,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation
+from understudy.model.verdicts import RESERVATIONS, VERDICTS, check_outcome
 
 _MOST_TESTS = 300
 _MOST_NAMES = 100
@@ -77,10 +77,7 @@ def _check(
     delegation: Delegation, result: CheckResult, record: EvidenceCheck | None, log: EvidenceLog | None
 ) -> Iterator[str]:
     needed = "" if result.required else " (not required)"
-    word = "passed" if result.ok else "failed"
-    if Reservation.CHECKS_OUTDATED in delegation.reservations:
-        word += " before your edits"
-    yield f"### {_inline(result.name)}: {word}{needed}\n"
+    yield f"### {_inline(result.name)}: {check_outcome(result.ok, delegation.reservations)}{needed}\n"
     if record is not None and log is not None:
         yield from _runs(delegation, record, log)
         yield from _tests(record)

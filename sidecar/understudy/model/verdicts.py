@@ -166,6 +166,12 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
 """Why a result is not verified, and what to do about it on the command line."""
 
 
+def check_outcome(ok: bool, reservations: Sequence[Reservation]) -> str:
+    """Return how a check ended, and whether that was before the user edited the result."""
+    word = "passed" if ok else "failed"
+    return f"{word} before your edits" if Reservation.CHECKS_OUTDATED in reservations else word
+
+
 def verdict_sentence(verdict: Verdict | None, reservations: Sequence[Reservation]) -> str:
     """Return how a delegation ended, without a full stop: its verdict, then every reservation or the meaning."""
     if verdict is None:

@@ -4,8 +4,8 @@ import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { Emitter, type Disposable } from "../base/events.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import { t } from "../base/l10n.ts";
-import type { TreeRow, TreeDataProvider } from "../host/host.ts";
-import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
+import type { CommandLink, TreeRow, TreeDataProvider } from "../host/host.ts";
+import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk, type Reservation } from "../protocol.ts";
 import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
 import type { OpenResult } from "./openResults.ts";
@@ -145,11 +145,12 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
   if (reservation) {
     const label = capitalizedSentence(RESERVATION_REASONS[reservation].reason).replace(/\.$/u, "");
     const icon = { id: "warning", color: "list.warningForeground" };
-    if (reservation === "no_checks") {
-      const add = { id: "understudy.checks.add", title: t("Add Check…"), arguments: [id] };
-      const description = add.title;
+    const repair = repairOf(reservation, id);
+    if (repair) {
+      const { context, command } = repair;
+      const description = command.title;
       const spoken = `${t("Reservation: {0}", label)}, ${description}`;
-      return { ...rest, id, label, description, tooltip: `${label}.`, icon, context: "noChecks", command: add, spoken };
+      return { ...rest, id, label, description, tooltip: `${label}.`, icon, context, command, spoken };
     }
     return {
       ...rest,
@@ -174,6 +175,15 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
     context: "check",
     spoken: `${check.name}, ${facts}`,
   };
+}
+
+/** What the row of a reservation does when it is clicked. */
+function repairOf(name: Reservation, id: string): { context: string; command: CommandLink } | undefined {
+  if (name === "no_checks") {
+    return { context: "noChecks", command: { id: "understudy.checks.add", title: t("Add Check…"), arguments: [id] } };
+  }
+  if (name !== "checks_outdated") return undefined;
+  return { context: "checksOutdated", command: { id: "understudy.review.check", title: t("Run Checks Again") } };
 }
 
 /** The changed files, and those that an edit made equal to the base: the edit can be undone. */

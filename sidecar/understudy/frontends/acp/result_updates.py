@@ -16,7 +16,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting, sanitize
-from understudy.model.verdicts import verdict_sentence
+from understudy.model.verdicts import check_outcome, verdict_sentence
 
 CONTEXT_LINES = 3
 MOST_HUNKS = 300
@@ -98,7 +98,7 @@ def verdict_text(delegation: Delegation) -> str:
     name, _, meaning = verdict_sentence(delegation.verdict, delegation.reservations).partition(": ")
     lines = [f"**{name.capitalize()}**: {meaning}."]
     lines += [
-        f"- check {sanitize.one_line(check.name)}: {'passed' if check.ok else 'failed'} ({counts(check)})"
+        f"- check {sanitize.one_line(check.name)}: {check_outcome(check.ok, delegation.reservations)} ({counts(check)})"
         for check in delegation.checks
     ]
     if delegation.error is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.states import State
 from understudy.model.text import sanitize
-from understudy.model.verdicts import verdict_sentence
+from understudy.model.verdicts import check_outcome, verdict_sentence
 
 MOST_TEXT = 20_000
 """Characters of an answer; the rest is a resource."""
@@ -40,7 +40,7 @@ def brief(found: Delegation) -> Answer:
             for file in found.result.files[:MOST_FILES]
         ] or None
     if found.checks:
-        answer["checks"] = {check.name: "passed" if check.ok else "failed" for check in found.checks}
+        answer["checks"] = {check.name: check_outcome(check.ok, found.reservations) for check in found.checks}
     if found.error is not None:
         answer["error"] = {"kind": str(found.error.kind), "message": found.error.message, "hint": found.error.hint}
     if found.review.pending:

@@ -250,6 +250,9 @@ def _next_steps(delegation: Delegation) -> str:
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
         return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
+    if Reservation.CHECKS_OUTDATED in delegation.reservations:
+        reviewed = (review,) if delegation.review.pending else ()
+        return event_lines.next_commands(f"understudy check {identifier}", *reviewed, show)
     if delegation.review.pending:
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
         more = (f"understudy strengthen {identifier}",) if missed else ()
