@@ -3,7 +3,7 @@
 import { t } from "../base/l10n.ts";
 import type { Host } from "../host/host.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
-import type { Decision, FileDiff } from "../protocol.ts";
+import type { Decision, DecideResult, FileDiff } from "../protocol.ts";
 import { isPending } from "./hunks.ts";
 import type { OpenResult } from "./openResults.ts";
 
@@ -45,7 +45,7 @@ export class Decisions {
     }
     const done = await result.decide(meant, asked.length > 0 && meant === wishes);
     if (done.conflicts.length > 0) {
-      void this.#reportConflicts(result, done.conflicts);
+      void this.#reportConflicts(result, done);
     } else if (before > 0 && pendingCount(result) === 0) {
       void this.#reportDone(result, done.undoToken);
     } else if (done.undoToken !== undefined) {
@@ -54,23 +54,28 @@ export class Decisions {
     }
   }
 
-  async #reportConflicts(result: OpenResult, found: readonly { path: string; hunk: string }[]): Promise<void> {
+  async #reportConflicts(result: OpenResult, { conflicts, hunks, undoToken }: DecideResult): Promise<void> {
     const { host } = this.#deps;
-    const names = [...new Set(found.map((conflict) => displayPath(conflict.path)))].join(", ");
-    const resolve = t("Resolve…");
-    const text = t("{0} has a conflict: you and the agent both changed it. Your file was not modified.", names);
-    const [first] = found;
+    const names = [...new Set(conflicts.map((conflict) => displayPath(conflict.path)))].join(", ");
+    const [resolve, undo] = [t("Resolve…"), t("Undo")];
+    const accepted = undoToken === undefined ? 0 : hunks.filter((hunk) => hunk.undoToken === undoToken).length;
+    const [first] = conflicts;
     if (!first) return;
-    const answer = await host.windows.message("warning", text, { buttons: [resolve] });
+    const text =
+      accepted === 0
+        ? t("{0} has a conflict: you and the agent both changed it. Your file was not modified.", names)
+        : t("{0} has a conflict: you and the agent both changed it. {1}", names, acceptedText(accepted));
+    const buttons = accepted === 0 ? [resolve] : [resolve, undo];
+    const answer = await host.windows.message("warning", text, { buttons });
     const row = `hunk:${result.id}:${first.path}:${first.hunk}`;
     if (answer === resolve) await host.commands.run("understudy.review.openConflict", row);
+    if (answer === undo) await host.commands.run("understudy.review.undo", undoToken);
   }
 
   async #reportAccepted(count: number, token: string): Promise<void> {
     const { host } = this.#deps;
     const undo = t("Undo");
-    const text = count === 1 ? t("1 change accepted.") : t("{0} changes accepted.", count);
-    const answer = await host.windows.message("info", text, { buttons: [undo] });
+    const answer = await host.windows.message("info", acceptedText(count), { buttons: [undo] });
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
   }
 
@@ -89,6 +94,10 @@ export class Decisions {
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
     if (answer === close) await host.commands.run("understudy.review.close");
   }
+}
+
+function acceptedText(count: number): string {
+  return count === 1 ? t("1 change accepted.") : t("{0} changes accepted.", count);
 }
 
 /** The number of hunks without a decision. */

@@ -57,15 +57,15 @@ export class OpenResult implements Disposable {
   readonly #disposables = new DisposableStore();
   readonly #changed = new Emitter<readonly string[]>();
   readonly #contents = new Map<string, Promise<FileContent>>();
-  readonly #texts = new Map<string, string>();
-  readonly #modes = new Map<string, string>();
+  /** What was read last, also while it is read again. */
+  readonly #known = new Map<string, FileContent>();
   /** Conflicts by hunk, as reported by the last accept. */
   readonly #conflicts = new Map<string, Conflict>();
   #diff: DiffResult | undefined;
   #reading: Promise<DiffResult> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Paths (as on the wire) whose text on the result side changed. The states of hunks may have changed, too. */
+  /** Paths (as on the wire) whose content on the result side changed. The states of hunks may have changed, too. */
   readonly onDidChange = this.#changed.subscribe;
 
   constructor(id: string, requester: Requester) {
@@ -142,12 +142,12 @@ export class OpenResult implements Disposable {
 
   /** A text that was already read; undefined if not yet, or if it is not text. */
   knownText(path: string, side: Side): string | undefined {
-    return this.#texts.get(contentKey(path, side));
+    return this.#known.get(contentKey(path, side))?.text;
   }
 
   /** The mode of a file that was already read; undefined if not yet, or if it does not exist. */
   knownMode(path: string, side: Side): string | undefined {
-    return this.#modes.get(contentKey(path, side));
+    return this.#known.get(contentKey(path, side))?.mode;
   }
 
   /** Read files and hunks again. */
@@ -212,7 +212,7 @@ export class OpenResult implements Disposable {
       const done = await this.#requester.request("understudy/delegations/amend", { id: this.id, path, text, head });
       const content = { bytes: Buffer.from(text), text, mode: seen.mode, head: done.head };
       this.#contents.set(contentKey(path, "result"), Promise.resolve(content));
-      this.#texts.set(contentKey(path, "result"), text);
+      this.#known.set(contentKey(path, "result"), content);
       const { head: now } = await this.read();
       // Reading a new result commit forgets the texts; this one is known.
       if (now === done.head) this.#contents.set(contentKey(path, "result"), Promise.resolve(content));
@@ -255,6 +255,12 @@ export class OpenResult implements Disposable {
   }
 
   async #content(path: string, side: Side): Promise<FileContent> {
+    const content = await this.#requestContent(path, side);
+    this.#known.set(contentKey(path, side), content);
+    return content;
+  }
+
+  async #requestContent(path: string, side: Side): Promise<FileContent> {
     const head = this.#diff?.head ?? (await this.read()).head;
     const file = this.file(path);
     if (file && ((side === "base" && file.status === "added") || (side === "result" && file.status === "deleted"))) {
@@ -268,9 +274,6 @@ export class OpenResult implements Disposable {
         return undefined; // the file is neither changed nor in the result
       });
     if (!found) return { bytes: undefined, text: undefined, mode: undefined, head };
-    if (found.text !== undefined) this.#texts.set(contentKey(path, side), found.text);
-    else this.#texts.delete(contentKey(path, side));
-    this.#modes.set(contentKey(path, side), found.mode);
     return {
       bytes: Buffer.from(found.text ?? found.base64 ?? "", found.text === undefined ? "base64" : "utf8"),
       text: found.text,
@@ -296,23 +299,25 @@ export class OpenResult implements Disposable {
     this.#timer = setTimeout(() => void this.#refresh().catch(() => {}), RELOAD_DELAY_MS);
   }
 
-  /** Read everything that is shown again, and report the files whose text changed. */
+  /** Read everything that is shown again, and report the files whose content changed. */
   async #refresh(): Promise<void> {
-    const before = new Map(this.#texts);
+    const before = new Map(this.#known);
     await this.read();
     const shown = [...before.keys()].filter((name) => name.startsWith("result:")).map((name) => name.slice(7));
     const paths = [...new Set([...shown, ...this.files.slice(0, MAX_PREFETCH).map(({ path }) => path)])];
-    await Promise.allSettled(
-      paths.map(async (path) => {
-        // A file that the result no longer has.
-        const { text } = await this.content(path, "result");
-        if (text === undefined) this.#texts.delete(contentKey(path, "result"));
+    await Promise.allSettled(paths.map((path) => this.content(path, "result")));
+    this.#changed.fire(
+      shown.filter((path) => {
+        const name = contentKey(path, "result");
+        return !sameContent(before.get(name), this.#known.get(name));
       }),
     );
-    this.#changed.fire(
-      shown.filter((path) => before.get(contentKey(path, "result")) !== this.knownText(path, "result")),
-    );
   }
+}
+
+function sameContent(one: FileContent | undefined, other: FileContent | undefined): boolean {
+  if (one?.bytes === undefined || other?.bytes === undefined) return one?.bytes === other?.bytes;
+  return one.mode === other.mode && Buffer.compare(one.bytes, other.bytes) === 0;
 }
 
 export interface OpenResultsChange {

@@ -67,15 +67,21 @@ export class ResultFiles implements Disposable {
 
   async #announce(id: string, paths: readonly string[]): Promise<readonly FileChange[]> {
     if (paths.length === 0) return [];
-    const result = await this.#deps.openResults.result(id);
     const changes = paths.map(async (path) => {
-      const { bytes } = await result.content(path, "result").catch(() => ({ bytes: undefined }));
-      return [RESULT, EDIT].map((scheme) => ({
-        uri: reviewUri(scheme, id, displayPath(path)),
-        kind: bytes ? ("changed" as const) : ("deleted" as const),
-      }));
+      const kind = await this.#changeOf(id, path);
+      return [RESULT, EDIT].map((scheme) => ({ uri: reviewUri(scheme, id, displayPath(path)), kind }));
     });
     return (await Promise.all(changes)).flat();
+  }
+
+  /** A file that cannot be read now is not deleted: the editor reads it again, and reports why it cannot. */
+  async #changeOf(id: string, path: string): Promise<FileChange["kind"]> {
+    try {
+      const { bytes } = await (await this.#deps.openResults.result(id)).content(path, "result");
+      return bytes ? "changed" : "deleted";
+    } catch {
+      return "changed";
+    }
   }
 
   async #stat(uri: string, side: Side): Promise<FileStat> {

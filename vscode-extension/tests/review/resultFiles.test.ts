@@ -1,6 +1,7 @@
 /** Whatever the editor does with the files of a result: no change is lost without an undo. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { Emitter } from "../../src/base/events.ts";
 import { SidecarError } from "../../src/sidecar/connection.ts";
 import { OpenResults } from "../../src/review/openResults.ts";
 import { ResultFiles } from "../../src/review/resultFiles.ts";
@@ -76,6 +77,23 @@ afterEach(() => {
 });
 
 describe("files of a result in the editor", () => {
+  it("are not announced as deleted while they cannot be read", async () => {
+    const changes = new Emitter<{ id: string; paths: readonly string[] }>();
+    const host = new FakeHost();
+    const told: FileChange[] = [];
+    let content: () => Promise<never> = () => Promise.reject(new Error("it has stopped"));
+    const result = () => Promise.resolve({ content: () => content() } as never);
+    new ResultFiles({ host, openResults: { result, onDidChange: changes.subscribe } });
+    host.files.get(RESULT)!.onDidChange((found) => told.push(...found));
+    changes.fire({ id: ID, paths: [NAME] });
+    await settled();
+    content = () => Promise.resolve({ bytes: undefined } as never);
+    changes.fire({ id: ID, paths: [NAME] });
+    await settled();
+    const of = (kind: FileChange["kind"]) => [SHOWN, COPY].map((uri) => ({ uri, kind }));
+    expect(told).toEqual([...of("changed"), ...of("deleted")]);
+  });
+
   it.each(Array.from({ length: 60 }, (_, seed) => seed))(
     "keep every hunk, or an undo of it (seed %i)",
     async (seed) => {

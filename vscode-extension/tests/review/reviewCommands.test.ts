@@ -8,7 +8,7 @@ import { registerReview } from "../../src/review/registerReview.ts";
 import { hunkRow } from "../../src/review/hunks.ts";
 import { BASE, EDIT, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
 import { evidenceUri } from "../../src/review/reviewEditor.ts";
-import { FileMissing } from "../../src/host/host.ts";
+import { FileMissing, type FileChange } from "../../src/host/host.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { GoldenSidecar, golden, refusal, result } from "../support/golden.ts";
 import { settled } from "../support/flushPromises.ts";
@@ -278,6 +278,20 @@ describe("opening a review", () => {
     expect(spoken()).toBe("Verified, Tests for greeting/wrapping.py, 3 of 5 pending");
   });
 
+  it("runs the checks again from the row that says that they are older than the result", async () => {
+    delegation = { ...delegation, verdict: "unverified", reservations: ["checks_outdated"] };
+    await store.read(ID);
+    await reviewing();
+    const view = host.rows.get("understudy.review")!;
+    const id = `reservation:${ID}:checks_outdated`;
+    expect(view.children(`verdict:${ID}`)).toContain(id);
+    const row = view.row(id)!;
+    expect([row.description, row.context]).toEqual(["Run Checks Again", "checksOutdated"]);
+    peer.answer("understudy/delegations/check", () => delegation);
+    await host.commands.run(row.command!.id, ...(row.command!.arguments ?? []));
+    expect(peer.params("understudy/delegations/check")).toEqual([{ id: ID }]);
+  });
+
   it("refuses delegations that are not finished or have no changes", async () => {
     delegation = { ...delegation, state: "running" };
     await store.read(ID);
@@ -346,6 +360,21 @@ describe("deciding", () => {
     expect(host.bars.get(ROW("c03d5516aa4f"))?.content?.label).toBe("Rejected: Keep the old name.");
     expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict" });
     expect(host.messages.at(-1)?.text).toContain("has a conflict");
+  });
+
+  it("offers to undo what was accepted beside a conflict, and says that the file changed", async () => {
+    const token = `${ID}.aa`;
+    const [first, ...others] = DECIDED.hunks;
+    decides({ ...DECIDED, hunks: [{ ...first!, undoToken: token }, ...others], undoToken: token });
+    peer.answer("understudy/delegations/undo", {});
+    await reviewing();
+    host.buttons.push("Undo");
+    await host.commands.run("understudy.review.acceptFile", ROW("5a1e0c77b9d2"));
+    await settle();
+    expect(host.messages.at(-1)?.text).toBe(
+      `${WRAP} has a conflict: you and the agent both changed it. 1 change accepted.`,
+    );
+    expect(peer.params("understudy/delegations/undo")).toEqual([{ undoToken: token }]);
   });
 
   it("rejects the hunk at the cursor with a reason, and goes to the next pending one", async () => {
@@ -779,6 +808,25 @@ describe("the files of a result", () => {
     await settle();
     expect(told).toContain(uri);
     expect(Buffer.from(await files().read(uri)).toString()).toBe("amended\n");
+  });
+
+  it.each([
+    ["AAEC/w==", [{ kind: "changed" }]],
+    ["AAEC", []],
+  ])("tells the editor when a file that is not text changed elsewhere (%s)", async (base64, told) => {
+    const picture = reviewUri(RESULT, ID, "naïve.png");
+    peer.answer("understudy/delegations/file", () => ({ base64: "AAEC", mode: "100644" }));
+    await reviewing();
+    expect([...(await files().read(picture))]).toEqual([0, 1, 2]);
+    const found: FileChange[] = [];
+    host.files.get(RESULT)!.onDidChange((changes) => found.push(...changes));
+    now = { ...now, head: "0ddba11c" };
+    peer.answer("understudy/delegations/file", () => ({ base64, mode: "100644" }));
+    const amended = { type: "amended", seq: 22, at: "", attempt: 0, path: "x", head: "0ddba11c" } as Event;
+    peer.notify("understudy/event", { id: ID, events: [amended] });
+    await settle();
+    await settle();
+    expect(found.filter((one) => one.uri === picture)).toMatchObject(told);
   });
 
   it("shows an amendment from elsewhere that is followed by another event", async () => {
