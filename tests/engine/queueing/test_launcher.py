@@ -307,6 +307,25 @@ def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatc
     machine.kill_all()
 
 
+def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypatch) -> None:
+    root = state_folder.state_root()
+    busy = take_slot(root, 1)
+    waiting = [new_delegation() for _ in range(60)]
+    for folder, lock in waiting:
+        queue_entries.add(root, folder.id, 1, keys=None, record=False)
+        os.close(lock)
+    looked: list[str] = []
+    for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_lock, "try_lock")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda folder, real=real: (looked.append(folder.id), real(folder))[1])
+    launcher.serve(root)
+    assert looked == [], "no slot is free"
+    busy.close()
+    launcher.serve(root)
+    assert list(alone.workers) == [waiting[0][0].id]
+    assert set(looked) == {waiting[0][0].id}
+
+
 def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) -> None:
     monkeypatch.setattr(launcher, "ensure_recorder", full)
     folder, lock = new_delegation()
