@@ -35,11 +35,11 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Event
 from understudy.model.spec import Spec
 from understudy.model.text import path_quoting
+from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 from understudy.process.failpoints import failpoint
 
 _BY = "understudy"
-_NAMED = 10
 
 
 class CheckoutWorktree(DelegationWorktree):
@@ -98,7 +98,7 @@ class CheckoutWorktree(DelegationWorktree):
             emit(events.Note(level="warning", text=text))
         unsaved = [path_quoting.readable(path) for path in self._spec.buffers]
         if unsaved:
-            text = f"The agent does not see the unsaved text of {_named(unsaved)}: it reads the files on disk."
+            text = f"The agent does not see the unsaved text of {name_list(unsaved)}: it reads the files on disk."
             emit(events.Note(level="warning", text=text))
 
     def resume_collection(self) -> bool:
@@ -144,21 +144,20 @@ class CheckoutWorktree(DelegationWorktree):
         recorded = (
             require_tree(store, self._collected.on_disk).keys() | require_tree(store, self._entered.commit).keys()
         )
-        now = (
-            unrecorded_files.look(self.checkout, recorded, seconds or unrecorded_files.LONGEST_SECONDS)
-            if self._unrecorded is not None
-            else None
-        )
+        now: unrecorded_files.Stamps | None = None
+        if self._unrecorded is not None:
+            limit = unrecorded_files.LONGEST_SECONDS if seconds is None else seconds
+            now = unrecorded_files.look(self.checkout, recorded, limit)
         if now is not None and self._unrecorded is not None:
             before = {path: stamp for path, stamp in self._unrecorded.items() if path not in recorded}
             paths = [path_quoting.readable(path_quoting.quote(p)) for p in unrecorded_files.differing(before, now)]
             if paths:
-                text = f"These files, which are ignored or which the base left out, changed: {_named(paths)}. They are "
-                text += "not part of the result, and no undo restores them."
+                text = f"These files, which are ignored or which the base left out, changed: {name_list(paths)}. They "
+                text += "are not part of the result, and no undo restores them."
                 emit(events.Note(level="warning", text=text))
         flagged = {change.path: why for change in self._collected.changes if (why := path_rules.flagged(change.path))}
         if flagged:
-            named = _named(
+            named = name_list(
                 [f"{path_quoting.readable(path_quoting.quote(path))} ({why})" for path, why in flagged.items()]
             )
             text = f"The agent changed files that programs execute or follow, and they are in your checkout: {named}."
@@ -228,8 +227,3 @@ class CheckoutWorktree(DelegationWorktree):
                 content = editor_saves.kept_content(top, save)
                 found.setdefault(path[len(prefix) :], []).append(SavedText(save.exists, save.digest, content))
         return found
-
-
-def _named(paths: list[str]) -> str:
-    more = len(paths) - _NAMED
-    return ", ".join(paths[:_NAMED]) + (f" and {more} more" if more > 0 else "")

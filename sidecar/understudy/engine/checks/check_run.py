@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -39,6 +39,7 @@ from understudy.journal.check_leftovers import record_in
 from understudy.model.checks import Check
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.name_list import name_list
 from understudy.process.children import run as run_process
 from understudy.process.unguarded import Completed
 
@@ -389,20 +390,14 @@ def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *,
     if counts.failed:
         return f"{counts.failed} tests failed, although the exit code is 0."
     if report.dropped and plan.uses_tests:
-        return f"{len(report.dropped)} tests were found and taken out before the run: {_some(report.dropped)}."
+        dropped = name_list(sorted(report.dropped), _MOST_NAMED)
+        return f"{len(report.dropped)} tests were found and taken out before the run: {dropped}."
     silent = report.silent
     if silent:
-        return f"{len(silent)} collected tests have no outcome: {_some(silent)}."
+        return f"{len(silent)} collected tests have no outcome: {name_list(sorted(silent), _MOST_NAMED)}."
     if counts.passed == 0:
         return "No test passed." if not counts.skipped else f"No test passed: all {counts.skipped} were skipped."
     return None
-
-
-def _some(tests: Iterable[str]) -> str:
-    names = sorted(tests)
-    return ", ".join(names[:_MOST_NAMED]) + (
-        f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    )
 
 
 def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:

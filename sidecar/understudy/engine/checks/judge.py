@@ -36,13 +36,11 @@ from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.events import CheckFinished, CheckStarted, Event, Note, Phase
+from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
 """The recipe that writes tests: it has built-in checks, and mutation testing."""
-
-_MOST_NAMES = 10
-"""Most paths or tests that one note lists."""
 
 _MOST_ALTERED = 50
 """Most changed files that a result lists."""
@@ -162,7 +160,7 @@ class _Judge:
         if not self._writes_tests:
             aware = await asyncio.to_thread(self._find_test_aware)
             if aware:
-                text = f"Changed code may behave otherwise in tests: {_named(aware)}."
+                text = f"Changed code may behave otherwise in tests: {name_list(aware)}."
                 self._reserve(Reservation.CHECK_CHANGED, text)
         results = []
         for plan in plans:
@@ -192,7 +190,7 @@ class _Judge:
         )
         outside = sorted({*outside, *change_scope.leading_out(self._tree.path, self._changes)})
         if outside:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"The recipe must not change: {_named(outside)}.")
+            self._reserve(Reservation.OUTSIDE_SCOPE, f"The recipe must not change: {name_list(outside)}.")
 
     def _prepare(self) -> CheckContext:
         """Find the project's Python environment, if checks may run. In a thread, so notes are emitted later."""
@@ -211,7 +209,7 @@ class _Judge:
 
     def _prepare_judges(self) -> None:
         request = self._request
-        self._test_patterns = builtin_checks.python_patterns(lambda path: self._tree.read(request.base, path))
+        self._test_patterns = builtin_checks.python_patterns(self._read_base)
         trial = ResultToJudge(
             tree=self._tree,
             base=request.base,
@@ -237,10 +235,6 @@ class _Judge:
 
     def _plans(self) -> list[PreparedCheck]:
         request, facts = self._request, self._setting.facts
-
-        def read(path: str) -> bytes | None:
-            return self._tree.read(request.head, path)
-
         plans: list[PreparedCheck] = []
         if self._writes_tests and not any(
             TESTS_SLOT in argument for check in request.checks for argument in check.argv
@@ -249,7 +243,7 @@ class _Judge:
             detected = builtin_checks.detect(
                 self._changes,
                 self._tree.path,
-                read,
+                self._read_head,
                 has_python=facts is not None,
                 has_pytest=facts is not None and facts.has_pytest,
             )
@@ -260,7 +254,7 @@ class _Judge:
         for check in request.checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
             if uses_tests and tests is None:
-                tests = tuple(builtin_checks.test_files(self._changes, read))
+                tests = tuple(builtin_checks.test_files(self._changes, self._read_head))
             if uses_tests and not tests:
                 self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
                 continue
@@ -414,12 +408,12 @@ class _Judge:
     ) -> None:
         name = plan.check.name
         if flaky:
-            tests = f": {_named(flaky_tests)}" if flaky_tests else ""
+            tests = f": {name_list(flaky_tests)}" if flaky_tests else ""
             self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files{tests}.")
         if self._altered:
             self._reserve(
                 Reservation.TREE_CHANGED,
-                f"Tracked files changed while the check {name} ran: {_named(sorted(self._altered))}.",
+                f"Tracked files changed while the check {name} ran: {name_list(sorted(self._altered))}.",
             )
         if self._distrust:
             self._reserve(Reservation.TAMPERED, f"The check {name}: {' '.join(self._distrust)}")
@@ -428,7 +422,7 @@ class _Judge:
         if wrong:
             self._reserve(
                 Reservation.LOADED_CHECKOUT,
-                f"The check {name} loaded files of your checkout instead of the result: {_named(wrong)}.",
+                f"The check {name} loaded files of your checkout instead of the result: {name_list(wrong)}.",
             )
 
     def _disagrees(self, plan: PreparedCheck, how: str) -> None:
@@ -437,20 +431,13 @@ class _Judge:
             self._distrust[text] = None
 
     def _find_suspicious(self) -> list[SuspiciousCode]:
-        request, tree = self._request, self._tree
-        return suspicious_code.find(
-            self._changes,
-            lambda path: tree.read(request.base, path),
-            lambda path: tree.read(request.head, path),
-            code=request.files,
-        )
+        return suspicious_code.find(self._changes, self._read_base, self._read_head, code=self._request.files)
 
     def _find_test_aware(self) -> list[str]:
-        request, tree = self._request, self._tree
         return test_aware_code.find(
             self._changes,
-            lambda path: tree.read(request.base, path),
-            lambda path: tree.read(request.head, path),
+            self._read_base,
+            self._read_head,
             patterns=self._test_patterns,
             besides=self._base_judge.test_support,
         )
@@ -464,7 +451,7 @@ class _Judge:
         """
         request = self._request
         existing = await asyncio.to_thread(
-            lambda: tuple(test for test in plan.tests if self._tree.read(request.base, test) is not None)
+            lambda: tuple(test for test in plan.tests if self._read_base(test) is not None)
         )
         if not existing or not green.report.started:
             return frozenset()
@@ -475,7 +462,7 @@ class _Judge:
         if not listed.listed:
             self._reserve(
                 Reservation.OUTSIDE_SCOPE,
-                f"The tests that {_named(list(existing))} had before could not be listed, so some may be gone.",
+                f"The tests that {name_list(existing)} had before could not be listed, so some may be gone.",
             )
             return frozenset()
         before = listed.report.collected
@@ -483,7 +470,7 @@ class _Judge:
         # Count cases by function: the id of a case may change.
         gone = Counter(map(function_of, before)) - Counter(map(function_of, after))
         if gone:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {_named(sorted(gone))}.")
+            self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {name_list(sorted(gone))}.")
         return before
 
     async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
@@ -523,6 +510,12 @@ class _Judge:
     def _tell(self, check: Check, what: str) -> None:
         self._emit(Phase(text=f"{check.name}: {what}"))
 
+    def _read_base(self, path: str) -> bytes | None:
+        return self._tree.read(self._request.base, path)
+
+    def _read_head(self, path: str) -> bytes | None:
+        return self._tree.read(self._request.head, path)
+
     async def _materialise(self, commit: str) -> None:
         if self._clean_at != commit:
             self._clean_at = None
@@ -537,8 +530,3 @@ class _Judge:
         """Emit a warning; only from the thread of the event loop."""
         self._record.log.notes.append(printable(text))
         self._emit(Note(level="warning", text=printable(text)))
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -12,6 +12,7 @@ from typing import Any
 
 from understudy.engine.checks.editable_installs import Checkout
 from understudy.engine.checks.probes.report_channel import Received
+from understudy.model.text.name_list import name_list
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Largest report that is read; 100,000 tests with long names are smaller."""
@@ -74,11 +75,8 @@ class ProbeReport:
         if self.missing:
             found.append("Lines of the report of the test run are missing.")
         if self.contradicted:
-            tests = sorted(self.contradicted)
-            more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
-            found.append(
-                f"Tests raised an exception and were reported as passed: {', '.join(tests[:_MOST_NAMED])}{more}."
-            )
+            tests = name_list(sorted(self.contradicted), _MOST_NAMED)
+            found.append(f"Tests raised an exception and were reported as passed: {tests}.")
         return tuple(found)
 
     @property

@@ -15,6 +15,7 @@ from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import noticed
 from understudy.model.text import path_quoting
+from understudy.model.text.name_list import name_list
 from understudy.mutants.test_code.test_ids import KnownTests, LocatedTest
 from understudy.mutants.test_code.without_tests import without_tests
 
@@ -49,7 +50,7 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
         if unknown:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"These tests are not among those that notice nothing: {_named(unknown)}.",
+                f"These tests are not among those that notice nothing: {name_list(unknown, _MOST_NAMED)}.",
                 hint=f"The card lists them: understudy show {folder.id}",
                 names=idle,
             )
@@ -59,7 +60,7 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
         if missing:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"The definition of these tests was not found in the changed files: {_named(missing)}.",
+                f"The definition of these tests was not found in the changed files: {name_list(missing, _MOST_NAMED)}.",
                 hint=f"Name other tests, or edit the file: understudy amend {folder.id} PATH",
                 names=missing,
             )
@@ -162,8 +163,3 @@ def _without(known: KnownTests, path: str, gone: set[LocatedTest]) -> bytes | No
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The tests were not dropped: {error}.", hint="Edit the file instead."
         ) from None
-
-
-def _named(tests: Sequence[str]) -> str:
-    more = f" and {len(tests) - _MOST_NAMED} more" if len(tests) > _MOST_NAMED else ""
-    return ", ".join(tests[:_MOST_NAMED]) + more

@@ -20,9 +20,8 @@ from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.model import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.spec import Spec
+from understudy.model.text.name_list import name_list
 from understudy.process.environment import base_environment
-
-_MOST_PATHS = 10
 
 
 class OutsideWatch:
@@ -82,13 +81,14 @@ class OutsideWatch:
         self.changed = True
         if found.checkout:
             self._note(
-                f"Files of your checkout changed while {doing}: {_named(found.checkout)}. You or {who} changed them; "
-                "no editor reported to Understudy that it saved them. To see what a file was: "
+                f"Files of your checkout changed while {doing}: {name_list(found.checkout)}. You or {who} changed "
+                "them; no editor reported to Understudy that it saved them. To see what a file was: "
                 + self._worktree.show_command(found.checkout[0])
             )
         if found.other:
             self._note(
-                f"Files outside the worktree changed while {doing}: {_named(found.other)}. You or {who} changed them."
+                f"Files outside the worktree changed while {doing}: {name_list(found.other)}. You or {who} changed "
+                "them."
             )
 
     def _tell(self) -> None:
@@ -117,8 +117,3 @@ class OutsideWatch:
 
     def _note(self, text: str) -> None:
         self._emit(events.Note(level="warning", text=text.encode("utf-8", "backslashreplace").decode()))
-
-
-def _named(paths: list[str]) -> str:
-    more = len(paths) - _MOST_PATHS
-    return ", ".join(paths[:_MOST_PATHS]) + (f" and {more} more" if more > 0 else "")

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,9 +16,9 @@ from understudy.git.base.pins import REFERENCES
 from understudy.git.command import git_output
 from understudy.git.repository import Repository
 from understudy.model.text import path_quoting
+from understudy.model.text.name_list import name_list
 from understudy.model.text.sanitize import one_line
 
-_NAMED = 10
 """Most references or files that one sentence names."""
 _SMALL_FILE = 1024 * 1024
 """Bytes that are compared of a hook, or of a file with settings."""
@@ -83,11 +83,11 @@ def differences(before: RepositoryState, after: RepositoryState) -> list[str]:
         found.append(f"The repository is in the middle of {after.operation or 'nothing any more'}.")
     changed = _differing(before.references, after.references) - {after.head_ref or "", before.head_ref or ""}
     if changed:
-        found.append(f"These references changed: {_named(map(_short, sorted(changed)))}.")
+        found.append(f"These references changed: {name_list(one_line(_short(one)) for one in sorted(changed))}.")
     if before.staged != after.staged:
         found.append("What is staged changed.")
     if changed := _differing(before.settings, after.settings):
-        found.append(f"These files of the git directory changed: {_named(sorted(changed))}.")
+        found.append(f"These files of the git directory changed: {name_list(map(one_line, sorted(changed)))}.")
     return found
 
 
@@ -146,9 +146,3 @@ def _short(reference: str | None) -> str:
 
 def _commit(identifier: str | None) -> str:
     return identifier[:12] if identifier else "no commit"
-
-
-def _named(names: Iterable[str]) -> str:
-    listed = [one_line(name) for name in names]
-    more = len(listed) - _NAMED
-    return ", ".join(listed[:_NAMED]) + (f" and {more} more" if more > 0 else "")

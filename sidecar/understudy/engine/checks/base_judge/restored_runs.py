@@ -24,12 +24,11 @@ from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import Losses, Observed
 from understudy.model.checks import BaseComparison, ChangedTest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 
 _MOST_LISTED = 100
 """Most tests and files that a result lists."""
-_MOST_NAMES = 10
-"""Most tests or files that one sentence names."""
 _TESTS = frozenset({Reason.TEST, Reason.SUPPORT})
 _TEST_NAME = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(", re.MULTILINE)
 
@@ -183,7 +182,7 @@ class BaseJudge:
         missing = {test for test, outcome in lost.tests.items() if outcome == compare.MISSING}
         finding.comparison = _comparison(lost, base, result, ())
         if lost.tests and len(missing) == len(lost.tests) < lost.earlier:
-            text = f"{_tests(lost)} no longer run: {_named(lost.tests)}."
+            text = f"{_tests(lost)} no longer run: {name_list(lost.tests)}."
             finding.reservations.append((Reservation.TESTS_CHANGED, text))
         else:
             finding.red = f"{_tests(lost)} passed before and did not pass now{_listed(lost.tests)}."
@@ -249,7 +248,7 @@ class BaseJudge:
             renamed = compare.losses(run, result).tests
             if renamed:
                 finding.notes.append(
-                    f"Tests were renamed or replaced; their earlier versions pass on the result: {_named(renamed)}."
+                    f"Tests were renamed or replaced; their earlier versions pass on the result: {name_list(renamed)}."
                 )
             return
         finding.comparison = _comparison(fewer, run, result, restored)
@@ -258,7 +257,7 @@ class BaseJudge:
             deciding = any(each.reason not in _TESTS for each in restored)
             finding.reservations.append((Reservation.CHECK_CHANGED if deciding else Reservation.TESTS_CHANGED, text))
             return
-        text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {_named(fewer.tests)}."
+        text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {name_list(fewer.tests)}."
         finding.reservations.append((Reservation.TESTS_CHANGED, text))
 
     def _check_changed(self, plan: PreparedCheck, deciding: Iterable[Restored], finding: Finding) -> None:
@@ -435,14 +434,8 @@ def _tests(lost: Losses) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    text = _named(names)
+    text = name_list(names)
     return f": {text}" if text else ""
-
-
-def _named(names: Iterable[str]) -> str:
-    every = list(names)
-    more = len(every) - _MOST_NAMES
-    return ", ".join(every[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _changed_at(place: str) -> int | None:

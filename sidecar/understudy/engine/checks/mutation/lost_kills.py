@@ -16,6 +16,7 @@ from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import FAILED, PASSED, Observed
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.mutation import NOTICED, JudgedMutant, MutantStatus
+from understudy.model.text.name_list import name_list
 
 _MOST_NAMES = 5
 _MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
@@ -67,13 +68,10 @@ class LostKills:
     @property
     def text(self) -> str:
         """Return the finding as a sentence."""
-        places = [
-            f"{one.path}:{one.line} ({_line(one.before)} → {_line(one.after)})" for one in self.mutants[:_MOST_NAMES]
-        ]
-        more = f" and {len(self.mutants) - _MOST_NAMES} more" if len(self.mutants) > _MOST_NAMES else ""
+        places = (f"{one.path}:{one.line} ({_line(one.before)} → {_line(one.after)})" for one in self.mutants)
         return (
             f"Of {self.killed_before} small changes of the code that earlier tests noticed, they no longer notice "
-            f"{len(self.mutants)}: {', '.join(places)}{more}."
+            f"{len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
         )
 
 

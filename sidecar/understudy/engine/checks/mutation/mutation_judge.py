@@ -29,6 +29,7 @@ from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant, MutationResult
+from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
@@ -36,7 +37,6 @@ from understudy.mutants.test_code.test_ids import KnownTests
 
 _MOST_FILES = 500
 """Most files that are mutated; a sample of their mutants is judged anyway."""
-_MOST_NAMES = 10
 _REPORT = "mutation-report"
 
 
@@ -324,6 +324,4 @@ def _changes(count: int) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    text = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-    return f": {text}" if text else ""
+    return f": {name_list(names)}" if names else ""

@@ -14,6 +14,7 @@ from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind
 from understudy.model.states import State
+from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
 
 _GOOD = {
@@ -273,8 +274,7 @@ def _read_logs(delegation: Delegation) -> list[str]:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(one_line, names[:_SHOWN])) + more
+    return name_list(map(one_line, names), _SHOWN)
 
 
 def _seconds(delegation: Delegation) -> float | None:
