@@ -308,10 +308,11 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
   const facts: string[] = [];
+  const doing = live ? doingNow(delegation) : [];
   if (live) {
-    facts.push(duration(elapsed(delegation, now)));
-    if (delegation.waitingFor) facts.push(oneLine(delegation.waitingFor.title, 60));
-    else if (delegation.state !== "running" || delegation.activity) facts.push(oneLine(activityText(delegation), 60));
+    const time = duration(elapsed(delegation, now));
+    // A question comes first: a narrow view cuts off the end.
+    facts.push(...(delegation.waitingFor ? [...doing, time] : [time, ...doing]));
   } else {
     const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
     facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));
@@ -346,12 +347,20 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
     context: context.join(" "),
     spoken: [
       delegation.title,
-      ...(live && !facts[1]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
+      ...(live && !doing[0]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
       ...(live ? [spokenDuration(Math.floor(elapsed(delegation, now) / 60_000) * 60_000)] : []),
-      ...facts.slice(live ? 1 : 0),
+      ...doing,
+      ...facts.slice(live ? 1 + doing.length : 0),
     ].join(", "),
     command: toReview ? { ...open, id: "understudy.review.open", title: t("Review") } : open,
   };
+}
+
+/** What a running delegation asks or does; empty if nothing is known. */
+function doingNow(delegation: Delegation): string[] {
+  const { state, waitingFor, activity } = delegation;
+  if (waitingFor) return [oneLine(waitingFor.title, 60)];
+  return state !== "running" || activity ? [oneLine(activityText(delegation), 60)] : [];
 }
 
 function tooltip(delegation: Delegation, now: number): string {

@@ -216,7 +216,7 @@ describe("the Delegations view", () => {
     ]);
     expect(draw(rows)).toEqual([
       "Needs Attention | 4 |  | group attention",
-      "  Tests for gr…wrapping.py | 5:00 · Run a command · ghostwriter | bell-dot | delegation waiting",
+      "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
       "  Tests for gr…wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
       "  Tests for gr…wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
       "  Tests for gr…wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
@@ -266,6 +266,10 @@ describe("the Delegations view", () => {
     expect(rows.row(delegationRowId("r"))?.command).toMatchObject({ id: "understudy.delegations.open" });
     expect(rows.row(delegationRowId("r"))?.spoken).toBe(
       "Tests for greeting/wrapping.py, Running, 5 minutes 0 seconds, Writing tests, ghostwriter",
+    );
+    const asking = view([waiting("w")]).rows.row(delegationRowId("w"));
+    expect(asking?.spoken).toBe(
+      "Tests for greeting/wrapping.py, Waiting for you, 5 minutes 0 seconds, Run a command, ghostwriter",
     );
     expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegation");
     expect(rows.parent(delegationRowId("d"))).toBe("group:review");
