@@ -73,6 +73,26 @@ def test_a_change_of_a_tracked_program_asks_again(project, state, write, path):
     assert f"changed: {path}" in records.status(project, state).changed
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".venv/pyvenv.cfg",
+        "venv/lib/python3.12/site-packages/own.pth",
+        ".venv/lib/python3.12/site-packages/sitecustomize.py",
+    ],
+)
+def test_a_change_of_what_a_tracked_environment_executes_at_each_start_asks_again(project, state, write, path):
+    write(project / path, "first")
+    records.record(project, state, trusted=True)
+    write(project / path, "made again")
+    assert records.status(project, state).trusted, "not tracked"
+    git(project, "add", "-f", path)
+    records.record(project, state, trusted=True)
+    write(project / path, "second")
+    found = records.status(project, state)
+    assert (found.trusted, found.changed) == (False, [f"changed: {path}"])
+
+
 def test_an_environment_that_the_user_makes_again_does_not_ask(project, state, write):
     git(project, "add", "ci")
     records.record(project, state, trusted=True)

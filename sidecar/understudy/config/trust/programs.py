@@ -21,6 +21,12 @@ from understudy.config.configuration import Configuration
 INTERPRETERS = tuple(f"{folder}/bin/{name}" for folder in (".venv", "venv") for name in ("python", "python3"))
 """The interpreters that are used without being configured."""
 
+STARTUP_FILES = (
+    "pyvenv.cfg",
+    *(f"lib/python*/site-packages/{name}" for name in ("*.pth", "sitecustomize.py", "usercustomize.py")),
+)
+"""What such an interpreter obeys or executes whenever it starts, in its environment."""
+
 ON_PATH = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", "bin", ".bin", "scripts", "tools")
 """Folders of a workspace that are commonly on ``PATH``; checks have those of an environment there."""
 
@@ -37,7 +43,7 @@ _DEEPEST = 4
 
 def tracked_programs(root: Path, configuration: Configuration) -> list[str]:
     """Return the tracked programs that the configuration starts, relative to the workspace ``root``."""
-    started = dict.fromkeys([*INTERPRETERS, *_configured(root, configuration)])
+    started = dict.fromkeys([*INTERPRETERS, *_startup_files(root), *_configured(root, configuration)])
     names = [name for name in started if os.path.lexists(root / name)]
     names += [one for one in _interpreters(root, names) if one not in started]
     # git knows a file behind a link to a folder by its real path only.
@@ -46,6 +52,12 @@ def tracked_programs(root: Path, configuration: Configuration) -> list[str]:
         return []
     index = _index(root)
     return [name for name in names if _is_tracked(name, index)]
+
+
+def _startup_files(root: Path) -> Iterator[str]:
+    for environment in (".venv", "venv"):
+        for pattern in STARTUP_FILES:
+            yield from sorted(str(path.relative_to(root)) for path in (root / environment).glob(pattern))
 
 
 def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
