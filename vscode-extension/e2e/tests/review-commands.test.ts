@@ -65,7 +65,7 @@ describe("review commands", () => {
       await reviewing(vs);
       await editResult(vs);
       await vs.waitForRow(VIEW, "passed before your edits");
-      await vs.command("Understudy: Run Checks Again");
+      await vs.rowAction(VIEW, "edited after the checks ran", "Run Checks Again");
       // Its row, the verdict and the status bar show that they run, and nothing else does.
       await vs.statusItem(/Checking/).waitFor();
       await vs.waitForRow(VIEW, "Checking");
