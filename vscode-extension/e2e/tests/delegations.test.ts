@@ -127,6 +127,10 @@ describe("delegations in the editor", () => {
       const items = (await vs.rowMenuItems(VIEW, "No changes")).join();
       for (const next of ["Retry", "Retry with…", "Show Log", "Dismiss"]) assert.match(items, new RegExp(next));
       await vs.shot("1 needs attention");
+      for (const theme of ["Dark Modern", "Dark High Contrast", "Light High Contrast", "Light Modern"] as const) {
+        await vs.theme(theme);
+        await vs.shot(`1 needs attention ${theme}`);
+      }
       await vs.rowAction(VIEW, "No changes", "Dismiss");
       await vs.row(VIEW, "Needs Attention").waitFor({ state: "hidden" });
       await vs.reload();

@@ -32,6 +32,8 @@ describe("review", () => {
       await vs.shot("2 multi diff dark");
       await vs.theme("Dark High Contrast");
       await vs.shot("3 multi diff high contrast");
+      await vs.theme("Light High Contrast");
+      await vs.shot("3 multi diff light high contrast");
       await vs.theme("Light Modern");
 
       // Accept one change from its bar. The file is open with unsaved text: its editor changes, not the file on disk.
