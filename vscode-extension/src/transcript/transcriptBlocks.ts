@@ -210,7 +210,7 @@ export class TranscriptBlocks {
         this.#put("discarded", () => singleLine(t("The result was discarded. It can be restored.")));
         return;
       case "unknown":
-        this.#put("unknown", () => quietLine(t("An event that this version does not know.")));
+        this.#put("unknown", () => quietLine(t("An event that this version does not recognize.")));
         return;
       default:
         // base, worktree, usage, session, checkpoint: shown in the head, or not at all
