@@ -118,6 +118,11 @@ def test_a_reply_has_the_tree_and_the_session_and_a_way_back(replied):
         event.text for event in project.events(child) if event.__class__.__name__ == "Note" and "previous" in event.text
     ]
     assert "can be restored" in note
+    reference = note.rpartition("understudy restore ")[2]
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("worktrees/restore", rescueRef=reference)
+    assert caught.value.kind is ErrorKind.TARGET_EXISTS
+    assert (caught.value.hint or "").endswith(f": understudy discard {child}"), "never: remove the newer result"
     for call, arguments in (("delegations/reply", {"text": "And again."}), ("delegations/discard", {})):
         with pytest.raises(UnderstudyError) as caught:
             project.call(call, id=project.id, **arguments)

@@ -117,7 +117,7 @@ def restore(rescue_ref: str) -> Path:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait until it has finished."
             )
-        path = _bring_back(state, found, root)
+        path = _bring_back(state, found, root, owner)
         seconds = round(time.monotonic() - began, 3)
         intent = decision_log.DecisionIntent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
         decision_log.record_intent(folder, intent)
@@ -149,13 +149,20 @@ def _earlier_bases(root: Path) -> Iterator[str]:
                     yield record.parent
 
 
-def _bring_back(state: Path, found: rescue.Rescue, root: Path) -> Path:
+def _bring_back(state: Path, found: rescue.Rescue, root: Path, owner: str | None = None) -> Path:
     """Write the worktree to its path, which stays marked as removed, so that an interrupted restore is cleaned up."""
     reference = ownership.removed(root)
     if reference is not None:
         removal.move_to_trash(root, reference)
     elif found.path.is_dir() and any(found.path.iterdir()):
-        raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{found.path} exists.", hint="Remove that worktree first.")
+        if owner is None:
+            raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{found.path} exists.", hint="Move that folder away first.")
+        # Removed by hand, the result of the owner would be lost; discarded, it can be restored in its turn.
+        raise UnderstudyError(
+            ErrorKind.TARGET_EXISTS,
+            f"{found.path} holds the result of {owner}.",
+            hint=f"Discard that result first, which can be undone: understudy discard {owner}",
+        )
     # Pin first, so that no `git gc` removes objects that the worktree will borrow.
     removal.pin(root)
     failpoint("pinned")

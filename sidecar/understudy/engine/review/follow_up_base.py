@@ -52,7 +52,10 @@ def next_base(
         reference = rescue.save(state, found, opened, objects, f"{origin.parent}-{secrets.token_hex(2)}")
         opened.remove(state / "trash")
         failpoint("worktree removed")
-        notes.append(f"The previous contents of the worktree can be restored: {reference}.")
+        notes.append(
+            "The previous contents of the worktree can be restored, once the new result is discarded: "
+            f"understudy restore {reference}"
+        )
     for conflict in made.conflicts:
         where = f"line {_line(files, conflict.hunk)} of {path_quoting.readable(path_quoting.quote(conflict.path))}"
         notes.append(
