@@ -55,6 +55,8 @@ def commands(group: click.Group = app.group, path: tuple[str, ...] = ()) -> list
 def test_the_help_shows_the_first_steps_and_the_exit_codes() -> None:
     text = CliRunner().invoke(app.group, ["--help"]).output
     assert "First steps:" in text
+    steps = re.findall(r"^    understudy (.+?)  ", text, re.MULTILINE)
+    assert steps.index("trust .") < steps.index("start tests src/module.py"), "nothing starts in an untrusted project"
     for code, meaning in exit_codes.MEANING.items():
         assert f"{code.value}  {meaning}" in text
     for path, _ in commands():

@@ -104,10 +104,11 @@ your files, index and branches stay unchanged until you accept a result.
 \b
 First steps:
   understudy doctor                      check the installation
-  understudy tools                       list the supported agent CLIs
-  understudy delegators add              add an agent CLI or a model
+  understudy trust .                     allow agents to run in this project
   understudy start tests src/module.py   delegate the tests of a file
   understudy review ID                   review the result, hunk by hunk
+  understudy tools                       list the supported agent CLIs
+  understudy delegators add --help       add an agent CLI or a model
 """
 
 _EPILOG = f"""
