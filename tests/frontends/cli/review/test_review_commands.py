@@ -138,6 +138,7 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     _, text, _ = run("accept", whole, "new/", "--json")
     again = json.loads(text)["undoToken"]
     assert [item.value for item in hunk_targets.complete_tokens(None, None, "")] == [again]
+    assert f"`understudy review {whole} --list`" in run("accept", whole, "new/")[2]
     assert run("undo", whole)[:2] == (0, f"Undone: {again}. Its hunks are pending again.\n"), "the last accept"
     code, _, error = run("undo", whole)
     assert code != 0

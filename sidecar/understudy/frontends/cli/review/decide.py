@@ -60,7 +60,7 @@ def accept(
         return run(identifier, chosen, as_json=json_)
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    wanted = hunk_targets.find(files, chosen, everything=all_, command="accept")
+    wanted = hunk_targets.find(files, chosen, everything=all_, command="accept", identifier=whole)
     decisions = hunk_targets.decisions(wanted, "accept")
     if merged_manually:
         decisions = [one | {"mergedManually": True} for one in decisions]
@@ -99,7 +99,7 @@ def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str 
     """
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    wanted = hunk_targets.find(files, chosen, everything=all_, command="reject")
+    wanted = hunk_targets.find(files, chosen, everything=all_, command="reject", identifier=whole)
     return send(whole, files, hunk_targets.decisions(wanted, "reject", reason), as_json=json_)
 
 

@@ -27,7 +27,12 @@ Target = tuple[str, str | None]
 
 
 def find(
-    files: Sequence[FileDiff], chosen: Sequence[str], *, everything: bool = False, command: str = ""
+    files: Sequence[FileDiff],
+    chosen: Sequence[str],
+    *,
+    everything: bool = False,
+    command: str = "",
+    identifier: str = "ID",
 ) -> list[Target]:
     """Return the chosen files and hunks, a folder as its files; no choice is a usage error unless ``everything``."""
     if everything and chosen:
@@ -40,7 +45,9 @@ def find(
         found = [target for text in chosen for target in _one(files, text)]
     if not found:
         raise UnderstudyError(
-            ErrorKind.CONFLICT, "No hunk is pending there.", hint="Run `understudy review ID --list` to see all hunks."
+            ErrorKind.CONFLICT,
+            "No hunk is pending there.",
+            hint=f"`understudy review {identifier} --list` shows all hunks.",
         )
     return list(dict.fromkeys(found))
 

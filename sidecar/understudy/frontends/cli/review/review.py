@@ -52,7 +52,7 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
         raise click.UsageError("A review needs a terminal; name PATH, PATH:HUNK or --all instead.")
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    found = _pending(files, chosen)
+    found = _pending(whole, files, chosen)
     decided = len(hunk_view.items(files)) - len(hunk_view.pending(files))
     if decided:
         click.echo(
@@ -221,7 +221,7 @@ class Dialogue:
             self._person.say(terminal.one_line(f"The edit failed: {error.message}{hint}"))
             return Next.SHOW
         try:
-            return self._review.replace(_pending(self.files, self._chosen))
+            return self._review.replace(_pending(self._identifier, self.files, self._chosen))
         except UnderstudyError:  # no hunk is pending after the edit
             return self._review.replace([])
 
@@ -240,9 +240,9 @@ class Dialogue:
         return True
 
 
-def _pending(files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
+def _pending(identifier: str, files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
     """Return the pending hunks among the chosen ones, and hunks named by their id even if they were decided."""
-    return hunk_targets.items(files, hunk_targets.find(files, chosen, everything=not chosen))
+    return hunk_targets.items(files, hunk_targets.find(files, chosen, everything=not chosen, identifier=identifier))
 
 
 def _lapsed(item: hunk_view.Item | None, decision: str) -> str | None:
