@@ -49,6 +49,12 @@ def test_an_agent_that_fails_says_why(project, scenario, says):
     assert says in message
 
 
+def test_the_last_words_of_an_agent_stay_a_sentence_of_their_own(project):
+    project.delegator("broken", "sh", "-c", "echo I cannot read the prompt >&2; exit 1")
+    message = tried(project, "broken")[2]
+    assert message.endswith("exited with code 1: I cannot read the prompt"), message
+
+
 def test_an_agent_that_never_answers_is_given_up(project):
     project.delegator("mute", "sleep", "60", extra="[limits]\ntotal_seconds = 1\n")
     ok, _, message = tried(project, "mute")

@@ -101,7 +101,7 @@ def _ask(
             )
         )
     except UnderstudyError as error:
-        return _step(f"{error.message} {error.hint}" if error.hint else error.message, began, ok=False)
+        return _step(_failure(error), began, ok=False)
     said = " ".join((outcome.text or outcome.summary or "").split())
     if not said:
         return _step("The agent finished without an answer.", began, ok=False)
@@ -142,6 +142,13 @@ def _shown(event: UsageReport | Session) -> str:
         return f"{event.session_id}."
     cost = f", {event.cost_usd} US dollars" if event.cost_usd is not None else ""
     return f"{event.input_tokens} tokens read, {event.output_tokens} written, turns: {event.turns}{cost}."
+
+
+def _failure(error: UnderstudyError) -> str:
+    """Return message and hint as sentences; a test keeps no work, so the hint must not promise any."""
+    hint = (error.hint or "").replace("Partial work is kept.", "").strip()
+    message = str(error.message)
+    return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {hint}" if hint else message
 
 
 def _step(message: str, began: float, *, ok: bool = True) -> ConnectionTestStep:
