@@ -161,9 +161,11 @@ def test_without_a_browser_the_vscode_tests_are_skipped_with_a_message(heavy: Pa
 def test_ci_runs_every_target_and_reports_failures(tmp_path: Path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(TOP / ".ci" / "run", tmp_path / ".ci" / "run")
-    program(tmp_path / "bin", "make", "for last; do :; done", 'echo "ran $last"', '[ "$last" != test ]')
+    program(tmp_path / "bin", "make", 'echo "ran $1"', '[ "$1" != test ]')
+    program(tmp_path / "bin", "timeout", "shift 2", '[ "$2" != lint ] || exit 124', 'exec "$@"')
     program(tmp_path / "bin", "id", "echo 1000")  # not root: nothing is installed
     done = run(".ci/run", cwd=tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 1
-    assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "lint", "e2e", "package"]
-    assert "Failed: test\n" in done.stderr
+    assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "e2e", "package"]
+    assert "make lint took longer than 300 s and was interrupted.\n" in done.stderr
+    assert "Failed: test lint\n" in done.stderr
