@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,25 @@ def test_a_failing_check_is_saved_only_on_request(repository: Path) -> None:
     assert not (repository / ".understudy" / "checks").exists()
     run("checks", "add", "own", "--no-test", "--optional", *command)
     assert "required = false" in (repository / ".understudy" / "checks" / "own.toml").read_text()
+
+
+def test_doctor_says_what_is_missing_for_the_first_delegation(repository: Path) -> None:
+    def doctor() -> str:
+        # What else it finds depends on the machine.
+        return CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
+
+    (repository / "pyproject.toml").write_text("")
+    assert f"! trust: You have not trusted {repository}: no delegation starts there yet.\n    See what" in doctor()
+    assert "interpreter:" not in doctor(), "no program of an untrusted workspace runs"
+    run("trust", "--yes")
+    assert f"✓ trust: You trust {repository}.\n" in doctor()
+    venv.create(repository / ".venv", symlinks=True)
+    found = doctor()
+    assert f"! interpreter: Tests of this project run with Python {platform.python_version()} at {repository}" in found
+    assert f"Install it there: {repository}/.venv/bin/python -m pip install pytest\n" in found
+    [libraries] = (repository / ".venv").glob("lib/python*/site-packages")
+    (libraries / "pytest.py").touch()
+    assert "✓ interpreter: " in doctor()
 
 
 def test_doctor_proposes_a_check_and_then_names_it(repository: Path) -> None:

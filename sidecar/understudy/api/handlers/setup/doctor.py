@@ -21,6 +21,8 @@ FREE_BYTES = 200_000_000
 """``doctor`` warns below this much free space, which is about one worktree of a medium-sized project."""
 NAMED = 5
 """How many worktrees one message names."""
+PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+"""A workspace with one of these has Python tests, or may want some."""
 RECENT = 200
 """How many of the newest delegations have their workspaces searched for leftover refs."""
 
@@ -37,6 +39,8 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
         _isolation,
         _keyring,
         _configuration,
+        _trust,
+        _interpreter,
         _checks,
         _tools,
         _delegations,
@@ -46,7 +50,8 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
     for check in checks:
         name = check.__name__.removeprefix("_")
         try:
-            found.append(check(caller))
+            finding = check(caller)
+            found += [] if finding is None else [finding]
         except UnderstudyError as error:
             found.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
         except Exception as error:  # a bug in one check must not hide the others
@@ -194,6 +199,67 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
         else "No delegator is configured; ghostwriter writes tests without one.",
         hint=None if own else "Add one: understudy delegators add",
     )
+
+
+def _trust(caller: Caller) -> m.DoctorCheck | None:
+    """Return whether delegations can start in the caller's folder."""
+    if (top := _workspace(caller)) is None:
+        return None
+    if _is_trusted(top):
+        return m.DoctorCheck(name="trust", ok=True, message=f"You trust {top}.")
+    return m.DoctorCheck(
+        name="trust",
+        ok=True,
+        message=f"You have not trusted {top}: no delegation starts there yet.",
+        hint="See what it would allow, and decide: understudy trust",
+    )
+
+
+def _interpreter(caller: Caller) -> m.DoctorCheck | None:
+    """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
+    from understudy.api.handlers import configuration
+    from understudy.engine.checks import interpreter
+
+    top = _workspace(caller)
+    if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not _is_trusted(top):
+        return None  # the programs of an untrusted workspace do not run
+    found = interpreter.find_interpreter(top, configuration.load(caller, None).python)
+    if found is None:
+        return m.DoctorCheck(
+            name="interpreter",
+            ok=True,
+            message="No Python was found for this project.",
+            hint="Create its environment: python3 -m venv .venv",
+        )
+    with tempfile.TemporaryDirectory() as neutral:
+        facts = interpreter.describe(found, neutral=Path(neutral))
+    version = ".".join(map(str, facts.version))
+    message = f"Tests of this project run with Python {version} at {found.path}"
+    if facts.has_pytest:
+        return m.DoctorCheck(name="interpreter", ok=True, message=f"{message}.")
+    own = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
+    return m.DoctorCheck(
+        name="interpreter",
+        ok=True,
+        message=f"{message}, which has no pytest. The ghostwriter needs it.",
+        hint=f"Create an environment for the project: {own}"
+        if found.origin == "PATH"
+        else f"Install it there: {shlex.quote(str(found.path))} -m pip install pytest",
+    )
+
+
+def _workspace(caller: Caller) -> Path | None:
+    from understudy.engine import workspaces
+
+    folder = caller.folder()
+    return None if folder is None else workspaces.workspace_of([], None, folder)
+
+
+def _is_trusted(top: Path) -> bool:
+    from understudy.config.trust import records
+    from understudy.journal import state_folder
+
+    return records.status(top, state_folder.state_root()).trusted
 
 
 def _checks(caller: Caller) -> m.DoctorCheck:

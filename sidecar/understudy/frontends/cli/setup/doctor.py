@@ -38,15 +38,16 @@ def doctor(*, delegators: bool, json_: bool) -> int:
     if delegators and json_:
         raise click.UsageError("Use `understudy delegators test --all --json` for the delegators.")
     found = call("doctor")
-    good = all(check.ok for check in found.checks)
+    passed = all(check.ok for check in found.checks)
     if json_:
         output.json(found)
-        return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED
+        return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
     brush = output.paint()
     for check in found.checks:
-        mark = brush("✓", fg="green") if check.ok else brush("✗", fg="red")
+        good = brush("!", fg="yellow") if check.hint else brush("✓", fg="green")
+        mark = good if check.ok else brush("✗", fg="red")
         click.echo(f"{mark} {check.name}: {terminal.one_line(check.message)}")
-        if check.hint and not check.ok:
+        if check.hint:
             click.echo(f"    {terminal.one_line(check.hint)}")
     if delegators:
         place = uri(".")
@@ -55,5 +56,5 @@ def doctor(*, delegators: bool, json_: bool) -> int:
         tested = print_connection_tests(
             lambda name: call("delegators/test", name=name, workspace=place), names, json_=False
         )
-        good = good and tested == exit_codes.Exit.OK
-    return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED
+        passed = passed and tested == exit_codes.Exit.OK
+    return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
