@@ -140,6 +140,9 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     assert [item.value for item in hunk_targets.complete_tokens(None, None, "")] == [again]
     assert f"`understudy review {whole} --list`" in run("accept", whole, "new/")[2]
     assert run("undo", whole)[:2] == (0, f"Undone: {again}. Its hunks are pending again.\n"), "the last accept"
+    code, _, error = run("undo")
+    assert code == exit_codes.Exit.USAGE
+    assert "the token that `accept` printed" in " ".join(error.split())
     code, _, error = run("undo", whole)
     assert code != 0
     assert f"Nothing of {whole} is accepted." in error

@@ -106,13 +106,18 @@ def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str 
 @click.command(
     epilog=options.examples("understudy undo 20261121-004512-k3f9q.9c41ab02", "understudy undo 20261121-004512-k3f9q")
 )
-@click.argument("token", metavar="TOKEN|ID", shell_complete=hunk_targets.complete_tokens)
+@click.argument("token", metavar="TOKEN|ID", required=False, shell_complete=hunk_targets.complete_tokens)
 @options.as_json
-def undo(*, token: str, json_: bool) -> int:
+def undo(*, token: str | None, json_: bool) -> int:
     """Undo an accept, or the last one of a delegation; keep your later edits.
 
     The hunks become pending again. If a later edit overlaps, no file changes and the error names the overlap.
     """
+    if token is None:
+        raise click.UsageError(
+            "Name what to undo: the token that `accept` printed, or the ID of a delegation (`understudy list`), whose "
+            "last accept is undone."
+        )
     if "." not in token:
         token = hunk_targets.last_accept(resolve(token))
     done = call("delegations/undo", undoToken=token)
