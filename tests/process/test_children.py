@@ -80,12 +80,11 @@ async def test_end_gives_everybody_the_chance_to_finish(tmp_path, confinement):
     # The parent ends at once, the way a JavaScript shim does; its child needs a moment to save its work.
     code = """
 import os, signal, sys, time
-def save(*_):
-    time.sleep(0.3); open('saved', 'w').close(); os._exit(0)
 ready, told = os.pipe()
 if os.fork() == 0:
-    signal.signal(signal.SIGTERM, save); os.write(told, b'x')
-    while True: signal.pause()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}); os.write(told, b'x')
+    signal.sigwait({signal.SIGTERM})
+    time.sleep(0.3); open('saved', 'w').close(); os._exit(0)
 os.read(ready, 1)
 print('ready', flush=True); signal.pause()
 """

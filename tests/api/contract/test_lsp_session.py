@@ -108,7 +108,10 @@ def answers(talk: Any, home: Path) -> dict[int, Any]:
 
 def test_both_frontends_give_the_same_answers(start: Callable[[str], Any], tmp_path: Path):
     lsp = start("serve")
-    lsp.write(b'{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"capabilities":{}}}')
+    folder = (tmp_path / "serve").as_uri()  # of `rpc`, it is the one it is started in
+    parameters = {"capabilities": {}, "rootUri": folder}
+    hello = {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": parameters}
+    lsp.write(json.dumps(hello).encode())
     assert lsp.read()["id"] == "hello"
     over_lsp, over_rpc = answers(lsp, tmp_path / "serve"), answers(start("rpc"), tmp_path / "rpc")
     for number, example in enumerate(REQUESTS):

@@ -207,14 +207,14 @@ export class Workbench {
 
   /** Open a view container of the activity bar by its name. */
   async openContainer(name = "Understudy"): Promise<void> {
-    const tab = this.page.locator(`.activitybar .action-item a[aria-label^="${name}"]`);
+    // The whole item: its badge covers the link.
+    const tab = this.page.locator(`.activitybar .action-item:has(a[aria-label^="${name}"])`);
     await tab.first().waitFor();
     const title = this.page.locator(".sidebar .composite.title", { hasText: new RegExp(name, "i") });
     // Repeat it: the editor may open another container at the same time, and a second press would close this one.
     await until(async () => {
       if (await title.isVisible()) return true;
-      // Not in the middle: a badge may be there.
-      await tab.first().click({ position: { x: 5, y: 5 } });
+      await tab.first().click();
       return title.waitFor({ timeout: 2_000 }).then(
         () => true,
         () => false,

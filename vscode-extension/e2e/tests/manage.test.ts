@@ -25,6 +25,7 @@ describe("managing", () => {
       await vs.notification("scripted does not work").waitFor();
       assert.deepEqual(listed(), ["http://127.0.0.1:1/v1"]);
       await vs.quickRowAction("scripted", "Edit Address");
+      await vs.step("Edit Model Server scripted");
       await vs.answer(address);
       await vs.notification("scripted works").waitFor();
       await vs.quickRowAction("scripted", "Set API Key");
