@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.checks import outside_files
-from understudy.engine.checks.outside_files import OutsideFiles, Places
+from understudy.engine.worktrees import outside_files
+from understudy.engine.worktrees.outside_files import OutsideFiles, Places
 
 
 @pytest.fixture

@@ -8,6 +8,6 @@ and the behaviour of the programs it runs.
 ``interpreter`` and ``editable_installs`` find the project's interpreter and make it import the judged worktree instead
 of the user's checkout; ``builtin_checks`` detects tests, ``check_run`` runs one check once, ``runner_reports`` reads
 its report, ``mutation`` finds out which small changes of the code the tests notice, ``change_scope`` checks which paths
-changed, ``evidence_record`` keeps every run, ``probes`` and ``tampering`` guard the reports, and ``injected/`` runs
-inside the project's programs.
+changed, ``check_findings`` collects what the runs show, ``evidence_record`` keeps every run, ``probes`` and
+``tampering`` guard the reports, and ``injected/`` runs inside the project's programs.
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from understudy.engine.checks import builtin_checks, change_scope, steady_runs
 from understudy.engine.checks.base_judge.restored_runs import BaseJudge, Finding
+from understudy.engine.checks.check_findings import CheckFindings, ResultFindings
 from understudy.engine.checks.check_run import (
     TESTS_SLOT,
     CheckContext,
@@ -22,7 +23,7 @@ from understudy.engine.checks.check_run import (
     run_once,
     with_interpreter,
 )
-from understudy.engine.checks.evidence_record import EvidenceRecord, printable
+from understudy.engine.checks.evidence_record import EvidenceRecord
 from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge
 from understudy.engine.checks.mutation.lost_kills import BaseRun
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
@@ -35,15 +36,12 @@ from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
-from understudy.model.events import CheckFinished, CheckStarted, Event, Note, Phase
+from understudy.model.events import CheckFinished, CheckStarted, Event, Phase
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 
 TESTS_RECIPE = "tests"
 """The recipe that writes tests: it has built-in checks, and mutation testing."""
-
-_MOST_ALTERED = 50
-"""Most changed files that a result lists."""
 
 Emit = Callable[[Event], None]
 
@@ -117,10 +115,11 @@ class _Judge:
         self._request = request
         self._emit = emit
         self._tree = request.tree
-        self._reservations: set[Reservation] = set()
         self._scratch = scratch
         self._setting: CheckContext
         self._record: EvidenceRecord
+        self._findings: ResultFindings
+        self._check: CheckFindings
         self._base_judge: BaseJudge
         self._mutation_judge: MutationJudge
         self._test_patterns: Sequence[str]
@@ -130,10 +129,6 @@ class _Judge:
         self._clean_at: str | None = None
         """The commit that the worktree is at; None once a program ran in it."""
         self._pending: list[str] = []
-        self._altered: set[str] = set()
-        """Tracked files that differed from the result after a run of the current check."""
-        self._distrust: dict[str, None] = {}
-        """Why the reports of the current check cannot be trusted, as an ordered set of sentences."""
         self._suspicious: list[SuspiciousCode] = []
         """Reported with the first check."""
 
@@ -146,6 +141,7 @@ class _Judge:
         self._tree_id = await asyncio.to_thread(self._tree.tree_of, request.head)
         self._changes = await asyncio.to_thread(self._tree.changed_paths, request.base, request.head)
         self._record = EvidenceRecord(base=request.base, head=request.head, tree=self._tree_id)
+        self._findings = ResultFindings(self._record, self._emit)
         await self._materialise(request.head)
         self._check_scope()
         self._setting = await asyncio.to_thread(self._prepare)
@@ -154,33 +150,31 @@ class _Judge:
             self._record.log.interpreter_version = ".".join(map(str, self._setting.facts.version[:3]))
         await asyncio.to_thread(self._prepare_judges)
         plans = await asyncio.to_thread(self._plans)
-        for text in self._pending:
-            self._note(text)
+        self._findings.note(*self._pending)
         self._suspicious = await asyncio.to_thread(self._find_suspicious)
         if not self._writes_tests:
             aware = await asyncio.to_thread(self._find_test_aware)
             if aware:
                 text = f"Changed code may behave otherwise in tests: {name_list(aware)}."
-                self._reserve(Reservation.CHECK_CHANGED, text)
+                self._findings.reserve((Reservation.CHECK_CHANGED, text))
         results = []
         for plan in plans:
             results.append(await self._run(plan))
             if request.after_check is not None:
                 await request.after_check(results[-1])
         if not any(result.required for result in results):
-            self._reservations.add(Reservation.NO_CHECKS)
-        for reservation, text in self._mutation_judge.conclude():
-            self._reserve(reservation, text)
+            self._findings.reservations.add(Reservation.NO_CHECKS)
+        self._findings.reserve(*self._mutation_judge.conclude())
         if request.reports is not None:
             await self._save_record(request.reports)
-        return Judgement(results=results, reservations=in_order(self._reservations))
+        return Judgement(results=results, reservations=in_order(self._findings.reservations))
 
     async def _save_record(self, folder: Path) -> None:
         try:
             await asyncio.to_thread(self._record.save, folder)
         except OSError as error:
             # The verdict is in the journal; only the page of evidence will be shorter.
-            self._note(f"The record of all runs could not be kept: {error.strerror}.")
+            self._findings.note(f"The record of all runs could not be kept: {error.strerror}.")
 
     # -- preparation -------------------------------------------------------------------------------------------
 
@@ -190,7 +184,8 @@ class _Judge:
         )
         outside = sorted({*outside, *change_scope.leading_out(self._tree.path, self._changes)})
         if outside:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"The recipe must not change: {name_list(outside)}.")
+            text = f"The recipe must not change: {name_list(outside)}."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
 
     def _prepare(self) -> CheckContext:
         """Find the project's Python environment, if checks may run. In a thread, so notes are emitted later."""
@@ -267,27 +262,22 @@ class _Judge:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
         self._record.begin(check.name)
-        self._altered, self._distrust = set(), {}
+        found = self._check = CheckFindings(check=check)
         last = await self._once(plan, request.head)
-        seconds = last.seconds
-        flaky = last.report.reran
-        flaky_tests: set[str] = set()
-        fails_on_base = False
-        wrong = set(last.wrong)
+        found.ran(last)
+        found.flaky = last.report.reran
         if not last.started and plan.uses_tests:
-            fails_on_base = True  # a missing program is missing on the base, too
+            found.fails_on_base = True  # a missing program is missing on the base, too
         elif not last.green:
             failed = last.failed_tests
             last = await self._once(plan, request.head)
-            seconds += last.seconds
-            flaky = flaky or last.green
-            flaky_tests.update(failed if last.green else ())
-            wrong.update(last.wrong)
+            found.ran(last)
+            found.repeated(flaky=last.green, tests=failed if last.green else (), seconds=0.0)
             if not last.green and not plan.uses_tests:
                 on_base = await self._once(plan, request.base)
-                seconds += on_base.seconds
                 # Another test that passed before must still pass.
-                fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
+                found.fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
+                found.seconds += on_base.seconds
         judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
         before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
         if last.green and plan.tests:
@@ -300,60 +290,23 @@ class _Judge:
                 commits=(request.base, request.head),
                 before=before,
             )
-            for text in steady.notes:
-                self._note(text)
-            seconds += steady.seconds
-            flaky = flaky or bool(steady.red)
-            flaky_tests |= steady.failed
-            self._disagrees(plan, steady.tampered)
+            self._findings.note(*steady.notes)
+            found.repeated(flaky=bool(steady.red), tests=steady.failed, seconds=steady.seconds)
+            found.contradicted(_when_bare(steady.tampered))
         elif last.green and check.required:
             self._tell(check, "running it again")
             confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
-            seconds += confirmed.seconds
-            flaky = flaky or confirmed.flaky
-            flaky_tests |= confirmed.failed
-            self._disagrees(plan, confirmed.tampered)
+            found.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
+            found.contradicted(_when_bare(confirmed.tampered))
         finding = await self._judge_with_base(plan, last)
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
             mutation = await self._mutate(plan, last, before)
-            flaky = flaky or bool(mutation.flaky)
-            flaky_tests |= mutation.flaky
-        seconds += finding.seconds + mutation.seconds
+        found.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
         await self._materialise(request.head)
         if check.required:
-            self._reserve_for(
-                plan,
-                flaky=flaky,
-                flaky_tests=sorted(flaky_tests),
-                fails_on_base=fails_on_base,
-                wrong=sorted(wrong),
-            )
-        counts = last.counts
-        result = CheckResult(
-            name=check.name,
-            argv=[printable(argument) for argument in last.argv],
-            exit_code=last.code,
-            seconds=round(last.seconds, 3),
-            judging_seconds=round(seconds, 3),
-            tree=self._tree_id,
-            passed=counts.passed if counts is not None else None,
-            failed=counts.failed if counts is not None else None,
-            skipped=counts.skipped if counts is not None else None,
-            output_tail=f"{last.output}\n{printable(finding.red)}".strip() if finding.red else last.output,
-            mutation=mutation.result,
-            flaky=flaky,
-            flaky_tests=[printable(test) for test in sorted(flaky_tests)] or None,
-            fails_on_base=fails_on_base,
-            checkout_files=[printable(path) for path in sorted(wrong)] or None,
-            changed_files=[printable(path) for path in sorted(self._altered)[:_MOST_ALTERED]] or None,
-            ok=last.green and not finding.red,
-            required=check.required,
-            sandbox=last.sandbox,
-            base=finding.comparison,
-            tampered=[printable(text) for text in self._distrust] or None,
-            suspicious=self._suspicious or None,
-        )
+            self._findings.reserve(*found.reservations())
+        result = found.result(last, finding, mutation, tree=self._tree_id, suspicious=self._suspicious)
         self._suspicious = []
         self._emit(CheckFinished.of(result))
         return result
@@ -367,10 +320,8 @@ class _Judge:
             finding = await self._base_judge.judge_tests(plan, last, last.seconds)
         else:
             finding = await self._base_judge.judge_code(plan, last)
-        for reservation, text in finding.reservations:
-            self._reserve(reservation, text)
-        for text in [*finding.notes, *([finding.red] if finding.red else [])]:
-            self._note(text)
+        self._findings.reserve(*finding.reservations)
+        self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
         return finding
 
     async def _once(
@@ -398,37 +349,10 @@ class _Judge:
         )
         self._record.ran(plan, commit, outcome, variation, bare=bare)
         if commit == self._request.head:
-            self._distrust |= dict.fromkeys(outcome.report.problems)
+            self._check.distrust(outcome.report.problems)
             differing = await asyncio.to_thread(self._tree.differing, commit)
-            self._altered.update(change_scope.altered(differing, plan.check, self._changes))
+            self._check.altered(change_scope.altered(differing, plan.check, self._changes))
         return outcome
-
-    def _reserve_for(
-        self, plan: PreparedCheck, *, flaky: bool, flaky_tests: list[str], fails_on_base: bool, wrong: list[str]
-    ) -> None:
-        name = plan.check.name
-        if flaky:
-            tests = f": {name_list(flaky_tests)}" if flaky_tests else ""
-            self._reserve(Reservation.FLAKY, f"The check {name} failed once and passed once on the same files{tests}.")
-        if self._altered:
-            self._reserve(
-                Reservation.TREE_CHANGED,
-                f"Tracked files changed while the check {name} ran: {name_list(sorted(self._altered))}.",
-            )
-        if self._distrust:
-            self._reserve(Reservation.TAMPERED, f"The check {name}: {' '.join(self._distrust)}")
-        if fails_on_base:
-            self._reserve(Reservation.FAILS_ON_BASE, f"The check {name} already failed on the base, and still fails.")
-        if wrong:
-            self._reserve(
-                Reservation.LOADED_CHECKOUT,
-                f"The check {name} loaded files of your checkout instead of the result: {name_list(wrong)}.",
-            )
-
-    def _disagrees(self, plan: PreparedCheck, how: str) -> None:
-        if how:
-            text = f"{plan.check.name} passed, but when it ran without Understudy's report, {how}."
-            self._distrust[text] = None
 
     def _find_suspicious(self) -> list[SuspiciousCode]:
         return suspicious_code.find(self._changes, self._read_base, self._read_head, code=self._request.files)
@@ -460,17 +384,16 @@ class _Judge:
         if not listed.listed:
             listed = await self._once(on_base, request.base, collect_only=True)
         if not listed.listed:
-            self._reserve(
-                Reservation.OUTSIDE_SCOPE,
-                f"The tests that {name_list(existing)} had before could not be listed, so some may be gone.",
-            )
+            text = f"The tests that {name_list(existing)} had before could not be listed, so some may be gone."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
             return frozenset()
         before = listed.report.collected
         after = green.report.collected
         # Count cases by function: the id of a case may change.
         gone = Counter(map(function_of, before)) - Counter(map(function_of, after))
         if gone:
-            self._reserve(Reservation.OUTSIDE_SCOPE, f"Tests or test cases were removed: {name_list(sorted(gone))}.")
+            text = f"Tests or test cases were removed: {name_list(sorted(gone))}."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
         return before
 
     async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
@@ -495,13 +418,11 @@ class _Judge:
                 if lost.mutants:
                     finding.reservations.append((Reservation.OUTSIDE_SCOPE, lost.text))
                 elif lost.why:
-                    self._note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
+                    self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
             finding = await self._mutation_judge.judge_code(plan, green)
-        for reservation, text in finding.reservations:
-            self._reserve(reservation, text)
-        if finding.tampered:
-            self._distrust[f"{plan.check.name} passed, but {finding.tampered}"] = None
+        self._findings.reserve(*finding.reservations)
+        self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)
         return finding
 
@@ -522,11 +443,6 @@ class _Judge:
             await asyncio.to_thread(self._tree.materialise, commit)
             self._clean_at = commit
 
-    def _reserve(self, reservation: Reservation, text: str) -> None:
-        self._reservations.add(reservation)
-        self._note(text)
 
-    def _note(self, text: str) -> None:
-        """Emit a warning; only from the thread of the event loop."""
-        self._record.log.notes.append(printable(text))
-        self._emit(Note(level="warning", text=printable(text)))
+def _when_bare(how: str) -> str:
+    return how and f"when it ran without Understudy's report, {how}."

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,7 +20,6 @@ from understudy.engine.checks.verdict_rules import in_order
 from understudy.engine.planning import repair_prompt, strengthen_prompt
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.model import events
-from understudy.model.checks import CheckResult
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import Noticed, noticed
 from understudy.model.text import path_quoting
@@ -134,17 +134,18 @@ class Rounds:
             if not strengthen_prompt.is_worthwhile(found):
                 return
             self._emit(events.Phase(text=f"Round {number} of {self._count}: asking for tests that notice more"))
-            self._unfinished = result.head
-            better, seen, why = await self._round(result, found, MutantSample(seed=seed, identities=found.judged))
-            if better is None:
-                await self.restore()
-                self._report(number, seen or found, why)
+            new, why = await self._improve(
+                result,
+                strengthen_prompt.request_of(found),
+                _WHY_STRONGER,
+                partial(self._why_not_stronger, result, found),
+                MutantSample(seed=seed, identities=found.judged),
+            )
+            seen = (_noticed(new.judgement) if new is not None else None) or found
+            self._report(number, seen, why)
+            if new is None or why is not None:
                 break
-            await self._host.keep(better)
-            self._unfinished = None
-            await self._host.in_thread(self._keep_reports)
-            result, found = better, seen or found
-            self._report(number, found, None)
+            result, found = new, seen
         if result is not first and found.sampled:
             # The agent has seen some of the mutants; the verdict is about those that the result itself chooses.
             judgement = await self._host.judge_commit(result.head, self._emit, None, self._reports)
@@ -158,46 +159,55 @@ class Rounds:
                 break
             names = ", ".join(check.name for check in failing)
             self._emit(events.Phase(text=f"Round {number} of {self._repairs}: asking for a repair ({names})"))
-            self._unfinished = result.head
-            held: list[events.Event] = []
-            better, why = await self._repair(result, failing, held)
-            if better is None:
-                await self.restore()
+            new, why = await self._improve(
+                result,
+                repair_prompt.request_of(failing),
+                f"the check {names} failed" if len(failing) == 1 else f"the checks {names} failed",
+                partial(self._why_not_repaired, result),
+            )
+            if new is None or why is not None:
                 self._emit(events.Note(level="info", text=f"The repair was not kept: {why}."))
                 break
-            for event in held:
-                self._emit(event)
-            await self._host.keep(better)
-            self._unfinished = None
-            await self._host.in_thread(self._keep_reports)
-            result = better
+            result = new
         return result
 
-    async def _repair(
-        self, before: JudgedResult, failing: list[CheckResult], held: list[events.Event]
-    ) -> tuple[JudgedResult | None, str]:
-        """Return the repaired result, or None and why it is not kept; ``held`` gets the events of its judgement."""
-        names = ", ".join(check.name for check in failing)
-        why = f"the check {names} failed" if len(failing) == 1 else f"the checks {names} failed"
+    async def _improve(
+        self,
+        before: JudgedResult,
+        request: str,
+        reason: str,
+        objection: Callable[[JudgedResult], Awaitable[str | None]],
+        sample: MutantSample | None = None,
+    ) -> tuple[JudgedResult | None, str | None]:
+        """Ask the agent for more, judge its new result, and keep it unless there is an ``objection`` to it.
+
+        Return the new result, if it was judged, and why it was not kept; the worktree is back at ``before`` then.
+        """
+        self._unfinished = before.head
+        held: list[events.Event] = []
+        new = None
         try:
-            failure = await self._host.attempt_again(repair_prompt.request_of(failing), why)
-            if failure is not None:
-                return None, failure
-            head = await self._host.commit()
-            if await self._tree_of(head) == await self._tree_of(before.head):
-                return None, "the agent changed nothing"
-            await self._host.in_thread(self._new_folder)
-            judgement = await self._host.judge_commit(head, _holding(held, self._emit), None, self._new_reports)
+            why = await self._host.attempt_again(request, reason)
+            if why is None:
+                head = await self._host.commit()
+                if await self._tree_of(head) == await self._tree_of(before.head):
+                    why = "the agent changed nothing"
+                else:
+                    await self._host.in_thread(self._new_folder)
+                    emit = _holding(held, self._emit)
+                    new = JudgedResult(head, await self._host.judge_commit(head, emit, sample, self._new_reports))
+                    why = await objection(new)
         except UnderstudyError as error:
-            return None, error.message.rstrip(".")
-        passed = {check.name for check in before.judgement.results if check.required and check.ok}
-        broken = [check.name for check in repair_prompt.failed(judgement.results, self._recipe) if check.name in passed]
-        worse = in_order((set(judgement.reservations) - set(before.judgement.reservations)) & _DECEIVES)
-        if broken:
-            return None, f"now {', '.join(broken)} fails"
-        if worse:
-            return None, f"it adds {', '.join(worse)}"
-        return JudgedResult(head, judgement), ""
+            why = error.message.rstrip(".")
+        if new is None or why is not None:
+            await self.restore()
+            return new, why
+        for event in held:
+            self._emit(event)
+        await self._host.keep(new)
+        self._unfinished = None
+        await self._host.in_thread(self._keep_reports)
+        return new, None
 
     async def restore(self) -> None:
         """Reset the worktree to the result before the round that did not end, if there is one."""
@@ -206,46 +216,30 @@ class Rounds:
             with contextlib.suppress(UnderstudyError):  # the next check resets it, too
                 await self._host.in_thread(self._reset, head, limit_seconds=_RESTORE_SECONDS)
 
-    async def _round(
-        self, before: JudgedResult, known: Noticed, sample: MutantSample
-    ) -> tuple[JudgedResult | None, Noticed | None, str]:
-        """Return the better result or None, what it notices, and why it is not kept."""
-        held: list[events.Event] = []
-        try:
-            failure = await self._host.attempt_again(strengthen_prompt.request_of(known), _WHY_STRONGER)
-            if failure is not None:
-                return None, None, failure
-            head = await self._host.commit()
-            if await self._tree_of(head) == await self._tree_of(before.head):
-                return None, None, "the agent changed nothing"
-            await self._host.in_thread(self._new_folder)
-            judgement = await self._host.judge_commit(head, _holding(held, self._emit), sample, self._new_reports)
-            changed = await self._host.in_thread(self._changed, before.head, head)
-        except UnderstudyError as error:
-            return None, None, error.message.rstrip(".")
-        seen = _noticed(judgement)
-        why = self._why_not(before.judgement, judgement, known, seen, changed)
-        if why is not None:
-            return None, seen, why
-        for event in held:
-            self._emit(event)
-        return JudgedResult(head, judgement), seen, ""
+    async def _why_not_repaired(self, before: JudgedResult, new: JudgedResult) -> str | None:
+        """Return why the new result is not a step to a repair; None if it is."""
+        passed = {check.name for check in before.judgement.results if check.required and check.ok}
+        failing = repair_prompt.failed(new.judgement.results, self._recipe)
+        broken = [check.name for check in failing if check.name in passed]
+        if broken:
+            return f"now {', '.join(broken)} fails"
+        worse = in_order((set(new.judgement.reservations) - set(before.judgement.reservations)) & _DECEIVES)
+        return f"it adds {', '.join(worse)}" if worse else None
 
-    def _why_not(
-        self, before: Judgement, after: Judgement, known: Noticed, seen: Noticed | None, changed: list[str]
-    ) -> str | None:
-        """Return why the new result is not better; None if it is."""
-        (old, had), (new, has) = self._host.verdict_on(before), self._host.verdict_on(after)
-        if new is Verdict.CHECKS_FAILED:
+    async def _why_not_stronger(self, before: JudgedResult, known: Noticed, new: JudgedResult) -> str | None:
+        """Return why the tests of the new result are not better; None if they are."""
+        (old, had), (verdict, has) = map(self._host.verdict_on, (before.judgement, new.judgement))
+        if verdict is Verdict.CHECKS_FAILED:
             return "a check fails"
         worse = in_order(set(has) - set(had) - _BY_KILLS)
         if worse:
             return f"it adds {', '.join(worse)}"
-        if _RANK.get(new, 0) < _RANK.get(old, 0):
-            return f"the verdict would be {new}"
+        if _RANK.get(verdict, 0) < _RANK.get(old, 0):
+            return f"the verdict would be {verdict}"
+        seen = _noticed(new.judgement)
         if seen is None:
             return "its tests could not be judged in the same way"
-        lost = seen.lost(known, changed)
+        lost = seen.lost(known, await self._host.in_thread(self._changed, before.head, new.head))
         if lost:
             named = ", ".join(f"{one.path}:{one.line}" for one in lost[:_MOST_NAMED])
             return f"its tests no longer notice {len(lost)} of the changes before ({named})"

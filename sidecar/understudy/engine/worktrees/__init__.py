@@ -1,1 +1,1 @@
-"""Create, record, own and remove the worktree of a delegation."""
+"""Create, record, own and remove the worktree of a delegation, and watch the files outside it."""

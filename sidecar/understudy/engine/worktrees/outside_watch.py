@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.engine.checks.interpreter import find_interpreter
-from understudy.engine.checks.outside_files import (
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.engine.worktrees.outside_files import (
     Look,
     OutsideChange,
     OutsideFiles,
@@ -16,7 +17,6 @@ from understudy.engine.checks.outside_files import (
     look_at,
     programs_of,
 )
-from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.model import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.spec import Spec
