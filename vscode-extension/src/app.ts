@@ -49,7 +49,6 @@ export function createApp(deps: AppDeps, disposables: DisposableStore): App {
           homePath: host.environment.homePath,
           variables: host.environment.variables,
           platform: host.environment.platform,
-          trusted: host.workspace.trusted,
           folders: host.workspace.folders.map((folder) => folder.path),
           installed: await installedProgram(host.environment.storagePath),
         }),

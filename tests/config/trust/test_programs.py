@@ -93,6 +93,19 @@ def test_a_change_of_what_a_tracked_environment_executes_at_each_start_asks_agai
     assert (found.trusted, found.changed) == (False, [f"changed: {path}"])
 
 
+@pytest.mark.parametrize("path", [".venv/bin/understudy", "node_modules/.bin/anything", "bin/git", "scripts/claude"])
+def test_a_change_of_a_tracked_program_that_nothing_configures_asks_again(project, state, write, path):
+    write(project / path, "first")
+    records.record(project, state, trusted=True)
+    write(project / path, "made again")
+    assert records.status(project, state).trusted, "not tracked"
+    git(project, "add", "-f", path)
+    records.record(project, state, trusted=True)
+    write(project / path, "second")
+    found = records.status(project, state)
+    assert (found.trusted, found.changed) == (False, [f"changed: {path}"])
+
+
 def test_an_environment_that_the_user_makes_again_does_not_ask(project, state, write):
     git(project, "add", "ci")
     records.record(project, state, trusted=True)

@@ -6,7 +6,6 @@ import { type Disposable, DisposableStore, serialize } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { sidecarEnvironment } from "../sidecar/childProcess.ts";
 import { install, InstallError, hasWheels } from "../sidecar/installer.ts";
-import { untrustedFolders } from "../state/workspaceFolders.ts";
 import { registerDiagnostics } from "./diagnosticsPage.ts";
 import { createReport } from "./issueReport.ts";
 import { registerStatus, mismatchText } from "./statusBar.ts";
@@ -101,7 +100,11 @@ async function installSidecar({ host, sidecar }: App): Promise<void> {
             version: extensionVersion,
             python: host.workspace.setting("python", ""),
             platform,
-            env: sidecarEnvironment(variables, untrustedFolders(host)),
+            // Not the Python of a workspace: the engine must not change with it.
+            env: sidecarEnvironment(
+              variables,
+              host.workspace.folders.map((folder) => folder.path),
+            ),
             log: (line) => host.output.info(line),
           },
           (message, percent) => progress.report(message, percent),

@@ -74,11 +74,11 @@ export function spawnSidecar(launch: LaunchCommand, log: (line: string) => void)
 
 /**
  * The environment of the sidecar: the editor's own, without variables that control the editor's processes, and without
- * the tmux pane in which the editor was started. `PATH` has no entries in untrusted folders (see `searchPath`).
+ * the tmux pane in which the editor was started. `PATH` has no entries in the folders `without` (see `searchPath`).
  */
 export function sidecarEnvironment(
   variables: Readonly<Record<string, string | undefined>>,
-  untrustedFolders: readonly string[] = [],
+  without: readonly string[] = [],
 ): Record<string, string> {
   const result: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
@@ -93,8 +93,7 @@ export function sidecarEnvironment(
   if (folders !== undefined) {
     const windows = process.platform === "win32";
     // An empty PATH would mean the current folder.
-    result["PATH"] =
-      searchPath(folders, untrustedFolders, process.platform).join(windows ? ";" : ":") || "/usr/bin:/bin";
+    result["PATH"] = searchPath(folders, without, process.platform).join(windows ? ";" : ":") || "/usr/bin:/bin";
   }
   // Modules in the current folder must not shadow those of the sidecar.
   return { ...result, PYTHONSAFEPATH: "1" };

@@ -1,10 +1,15 @@
-/** Find the sidecar: the setting, PATH, the venv of a trusted workspace, the extension's storage. */
+/**
+ * Find the sidecar: the setting, PATH, the extension's storage.
+ *
+ * A program inside the workspace is used only if the setting names it, even in a trusted workspace: a pull or an accepted
+ * change can replace it, and it is the sidecar that notices such changes and asks for trust again.
+ */
 
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import { realPath } from "../base/paths.ts";
 
-export type Origin = "setting" | "path" | "workspace" | "storage";
+export type Origin = "setting" | "path" | "storage";
 
 export interface FoundProgram {
   readonly command: string;
@@ -17,7 +22,6 @@ export interface LocateOptions {
   readonly homePath: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly platform: NodeJS.Platform;
-  readonly trusted: boolean;
   /** Paths of the workspace folders. */
   readonly folders: readonly string[];
   /** The program in the extension's storage; undefined: none. */
@@ -46,20 +50,17 @@ export async function locate(options: LocateOptions): Promise<LocateResult> {
     const found = await attempt(command, "setting");
     return found ? { found, searched: searched } : { searched: searched };
   }
-  const untrusted = options.trusted ? [] : options.folders;
-  for (const folder of searchPath(options.variables["PATH"] ?? "", untrusted, options.platform)) {
-    if (isBelow(path.join(folder, program), untrusted)) continue; // a link
+  for (const folder of searchPath(options.variables["PATH"] ?? "", options.folders, options.platform)) {
+    if (isBelow(path.join(folder, program), options.folders)) continue; // a link
     const found = await attempt(path.join(folder, program), "path");
     if (found) return { found, searched: [...searched] };
   }
   const onPath = searched.length;
   searched.splice(0, onPath, `PATH (${onPath} folders)`);
-  if (options.trusted) {
-    for (const folder of options.folders) {
-      for (const venv of [".venv", "venv"]) {
-        const found = await attempt(path.join(folder, venv, windows ? "Scripts" : "bin", program), "workspace");
-        if (found) return { found, searched: searched };
-      }
+  for (const folder of options.folders) {
+    for (const venv of [".venv", "venv"]) {
+      const command = path.join(folder, venv, windows ? "Scripts" : "bin", program);
+      if (await isExecutable(command)) searched.push(`${command} (in the workspace: used only as understudy.path)`);
     }
   }
   if (options.installed !== undefined) {
@@ -71,18 +72,20 @@ export async function locate(options: LocateOptions): Promise<LocateResult> {
 
 /**
  * Folders of `PATH` to search for programs. Relative entries are left out: they would run files of the workspace.
- * Folders in an untrusted workspace are left out, too: its environment may be active in the shell that started the
- * editor.
+ * Entries in the folders `without` are left out, too: the environment of a workspace may be active in the shell that
+ * started the editor.
  */
-export function searchPath(value: string, untrusted: readonly string[], platform: NodeJS.Platform): string[] {
+export function searchPath(value: string, without: readonly string[], platform: NodeJS.Platform): string[] {
   const entries = value.split(platform === "win32" ? ";" : ":").filter((folder) => path.isAbsolute(folder));
-  return entries.filter((folder) => !isBelow(folder, untrusted));
+  return entries.filter((folder) => !isBelow(folder, without));
 }
 
+/** Whether a path, or what it links to, is in one of the folders. */
 function isBelow(place: string, folders: readonly string[]): boolean {
   if (folders.length === 0) return false; // avoid disk access
-  const file = realPath(place);
-  return folders.some((folder) => file === realPath(folder) || file.startsWith(realPath(folder) + path.sep));
+  const files = [path.resolve(place), realPath(place)];
+  const tops = folders.flatMap((folder) => [path.resolve(folder), realPath(folder)]);
+  return files.some((file) => tops.some((top) => file === top || file.startsWith(top + path.sep)));
 }
 
 async function isExecutable(file: string): Promise<boolean> {

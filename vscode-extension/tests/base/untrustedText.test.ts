@@ -291,7 +291,7 @@ describe("tooltips, which are Markdown,", () => {
 
   it("contain none from the output of a sidecar, or from its path", () => {
     const ending = { code: 1, signal: null, lines: [] };
-    const found = { command: `/home/ada/${picture}/understudy`, origin: "workspace" } as const;
+    const found = { command: `/home/ada/${picture}/understudy`, origin: "path" } as const;
     const greeting = { protocolVersion: PROTOCOL_VERSION, version: picture, requests: [], notifications: [] };
     const states: SidecarState[] = [
       { kind: "crashed", cause: picture, exit: ending, againInMs: 1 },

@@ -58,23 +58,39 @@ const look = (change: Partial<LocateOptions>): LocateOptions => ({
   homePath: path.dirname(own),
   variables: { PATH: path.join(shop, ".venv/bin") },
   platform: process.platform,
-  trusted: false,
   folders: [shop],
   installed: undefined,
   ...change,
 });
 
-describe("an untrusted folder", () => {
+describe("a folder of the workspace", () => {
   it("provides no sidecar, not even through PATH or a link", async () => {
-    expect((await locate(look({}))).found).toBeUndefined();
+    const { found, searched } = await locate(look({}));
+    expect(found).toBeUndefined();
+    expect(searched[1]).toBe(
+      `${path.join(shop, ".venv/bin/understudy")} (in the workspace: used only as understudy.path)`,
+    );
     fs.symlinkSync(path.join(shop, ".venv/bin/understudy"), path.join(own, "understudy"));
     expect((await locate(look({ variables: { PATH: own } }))).found).toBeUndefined();
     const link = path.join(top, "home/link");
     fs.symlinkSync(shop, link);
     expect((await locate(look({ folders: [link] }))).found).toBeUndefined();
-    expect((await locate(look({ trusted: true }))).found?.origin).toBe("path");
+    expect((await locate(look({ folders: [] }))).found?.origin).toBe("path");
+    const setting = path.join(shop, ".venv/bin/understudy");
+    expect((await locate(look({ setting }))).found?.origin).toBe("setting");
   });
 
+  it("provides no sidecar through an environment that it links to", async () => {
+    const environment = path.join(top, "home/environment");
+    fs.rmSync(path.join(shop, ".venv"), { recursive: true });
+    program(path.join(environment, "bin/understudy"));
+    fs.symlinkSync(environment, path.join(shop, ".venv"));
+    expect((await locate(look({}))).found).toBeUndefined();
+    expect((await locate(look({ variables: { PATH: path.join(environment, "bin") } }))).found?.origin).toBe("path");
+  });
+});
+
+describe("an untrusted folder", () => {
   it("provides no program to the sidecar or its children", () => {
     const entries = [".", "", "bin", path.join(shop, ".venv/bin"), shop, `${shop}-2`, own];
     expect(searchPath(entries.join(":"), [shop], "linux")).toEqual([`${shop}-2`, own]);
@@ -132,6 +148,20 @@ describe("the installation", () => {
       expect(name?.startsWith(shop), name).toBe(false);
       expect(folder).toBe(storagePath);
     }
+  });
+
+  it("uses no Python of the workspace, not even of a trusted one", async () => {
+    const host = new FakeHost();
+    host.trusted = true;
+    host.folders = [{ uri: `file://${shop}`, path: shop, name: "shop" }];
+    const variables = { PATH: `${path.join(shop, ".venv/bin")}:${own}:/usr/bin:/bin` };
+    host.environment = { ...host.environment, storagePath, variables, extensionPath: top };
+    const disposables = new DisposableStore();
+    const connect = (): Promise<never> => Promise.reject(new ProcessExitError({ code: 1, signal: null, lines: [] }));
+    createApp({ host, connect: () => connect }, disposables);
+    await host.commands.run("understudy.install");
+    disposables.dispose();
+    expect(started()[0]?.[0]).toBe(path.join(own, "python3.13"));
   });
 
   it("ignores pip variables, and modules or files of the folder and of the user", async () => {

@@ -321,28 +321,26 @@ describe("locate", () => {
     homePath: top,
     variables: { PATH: path.join(top, "nothing") },
     platform: "linux",
-    trusted: true,
     folders: [path.join(top, "work")],
     installed: stored,
     ...change,
   });
 
-  it("uses the setting, then PATH, then the venv of a trusted workspace, then the installation", async () => {
+  it("uses the setting, then PATH, then the installation", async () => {
     const variables = { PATH: `${path.join(top, "nothing")}:${path.join(top, "bin")}` };
     expect((await locate(look({ setting: "~/bin/understudy", variables }))).found).toEqual({
       command: onPath,
       origin: "setting",
     });
     expect((await locate(look({ variables }))).found).toEqual({ command: onPath, origin: "path" });
-    expect((await locate(look({}))).found).toEqual({ command: inVenv, origin: "workspace" });
-    expect((await locate(look({ folders: [] }))).found).toEqual({ command: stored, origin: "storage" });
+    expect((await locate(look({}))).found).toEqual({ command: stored, origin: "storage" });
     expect((await locate(look({ folders: [], installed: undefined }))).found).toBeUndefined();
   });
 
-  it("ignores untrusted workspaces and relative entries of PATH", async () => {
-    expect((await locate(look({ trusted: false, installed: undefined }))).found).toBeUndefined();
+  it("ignores the workspace and relative entries of PATH", async () => {
+    expect((await locate(look({ installed: undefined }))).found).toBeUndefined();
     const variables = { PATH: `.venv/bin:${path.relative(process.cwd(), path.dirname(inVenv))}` };
-    expect((await locate(look({ trusted: false, installed: undefined, variables }))).found).toBeUndefined();
+    expect((await locate(look({ installed: undefined, variables }))).found).toBeUndefined();
   });
 
   it("does not fall back if the setting is wrong, and reports it", async () => {

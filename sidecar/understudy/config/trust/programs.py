@@ -4,7 +4,8 @@ Programs that git does not track are left out: the user made them, and makes the
 
 A program without a folder (``pytest``, or ``python3`` after ``#!/usr/bin/env``) is searched on ``PATH``, which may name
 folders of the workspace. The answer must not depend on the terminal or editor that asks, so the usual ones are looked
-at (``ON_PATH``), whatever ``PATH`` is.
+at (``ON_PATH``), whatever ``PATH`` is. In those of an environment, every program counts: which of them an agent, a
+check or Understudy itself starts by its name depends on what is installed elsewhere.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from understudy.config.configuration import Configuration
+from understudy.config.discovery import declarations
 
 INTERPRETERS = tuple(f"{folder}/bin/{name}" for folder in (".venv", "venv") for name in ("python", "python3"))
 """The interpreters that are used without being configured."""
@@ -27,8 +29,14 @@ STARTUP_FILES = (
 )
 """What such an interpreter obeys or executes whenever it starts, in its environment."""
 
-ON_PATH = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin", "bin", ".bin", "scripts", "tools")
-"""Folders of a workspace that are commonly on ``PATH``; checks have those of an environment there."""
+ENVIRONMENTS = (".venv/bin", "venv/bin", "node_modules/.bin", "vendor/bin")
+"""Folders of installed programs. Checks have them on ``PATH``, and so has an editor that was started in one."""
+
+ON_PATH = (*ENVIRONMENTS, "bin", ".bin", "scripts", "tools")
+"""Folders of a workspace that are commonly on ``PATH``."""
+
+UNCONFIGURED = ("cargo", "git", "go", "hatch", "pdm", "poetry", "python", "python3", "tmux", "uv")
+"""Programs that Understudy starts by their name without being told to, besides the agent CLIs."""
 
 _RUNS_A_SCRIPT = re.compile(
     r"(python|pypy|ruby|perl|node|php|lua)[0-9.]*|bash|dash|deno|fish|ksh|bun|pwsh|Rscript|sh|zsh"
@@ -43,14 +51,22 @@ _DEEPEST = 4
 
 def tracked_programs(root: Path, configuration: Configuration) -> list[str]:
     """Return the tracked programs that the configuration starts, relative to the workspace ``root``."""
-    started = dict.fromkeys([*INTERPRETERS, *_startup_files(root), *_configured(root, configuration)])
+    index = _index(root)
+    if index == b"":
+        return []
+    started = dict.fromkeys(
+        [
+            *INTERPRETERS,
+            *_startup_files(root),
+            *_configured(root, configuration),
+            *(f"{place}/{name}" for name in _unconfigured() for place in ON_PATH if place not in ENVIRONMENTS),
+            *_in_environments(root, index),
+        ]
+    )
     names = [name for name in started if os.path.lexists(root / name)]
     names += [one for one in _interpreters(root, names) if one not in started]
     # git knows a file behind a link to a folder by its real path only.
     names = list(dict.fromkeys([*names, *(real for name in names if (real := _real(root, name)) is not None)]))
-    if not names:
-        return []
-    index = _index(root)
     return [name for name in names if _is_tracked(name, index)]
 
 
@@ -58,6 +74,19 @@ def _startup_files(root: Path) -> Iterator[str]:
     for environment in (".venv", "venv"):
         for pattern in STARTUP_FILES:
             yield from sorted(str(path.relative_to(root)) for path in (root / environment).glob(pattern))
+
+
+def _unconfigured() -> Iterator[str]:
+    yield from UNCONFIGURED
+    for tool in declarations.tools().values():
+        yield from tool.binaries
+
+
+def _in_environments(root: Path, index: bytes | None) -> Iterator[str]:
+    for folder in ENVIRONMENTS:
+        # One search instead of one for each program: few repositories track an environment.
+        if _is_tracked(f"{folder}/", index, whole=False):
+            yield from sorted(str(path.relative_to(root)) for path in (root / folder).glob("*") if not path.is_dir())
 
 
 def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
@@ -161,6 +190,9 @@ def _index(root: Path) -> bytes | None:
     return data if readable and len(data) <= _MAX_INDEX_BYTES else None
 
 
-def _is_tracked(name: str, index: bytes | None) -> bool:
-    """Return whether the index may list ``name``: also when it lists a longer path that ends so, or is unreadable."""
-    return index is None or os.fsencode(name) + b"\0" in index
+def _is_tracked(name: str, index: bytes | None, *, whole: bool = True) -> bool:
+    """Return whether the index may list ``name``: also when it lists a longer path that ends so, or is unreadable.
+
+    Unless ``whole``, also when it lists a path that begins so.
+    """
+    return index is None or os.fsencode(name) + (b"\0" if whole else b"") in index
