@@ -64,12 +64,7 @@ class ObjectStore:
         Errors: ``isolation_unavailable`` for a bare repository, ``already_exists``, ``disk_full``,
         ``state_unavailable``.
         """
-        if repository.bare:
-            raise UnderstudyError(
-                ErrorKind.ISOLATION_UNAVAILABLE,
-                f"{repository.top} is a bare repository, so it has no files to start from.",
-                hint="Open a working tree of it (`git worktree add` creates one).",
-            )
+        repository.require_files()
         if path.exists():
             raise UnderstudyError(
                 ErrorKind.ALREADY_EXISTS, f"{path} already exists.", hint="Open the existing store instead."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,6 +80,15 @@ class Repository:
         """Whether a merge is in progress."""
         return self.operation == "a merge"
 
+    def require_files(self) -> None:
+        """Raise ``isolation_unavailable`` for a bare repository."""
+        if self.bare:
+            raise UnderstudyError(
+                ErrorKind.ISOLATION_UNAVAILABLE,
+                f"{self.top} is a bare repository, so it has no files to start from.",
+                hint="Open a working tree of it (`git worktree add` creates one).",
+            )
+
     def objects(self) -> list[Path]:
         """Return the object folders of the repository as absolute paths: its own, then those it borrows from."""
         return _object_folders(self.common_dir / "objects") if self.common_dir else []
@@ -98,8 +108,8 @@ def locate(path: Path) -> Repository:
     The search goes upwards, as git's does, but not through the home folder from below, and accepts a `.git` only if it
     has the contents of a git directory. A submodule's files belong to the submodule.
 
-    Errors: ``isolation_unavailable`` when the repository belongs to another user or stores its references or working
-    tree in an unsupported way; ``base_unavailable`` when it cannot be read.
+    Errors: ``permission_denied`` when the repository belongs to another user; ``isolation_unavailable`` when it stores
+    its references or working tree in an unsupported way; ``base_unavailable`` when it cannot be read.
     """
     start = Path(os.path.realpath(path))
     while not start.is_dir():
@@ -148,6 +158,16 @@ def resolve(repository: Repository, revision: str) -> str:
         f"{revision!r} does not name a commit in {repository.top}.",
         hint="Name a branch, a tag or a commit id, or omit the base to start from your current files.",
     )
+
+
+def check_owner(top: Path) -> None:
+    """Raise ``permission_denied`` if git refuses the repository at ``top``; cheap for one of the user.
+
+    Git refuses a repository of another user, except for those in the user's ``safe.directory``.
+    """
+    git_dir = _git_dir_at(top)
+    if git_dir is not None and _is_foreign(top, git_dir):
+        _refuse_foreign(top, git_dir, _settings(git_dir)[1])
 
 
 def submodule_objects(repository: Repository, path: bytes) -> list[Path]:
@@ -236,7 +256,8 @@ def _describe(top: Path, git_dir: Path) -> Repository:
     common = _common_dir(git_dir)
     _refuse_pipes(git_dir, common)
     settings, safe = _settings(git_dir)
-    _check_owner(top, git_dir, safe)
+    if _is_foreign(top, git_dir):
+        _refuse_foreign(top, git_dir, safe)
     if settings.get("extensions.refstorage", "files").lower() != "files":
         raise UnderstudyError(
             ErrorKind.ISOLATION_UNAVAILABLE,
@@ -272,19 +293,21 @@ def _describe(top: Path, git_dir: Path) -> Repository:
     )
 
 
-def _check_owner(top: Path, git_dir: Path, safe: list[str]) -> None:
-    """Refuse a repository of another user, as git does, except for those in the user's `safe.directory`."""
+def _is_foreign(top: Path, git_dir: Path) -> bool:
     me = os.geteuid()
     accepted = {me}
     if me == 0 and os.environ.get("SUDO_UID", "").isdigit():
         accepted.add(int(os.environ["SUDO_UID"]))
-    owners = {os.lstat(place).st_uid for place in (top, git_dir)}
-    if owners <= accepted or "*" in safe or str(top) in safe or str(git_dir) in safe:
+    return not {os.lstat(place).st_uid for place in (top, git_dir)} <= accepted
+
+
+def _refuse_foreign(top: Path, git_dir: Path, safe: list[str]) -> None:
+    if "*" in safe or str(top) in safe or str(git_dir) in safe:
         return
     raise UnderstudyError(
-        ErrorKind.ISOLATION_UNAVAILABLE,
-        f"{top} belongs to another user.",
-        hint=f"If you trust it, run: git config --global --add safe.directory {top}",
+        ErrorKind.PERMISSION_DENIED,
+        f"git refuses the repository {top} because it belongs to another user.",
+        hint=f"If you trust its contents, run: git config --global --add safe.directory {shlex.quote(str(top))}",
     )
 
 

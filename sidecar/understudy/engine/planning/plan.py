@@ -21,6 +21,7 @@ from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, prompt_for
 from understudy.git import path_rules as git_names
+from understudy.git import repository
 from understudy.journal import state_folder
 from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Scope
@@ -213,8 +214,11 @@ def plan(
             hint="Leave it out, or name the file in the task.",
             parameter="target",
         )
+    in_worktree = recipe.returns != "text" or supported.process_in_worktree
+    if in_worktree:
+        repository.check_owner(workspace)
     buffers, notes = _buffers(workspace, params, documents)
-    if recipe.returns == "text" and not supported.process_in_worktree:
+    if not in_worktree:
         _fix_texts(workspace, [*files, *context], buffers)
     for path in [*files, *context]:
         if path not in buffers and not (workspace / path).is_file():
@@ -229,11 +233,7 @@ def plan(
             "No file under test is named.",
             hint="Name one, for example: understudy start tests PATH/TO/FILE",
         )
-    if (
-        not status.trusted
-        and not only_look
-        and not (recipe.returns == "text" and not supported.process_in_worktree and chosen.scope is not Scope.WORKSPACE)
-    ):
+    if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{workspace} is not trusted, so nothing may run in it.",

@@ -49,12 +49,7 @@ def write_base(
     ``timed_out``.
     """
     limits = limits or BaseLimits()
-    if repository.bare:
-        raise UnderstudyError(
-            ErrorKind.ISOLATION_UNAVAILABLE,
-            f"{repository.top} is a bare repository, so it has no files to start from.",
-            hint="Open a working tree of it (`git worktree add` creates one).",
-        )
+    repository.require_files()
     if kind != "current":
         return _write_revision(store, repository, "HEAD" if kind == "head" else kind)
     with disk_full_errors(store.path), store.temporary() as folder:

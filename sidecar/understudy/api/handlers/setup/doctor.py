@@ -39,6 +39,7 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
         _isolation,
         _keyring,
         _configuration,
+        _repository,
         _trust,
         _interpreter,
         _checks,
@@ -201,6 +202,18 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
     )
 
 
+def _repository(caller: Caller) -> m.DoctorCheck | None:
+    """Return whether worktrees can be made of the caller's folder; an error says why not."""
+    from understudy.git import repository
+
+    if (top := _workspace(caller)) is None:
+        return None
+    found = repository.locate(top)
+    found.require_files()
+    kind = "a git repository" if found.is_repository else "a folder without git"
+    return m.DoctorCheck(name="repository", ok=True, message=f"{top} is {kind}.")
+
+
 def _trust(caller: Caller) -> m.DoctorCheck | None:
     """Return whether delegations can start in the caller's folder."""
     if (top := _workspace(caller)) is None:
@@ -229,7 +242,7 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
             name="interpreter",
             ok=True,
             message="No Python was found for this project.",
-            hint="Create its environment: python3 -m venv .venv",
+            hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
     with tempfile.TemporaryDirectory() as neutral:
         facts = interpreter.describe(found, neutral=Path(neutral))
