@@ -46,6 +46,22 @@ PROJECTS: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
     "two languages": ({"go.mod": "", "pytest.ini": ""}, [("pytest", "pytest.ini"), ("go", "go.mod")]),
     "a folder": ({"web/package.json": VITEST, "README.md": ""}, [("vitest-web", "web/package.json")]),
     "dependencies are not projects": ({"node_modules/pytest.ini": "", ".hidden/go.mod": ""}, []),
+    "pytest only in the environment": (
+        {".venv/lib/python3.12/site-packages/pytest/__init__.py": "", "calc.py": ""},
+        [("pytest", ".venv/lib/python3.12/site-packages/pytest")],
+    ),
+    "pytest in the environment, unittest in the tests": (
+        {"venv/lib/python3.12/site-packages/pytest/__init__.py": "", "tests/test_calc.py": CLASS},
+        [("unittest", "tests/test_calc.py")],
+    ),
+    "pytest in the environment, and make": (
+        {"venv/lib/python3.12/site-packages/pytest/__init__.py": "", "Makefile": "test:\n\t./run\n"},
+        [("make", "Makefile"), ("pytest", "venv/lib/python3.12/site-packages/pytest")],
+    ),
+    "pytest in the environment, a project in a folder": (
+        {".venv/lib/python3.12/site-packages/pytest/__init__.py": "", "side/pytest.ini": ""},
+        [("pytest-side", "side/pytest.ini")],
+    ),
     "broken files": ({"package.json": "{", "pyproject.toml": "[[[", "tox.ini": "\0"}, []),
 }
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -78,6 +81,54 @@ def test_doctor_says_what_is_missing_for_the_first_delegation(repository: Path) 
     [libraries] = (repository / ".venv").glob("lib/python*/site-packages")
     (libraries / "pytest.py").touch()
     assert "✓ interpreter: " in doctor()
+
+
+def test_doctor_says_that_a_project_has_no_python(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "pyproject.toml").write_text("")
+    run("trust", "--yes")
+    programs = repository.parent / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(shutil.which("git") or "")
+    monkeypatch.setenv("PATH", str(programs))
+    found = CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
+    assert (
+        "! interpreter: No Python was found for this project.\n"
+        "    Install Python 3, then create its environment: python3 -m venv .venv\n"
+    ) in found
+
+
+def test_pytest_of_the_environment_is_proposed_and_runs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "Makefile").unlink()
+    venv.create(repository / ".venv", symlinks=True)
+    [libraries] = (repository / ".venv").glob("lib/python*/site-packages")
+    (libraries / "pytest").mkdir()
+    (libraries / "pytest" / "__init__.py").touch()
+    main = libraries / "pytest" / "__main__.py"
+    main.write_text("print('1 passed in 0.1s')")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # no other pytest
+    assert "pytest  {python} -m pytest  found in .venv/lib/python" in run("checks")
+    run("trust", "--yes")
+    assert "It passes" in run("checks", "add", "pytest")
+    assert "pytest  {python} -m pytest" in run("checks")
+
+
+def test_a_check_without_tests_says_so(repository: Path) -> None:
+    run("trust", "--yes")
+    output = run("checks", "add", "own", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", code=1)
+    assert "✗ No test ran (exit code 5)" in output
+
+
+def test_every_text_about_a_missing_check_has_an_example(repository: Path) -> None:
+    (repository / "Makefile").unlink()
+    example = "understudy checks add tests -- {python} -m pytest"
+    assert example in run("checks")
+    with pytest.raises(click.UsageError, match=re.escape(example)):
+        run("checks", "add")
+    with pytest.raises(click.UsageError, match=re.escape(example.replace("tests", "unit"))):
+        run("checks", "add", "unit")
+    shown = run("checks", "add", "--help")
+    assert "understudy checks add lint -- {python} -m ruff check ." in shown
+    assert "`{python}` is the project's own Python" in " ".join(shown.split())
 
 
 def test_doctor_proposes_a_check_and_then_names_it(repository: Path) -> None:

@@ -29,6 +29,8 @@ _MOST_FOLDERS = 200
 """Folders below the workspace that are looked at."""
 _TEST_FOLDERS = ("tests", "test")
 _SKIPPED = frozenset({"node_modules", "vendor", "target", "build", "dist", "venv", "env", "__pycache__"})
+_ENVIRONMENTS = (".venv", "venv")
+_PYTHON_RUNNERS = ("pytest", "unittest")
 _NO_TESTS = "no test specified"
 """In the script ``test`` that ``npm init`` writes."""
 
@@ -118,6 +120,16 @@ def _pytest(project: Project) -> str | None:
         ),
     )
     return next(iter(places), None)
+
+
+def _installed_pytest(project: Project) -> str | None:
+    """Return the folder of pytest in the environment inside the project."""
+    for environment in _ENVIRONMENTS:
+        if environment in project.folders:
+            found = (project.root / environment).glob("lib/python3*/site-packages/pytest")
+            if (place := next(found, None)) is not None:
+                return place.relative_to(project.root).as_posix()
+    return None
 
 
 def _uses(project: Project, file: str, module: str) -> bool:
@@ -233,6 +245,10 @@ RUNNERS: tuple[Runner, ...] = (
 """Every runner; of two that run the same tests, the more specific one is first."""
 
 
+INSTALLED_PYTEST = Runner(name="pytest", title="pytest", argv=(PYTHON_SLOT, "-m", "pytest"), shown_by=_installed_pytest)
+"""The runner of a project whose files show no runner of Python tests, but whose environment has pytest."""
+
+
 def propose(
     workspace: Path, configured: Iterable[Check], links: Collection[str], *, set_up: bool
 ) -> list[CheckProposal]:
@@ -248,6 +264,8 @@ def propose(
         for name in sorted(top.folders)[:_MOST_FOLDERS]:
             if not name.startswith(".") and name not in _SKIPPED:
                 found += [(*one, name) for one in _found(Project(workspace / name))]
+    if not any(runner.name in _PYTHON_RUNNERS for runner, _, _ in found) and (place := _installed_pytest(top)):
+        found.append((INSTALLED_PYTEST, place, None))
     taken = {check.name for check in known}
     proposals = []
     for runner, shown_by, folder in found:

@@ -91,8 +91,9 @@ def add(
 ) -> int:
     """Run a check on the current files, and save it if it passes.
 
-    Without a command, the check is one that the project's files suggest (`understudy checks` lists them). It runs in a
-    worktree of its own, and only in a trusted workspace.
+    Without a command, the check is one that the project's files suggest (`understudy checks` lists them). In COMMAND,
+    `{python}` is the project's own Python, such as that of its .venv. The check runs in a worktree of its own, and only
+    in a trusted workspace.
     """
     where = uri(workspace or ".")
     declared: dict[str, Any] = {"name": name, "argv": list(argv)} if argv else _proposed(where, name)
@@ -145,17 +146,17 @@ def _proposed(where: str, name: str | None) -> dict[str, Any]:
     if name is not None:
         found = [one for one in found if name in {one.check.name, one.title}]
     if not found:
-        example = f"understudy checks add {name or 'tests'} -- COMMAND ARG..."
+        example = f"understudy checks add {name or 'tests'} -- {{python}} -m pytest"
         if name is None:
-            raise click.UsageError(f"No test runner was found here. Give a command: {example}")
-        raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command: {example}")
+            raise click.UsageError(f"No test runner was found here. Give a command, such as: {example}")
+        raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command, such as: {example}")
     declared: dict[str, Any] = msgspec.to_builtins(found[0].check)
     return declared
 
 
 def _next_step(proposals: list[Any]) -> str:
     if not proposals:
-        return "Add one: understudy checks add NAME -- COMMAND ARG..."
+        return "Add one, such as: understudy checks add tests -- {python} -m pytest"
     return f"This project uses {proposals[0].title}. Add it: understudy checks add {proposals[0].check.name}"
 
 
@@ -193,4 +194,6 @@ def _outcome(trial: Any) -> str:
         return "It did not finish in time"
     if trial.exit_code is None:
         return "It could not be started"
+    if not tests and trial.passed is not None:
+        return f"No test ran (exit code {trial.exit_code})"
     return f"It fails with exit code {trial.exit_code}" + (f": {tests}" if tests else "")
