@@ -65,7 +65,7 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
     raise UnderstudyError(
         ErrorKind.TOOL_MISSING,
         f"The program {program!r} was not found.",
-        hint="Check that the path is right." if "/" in program else "Install it, or add its folder to PATH.",
+        hint="Install it there, or correct the path." if "/" in program else "Install it, or add its folder to PATH.",
         names=[program],
     )
 

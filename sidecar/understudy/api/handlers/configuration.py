@@ -122,10 +122,7 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
             _add_remote(entry)
             continue
         _add_pauses(entry, loaded)
-        missing = _missing(entry, loaded.definition_of(entry.delegator))
-        if missing is not None:
-            entry.state.ready = False
-            entry.state.problems.append(missing)
+        _add_missing(entry, loaded)
     return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems)
 
 
@@ -174,8 +171,7 @@ def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
 def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
     """Create a delegator."""
     made = editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
-    change_notifications.notify(CHANGED)
-    return made
+    return _saved(caller, params.workspace, made)
 
 
 def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
@@ -201,9 +197,7 @@ def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams
         if known is None and params.tool not in found.tools:
             raise declarations.unknown_tool(params.tool, found.tools)
         declarations.require_capabilities(delegator, None, found.definition_of(delegator))
-    made = edits.create(delegator, Scope(params.scope))
-    change_notifications.notify(CHANGED)
-    return made
+    return _saved(caller, params.workspace, edits.create(delegator, Scope(params.scope)))
 
 
 def create_tool(caller: Caller, params: m.ToolCreateParams) -> m.ToolFile:
@@ -216,8 +210,7 @@ def create_tool(caller: Caller, params: m.ToolCreateParams) -> m.ToolFile:
 def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
     """Replace a delegator."""
     made = editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
-    change_notifications.notify(CHANGED)
-    return made
+    return _saved(caller, params.workspace, made)
 
 
 def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
@@ -341,6 +334,22 @@ def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     if workspace is None and folder is None:
         return None
     return workspaces.workspace_of([], workspace, folder)
+
+
+def _saved(caller: Caller, workspace: str | None, entry: DelegatorEntry) -> DelegatorEntry:
+    """Announce a delegator that was saved, and return it; it may be saved before its program is installed."""
+    change_notifications.notify(CHANGED)
+    if entry.delegator.remote_agent is None:
+        _add_missing(entry, load(caller, workspace))
+    return entry
+
+
+def _add_missing(entry: DelegatorEntry, loaded: config.Configuration) -> None:
+    """Add a problem to the state of a delegator whose program is missing."""
+    missing = _missing(entry, loaded.definition_of(entry.delegator))
+    if missing is not None:
+        entry.state.ready = False
+        entry.state.problems.append(missing)
 
 
 def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem | None:

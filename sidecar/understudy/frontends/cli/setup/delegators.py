@@ -243,7 +243,7 @@ def add(
             raise click.UsageError("NAME is missing.")
         with option_names.as_options():
             entry = call("delegators/create", delegator=declared, **place)
-    print_saved("Added", entry, entry.delegator.name, "delegators", json_=json_)
+    _print_saved("Added", entry, json_=json_)
     return exit_codes.Exit.OK
 
 
@@ -289,7 +289,7 @@ def update(
             revision=before.revision,
             workspace=uri(workspace or "."),
         )
-    print_saved("Updated", entry, entry.delegator.name, "delegators", json_=json_)
+    _print_saved("Updated", entry, json_=json_)
     return exit_codes.Exit.OK
 
 
@@ -383,6 +383,16 @@ def default(
         else:
             click.echo(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
     return exit_codes.Exit.OK
+
+
+def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
+    """Print that a delegator was saved, and whether it can be used yet."""
+    name = entry.delegator.name
+    print_saved(verb, entry, name, "delegators", json_=json_)
+    if not entry.state.ready and not json_ and entry.delegator.remote_agent is None:
+        click.echo(
+            f"It is saved, but cannot be used yet. Afterwards, test it: understudy delegators test {name}", err=True
+        )
 
 
 def _show_defaults(workspace: str | None, *, json_: bool) -> int:
