@@ -46,9 +46,7 @@ class Report:
     """What happened to one module."""
 
     module: str
-    mutants: int = 0
     kept: list[TestFunction] = field(default_factory=list)
-    killed: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
@@ -65,8 +63,10 @@ class Report:
             properties = sum(bool(test.decorators) for test in self.kept)
             of_properties = f" and {properties} propert{'y' if properties == 1 else 'ies'}" if properties else ""
             names = ", ".join(test.name for test in self.kept)
-            told.append(f"{target}: {lines} examples{of_properties} in {len(self.kept)} tests ({names}).")
-            told.append(f"They notice {self.killed} of {self.mutants} small changes of {self.module}.")
+            # How many small changes they notice is for the judge to find out: a card shows one figure.
+            told.append(
+                f"{target}: {_count(lines, 'example')}{of_properties} in {_count(len(self.kept), 'test')} ({names})."
+            )
         told += self.notes
         if self.findings:
             told.append(
@@ -122,7 +122,6 @@ class ModuleTests:
     def _search(self, *, hypothesis: bool) -> list[Found]:
         text = self.content.decode("utf-8", "replace")
         mutants = mutants_of(self.path.as_posix(), self.content)[:MOST_MUTANTS]
-        self.report.mutants = len(mutants)
         documented = documented_examples(self.root, text, self.module)
         request = {
             "module": self.module,
@@ -247,7 +246,6 @@ class ModuleTests:
                     break
                 if not failing:
                     self.report.kept = tests
-                    self.report.killed = len(set().union(*(test.kills for test in tests)))
                     kept = True
                     break
                 self.report.notes.append(f"Dropped because they fail under pytest: {', '.join(sorted(failing))}.")
@@ -324,6 +322,10 @@ def run_python(confinement: Confinement, root: Path, *arguments: str, seconds: f
         process.wait()
     with output.open("rb") as file:
         return file.read(1 << 20).decode("utf-8", "replace")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _state(root: Path) -> dict[str, tuple[int, int, int]]:

@@ -37,7 +37,6 @@ class TestFunction:
     examples: list[Found]
     decorators: list[str] = field(default_factory=list)
     arguments: str = ""
-    kills: set[int] = field(default_factory=set)
 
 
 def write(
@@ -208,8 +207,7 @@ def _tests(fitting: list[tuple[Found, list[str]]], own: frozenset[str]) -> list[
             if body and (one.setup or one.outcome[0] == "raises"):
                 body.append("")
             body += lines
-        kills = set().union(*(one.kills for one, _ in members))
-        tests.append(TestFunction(name, body, [one for one, _ in members], kills=kills))
+        tests.append(TestFunction(name, body, [one for one, _ in members]))
     return tests
 
 
@@ -221,7 +219,7 @@ def _property_test(one: Property, style: Style) -> TestFunction | None:
     if max(len(given), len(line) + 4, len(one.name) + len(names) + 14) > style.width:
         return None
     # No deadline: a test must not fail because the machine is busy.
-    return TestFunction(f"test_{one.name}", [line], [], ["@settings(deadline=None)", given], names, one.kills)
+    return TestFunction(f"test_{one.name}", [line], [], ["@settings(deadline=None)", given], names)
 
 
 def _subject(example: Found, own: frozenset[str]) -> str:

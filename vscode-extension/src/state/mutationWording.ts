@@ -15,13 +15,12 @@ export function noticedChanges(result: MutationResult): string {
   if (executed === 0)
     return files ? t("The new tests execute none of the code under test.") : t("No test executes the changed code.");
   if (viable === 0) return t("No small change to the code was judged.");
-  const share = killed / viable;
   if (!files) return t("Tests notice {0} of {1} small changes to the changed code.", killed, viable);
   return t(
-    "The new tests notice {0} of {1} small changes on lines that they execute, about {2} % of the code under test.",
+    "The new tests notice {0} of {1} small changes on lines that they execute; these lines are about {2} % of the code under test.",
     killed,
     viable,
-    Math.round((100 * share * executed) / total),
+    Math.round((100 * executed) / total),
   );
 }
 

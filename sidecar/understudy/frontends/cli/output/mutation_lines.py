@@ -20,10 +20,9 @@ def mutation_text(result: MutationResult) -> str:
         return f"{whose} execute none of the {code}"
     if not result.viable:
         return f"nothing was judged: {result.unfinished or 'no small change could be built'}"
-    share = result.killed / result.viable
-    text = f"{whose} notice {result.killed} of {_changes(result.viable)} ({share:.0%})"
+    text = f"{whose} notice {result.killed} of {_changes(result.viable)} ({result.killed / result.viable:.0%})"
     if result.scope == "files":
-        text += f" on lines that they execute, about {share * result.executed / result.total:.0%} of the {code}"
+        text += f" on lines that they execute; these lines are about {result.executed / result.total:.0%} of the {code}"
     else:
         text += f" of the {code}"
     details = [
