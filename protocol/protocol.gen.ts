@@ -337,7 +337,7 @@ export const VERDICT_MEANINGS: Record<Verdict, string> = {
   "unverified": "there is a result, but check it before you rely on it",
   "checks_failed": "a required check fails on the result and passes without it",
   "no_changes": "the agent finished without changing anything",
-  "failed": "the delegation failed",
+  "failed": "an error ended the work",
   "cancelled": "stopped on request",
   "timed_out": "a time limit was reached",
   "budget_exhausted": "a limit on tokens, turns or money was reached",

@@ -14,7 +14,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.verdicts import RESERVATIONS, VERDICTS, check_outcome
+from understudy.model.verdicts import RESERVATIONS, check_outcome, meaning
 
 _MOST_TESTS = 300
 _MOST_NAMES = 100
@@ -45,9 +45,9 @@ def _head(delegation: Delegation) -> Iterator[str]:
     word = (delegation.verdict or delegation.state).replace("_", " ")
     yield f"# {word.capitalize()}: {_inline(delegation.title)}\n"
     if delegation.verdict is not None:
-        yield _sentence(VERDICTS[delegation.verdict]) + "\n"
-    if delegation.error is not None:
-        yield f"**{_inline(delegation.error.message)}** {_inline(delegation.error.hint or '')}\n"
+        hint = delegation.error.hint if delegation.error is not None else None
+        sentence = _sentence(_inline(meaning(delegation.verdict, delegation.error)))
+        yield f"{sentence} {_inline(hint or '')}".rstrip() + "\n"
     if delegation.reservations:
         yield "## Why it is not verified\n"
         for reservation in delegation.reservations:

@@ -32,12 +32,11 @@ GUARDIAN_SECONDS = 0.5
 _INTERRUPTED = ErrorInfo(
     ErrorKind.INTERRUPTED,
     "The worker process of this delegation died.",
-    "Partial work is kept; start the delegation again to redo it.",
+    "Retry. If it happens again, look for what kills processes on this machine, such as too little memory.",
 )
 _CANCELLED = ErrorInfo(
     ErrorKind.CANCELLED,
     "The delegation was cancelled; its worker did not respond and was killed.",
-    "Partial work is kept.",
 )
 _CANCELLED_IN_QUEUE = ErrorInfo(ErrorKind.CANCELLED, "The delegation was cancelled before it started.")
 

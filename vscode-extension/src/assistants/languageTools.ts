@@ -128,7 +128,7 @@ async function list({ sidecar, host }: ToolDeps, signal: AbortSignal): Promise<s
 
 /** What a model needs to know about a delegation, and what to do next. */
 export function describe(delegation: Delegation): string {
-  const { id, title, delegator, state, activity, waitingFor, verdict, reservations, result, checks, error } = delegation;
+  const { id, title, delegator, state, activity, waitingFor, result, checks, error } = delegation;
   const head = `${id} (${title}), by ${delegator}`;
   if (isLive(delegation)) {
     if (waitingFor) return `${head}: asks the user for permission: ${waitingFor.title}. The user answers in the editor; then call understudy_wait.`;
@@ -137,8 +137,8 @@ export function describe(delegation: Delegation): string {
   const text = result?.text ?? result?.summary;
   const files = (result?.files ?? []).slice(0, MAX_FILES);
   return [
-    `${head}: ${verdict ? verdictSummary(verdict, reservations) : "finished"}.`,
-    ...(error ? [`${error.message} ${error.hint ?? ""}`.trim()] : []),
+    `${head}: ${verdictSummary(delegation)}.`,
+    ...(error?.hint ? [error.hint] : []),
     ...checks.map((check) => `Check ${check.name}: ${checkText(check)}`),
     ...files.map((file) => `${file.status} ${file.path} (+${file.additions} -${file.deletions})`),
     ...(text === undefined ? [] : [text]),

@@ -369,8 +369,8 @@ function tooltip(delegation: Delegation, now: number): string {
     if (value) lines.push(`- ${name}: ${escapeMarkdown(value)}`);
   };
   if (delegation.verdict && !isLive(delegation)) {
-    const { verdict, reservations, error } = delegation;
-    const said = error ? `${verdictName(verdict)}: ${errorText(error)}` : `${verdictSummary(verdict, reservations)}.`;
+    const { verdict, error } = delegation;
+    const said = error ? `${verdictName(verdict)}: ${errorText(error)}` : `${verdictSummary(delegation)}.`;
     lines.push(escapeMarkdown(said), "");
   } else {
     fact(t("Status"), activityText(delegation));

@@ -10,9 +10,9 @@ import {
   type CheckResult,
   type Delegation,
   type DelegatorEntry,
+  type ErrorInfo,
   type PermissionOption,
   type PermissionRequest,
-  type Reservation,
   type Verdict,
 } from "../protocol.ts";
 
@@ -74,11 +74,22 @@ export function verdictName(verdict: Verdict): string {
   }
 }
 
-/** "Verified: a required check passed …", or the reservations instead of the meaning. */
-export function verdictSummary(verdict: Verdict, reservations: readonly Reservation[]): string {
-  const because = reservations.map((reservation) => RESERVATION_REASONS[reservation].reason).join("; ");
-  if (verdict === "answered" && because === "") return verdictName(verdict);
-  return `${verdictName(verdict)}: ${because || VERDICT_MEANINGS[verdict]}`;
+/** "Verified: a required check passed …"; the cause of a failure and the reservations instead of the meaning. */
+export function verdictSummary({
+  verdict,
+  reservations,
+  error,
+}: Pick<Delegation, "verdict" | "reservations" | "error">): string {
+  if (!verdict) return t("Finished");
+  const reasons = reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
+  if (error) reasons.unshift(causeOf(error));
+  if (verdict === "answered" && reasons.length === 0) return verdictName(verdict);
+  return `${verdictName(verdict)}: ${reasons.join("; ") || VERDICT_MEANINGS[verdict]}`;
+}
+
+/** Why something failed, without a full stop: what follows the first line is output of a program. */
+function causeOf({ message }: ErrorInfo): string {
+  return oneLine(message.trim().split("\n", 1)[0] ?? "", Infinity).replace(/\.$/, "");
 }
 
 /** The tool or model server, and the model, for quick picks. */
@@ -167,13 +178,13 @@ const MAX_TITLE = 60;
 
 /** The result of a delegation in sentences, for a notification. */
 export function endMessage(delegation: Delegation): string {
-  const { title, delegator, verdict, reservations, error } = delegation;
+  const { title, delegator, verdict, error } = delegation;
   const by = t("“{0}” by {1}.", shortenMiddle(title, MAX_TITLE), delegator);
   const toReview = isToReview(delegation) ? t("{0} to review.", pendingText(delegation)) : "";
   const parts =
     verdict && error // what to do about it comes last: it may end with a path
       ? [by, toReview, `${verdictName(verdict)}: ${errorText(error)}`]
-      : [by, `${verdict ? verdictSummary(verdict, reservations) : t("Finished")}.`, toReview];
+      : [by, `${verdictSummary(delegation)}.`, toReview];
   return parts.filter((part) => part !== "").join(" ");
 }
 

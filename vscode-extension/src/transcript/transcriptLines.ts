@@ -86,9 +86,9 @@ export interface Head {
 }
 
 export function transcriptHead(delegation: Delegation, now: number): Head {
-  const { title, recipe, delegator, workspace, startedAt, verdict, reservations } = delegation;
+  const { title, recipe, delegator, workspace, startedAt, verdict } = delegation;
   const amounts = [duration(elapsed(delegation, now)), tokensText(delegation), costText(delegation)];
-  const state = !isLive(delegation) && verdict ? `${verdictSummary(verdict, reservations)}.` : stateName(delegation);
+  const state = !isLive(delegation) && verdict ? `${verdictSummary(delegation)}.` : stateName(delegation);
   const when = new Date(startedAt).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   return {
     title: oneLine(removeEscapes(title), 200),
@@ -310,16 +310,12 @@ export function resultLines(event: EventOf<"result">, before: string): Line[] {
 export function finishedLines(event: EventOf<"finished">, failure: string | undefined): Line[] {
   // The answer is above, and the head shows the verdict.
   if (event.verdict === "answered" && event.reservations.length === 0 && !event.error) return [];
-  const lines: Line[] = [
-    { text: verdictName(event.verdict), style: "heading" },
-    { text: "" },
-    { text: toSentence(VERDICT_MEANINGS[event.verdict]) },
-  ];
+  const { error } = event;
+  const why = error ? textLines(errorText(error)) : [{ text: toSentence(VERDICT_MEANINGS[event.verdict]) }];
+  const lines: Line[] = [{ text: verdictName(event.verdict), style: "heading" }, { text: "" }];
+  if (!error || error.message !== failure) lines.push(...why);
   for (const reservation of event.reservations)
     lines.push({ text: RESERVATION_REASONS[reservation].reason, style: "item" });
-  if (event.error && event.error.message !== failure) {
-    lines.push({ text: "" }, ...textLines(errorText(event.error)));
-  }
   return lines;
 }
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from understudy import config
+from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import configuration
 from understudy.config.trust import records
 from understudy.engine import workspaces
 from understudy.engine.planning import delegator_choice
 from understudy.model.config import languages
+from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -76,6 +79,23 @@ def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
             offer = RecipeOffer(recipe=recipe, refused=refused)
         found.append(offer or RecipeOffer(recipe=recipe, refused=incomplete))
     return found
+
+
+def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[str]) -> str | None:
+    """Return a delegator that could run a recipe instead of those that were tried; None if there is none."""
+    loaded = configuration.load(caller, workspace)
+    wanted = loaded.recipes.get(recipe)
+    if wanted is None or delegator_choice.incompleteness(loaded) is not None:
+        return None
+    ready = configuration.delegators(caller, m.WorkspaceParams(workspace=workspace)).delegators
+    possible = (
+        entry
+        for entry in sorted(ready, key=lambda one: one.scope is Scope.BUILTIN)
+        if entry.state.ready and not entry.state.pauses and entry.delegator.name not in tried
+    )
+    return next(
+        (one.delegator.name for one in possible if delegator_choice.why_unusable(loaded, one, wanted) is None), None
+    )
 
 
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:

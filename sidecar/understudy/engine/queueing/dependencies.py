@@ -17,7 +17,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
 from understudy.model.states import STATES_WITH_WORKER, State
-from understudy.model.verdicts import VERDICTS, Verdict
+from understudy.model.verdicts import Verdict, meaning
 
 SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 """The verdicts after which a task that waited starts."""
@@ -75,7 +75,7 @@ def is_ready(spec: Spec) -> bool:
             ready = False
         elif ended.verdict not in SUCCEEDED:
             verdict = Verdict.CANCELLED if ended.verdict is Verdict.CANCELLED else Verdict.FAILED
-            how = f"ended as “{ended.verdict.replace('_', ' ')}” ({VERDICTS[ended.verdict]})"
+            how = f"ended as “{ended.verdict.replace('_', ' ')}” ({meaning(ended.verdict, ended.error)})"
             raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
     return ready
 

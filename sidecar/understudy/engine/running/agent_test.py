@@ -145,8 +145,8 @@ def _shown(event: UsageReport | Session) -> str:
 
 
 def _failure(error: UnderstudyError) -> str:
-    """Return message and hint as sentences; a test keeps no work, so the hint must not promise any."""
-    hint = (error.hint or "").replace("Partial work is kept.", "").strip()
+    """Return message and hint as sentences."""
+    hint = (error.hint or "").strip()
     message = str(error.message)
     return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {hint}" if hint else message
 

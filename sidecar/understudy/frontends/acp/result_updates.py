@@ -10,7 +10,7 @@ from typing import Any
 from acp import helpers, schema
 
 from understudy.api.messages import DiffResult
-from understudy.frontends.acp.event_updates import Update, counts, failure
+from understudy.frontends.acp.event_updates import Update, counts
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
@@ -95,14 +95,15 @@ def verdict_text(delegation: Delegation) -> str:
     assert delegation.verdict is not None  # noqa: S101 - the delegation has finished
     if str(delegation.verdict) == "answered":
         return ""
-    name, _, meaning = verdict_sentence(delegation.verdict, delegation.reservations).partition(": ")
+    sentence = verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    name, _, meaning = sentence.partition(": ")
     lines = [f"**{name.capitalize()}**: {meaning}."]
     lines += [
         f"- check {sanitize.one_line(check.name)}: {check_outcome(check.ok, delegation.reservations)} ({counts(check)})"
         for check in delegation.checks
     ]
-    if delegation.error is not None:
-        lines.append(failure(delegation.error))
+    if delegation.error is not None and delegation.error.hint:
+        lines.append(sanitize.one_line(delegation.error.hint))
     if delegation.review.pending:
         files = delegation.result.files if delegation.result is not None else []
         changes = f"{delegation.review.pending} {'change' if delegation.review.pending == 1 else 'changes'}"

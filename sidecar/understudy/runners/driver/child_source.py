@@ -172,7 +172,7 @@ class _ChildSource:
         return ErrorInfo(
             ErrorKind.TOOL_CRASHED,
             f"{self.subject} {how}{after}: {shown}" if shown else f"{self.subject} {how}{after}.",
-            "Partial work is kept.",
+            "Correct what its output says, then retry.",
         )
 
     async def close(self) -> Sequence[Event]:

@@ -106,7 +106,7 @@ async def drive(task: Task, emit: Emit, source: Source) -> Outcome:
         error = UnderstudyError(
             ErrorKind.TIMED_OUT,
             f"{source.subject} had not finished after {limit}.",
-            hint="Raise the limit, or delegate a smaller piece. Partial work is kept.",
+            hint="Raise the limit, or delegate a smaller piece.",
         )
         _add_key_or_logs(error, task)
         raise error from None
@@ -374,7 +374,7 @@ class _Attempt:
             raise UnderstudyError(
                 ErrorKind.TOOL_NO_RESULT,
                 f"{who} exited without announcing a result.{noise}",
-                hint="Retry. Partial work is kept.",
+                hint="Retry. If it happens again, run the agent in a terminal to see why.",
             )
         given = self._finished
         text = self._redactor.redact(given.text) if given.text is not None else "".join(self._parts)
@@ -430,7 +430,7 @@ class _Attempt:
         return UnderstudyError(
             ErrorKind.STALLED,
             f"{who} sent no event for {self._idle:g} s (`idle_seconds`).{noise}",
-            hint="Retry, or raise the limit. Partial work is kept.",
+            hint="Retry, or raise the limit.",
         )
 
     def _failure(self, error: ErrorInfo) -> UnderstudyError:

@@ -112,7 +112,7 @@ class LoopSource(Exchange):
                             return
         raise UnderstudyError(
             ErrorKind.BUDGET_EXHAUSTED,
-            f"{self.subject} had not finished after {self._limit} turns (`max_turns`). Partial work is kept.",
+            f"{self.subject} had not finished after {self._limit} turns (`max_turns`).",
             hint=f"Raise `max_turns` in the delegator's limits (at most {MAX_TURNS}), or delegate a smaller piece.",
         )
 

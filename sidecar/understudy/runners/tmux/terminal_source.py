@@ -79,7 +79,7 @@ class TerminalSource:
                     ErrorKind.TOOL_NO_RESULT,
                     f"The tmux pane of {self.subject[:1].lower() + self.subject[1:]} was closed before the agent had "
                     "finished.",
-                    hint="Partial work is kept. `understudy retry` starts it again.",
+                    hint="Retry, and leave the pane open until the agent has finished.",
                 )
             elif self._active:
                 self._active = False

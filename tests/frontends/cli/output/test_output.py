@@ -96,7 +96,7 @@ def test_a_verified_card(delegation) -> None:
         "VERIFIED: a required check passed on exactly this result, and there is no reservation\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: the new tests notice 14 of 20 small changes (70%) on lines that they execute, about 49% of the code under test\n"
+        "    mutation test: the new tests notice 14 of 20 small changes (70%) on lines that they execute; these lines are about 70% of the code under test\n"
         "\n"
         "added    tests/test_wrap.py  +40 -0\n"
         "\n"
@@ -146,7 +146,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random, or depends on order, time zone or date\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: the new tests notice 0 of 1 small change (0%) on lines that they execute, about 0% of the code under test\n"
+        "    mutation test: the new tests notice 0 of 1 small change (0%) on lines that they execute; these lines are about 11% of the code under test\n"
         "      missed in wrap.py:12 in wrap (5d1c0b7a9e42)\n"
         "        - if len(line) > width:\n"
         "        + if len(line) >= width:\n"
@@ -155,8 +155,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "by quick, without a sandbox\n"
         "worktree: /state/trees/p/1\n"
         "\n"
-        "next: understudy retry 20261121-004512-k3f9q\n      understudy retry 20261121-004512-k3f9q -d OTHER\n      "
-        "understudy watch 20261121-004512-k3f9q\n"
+        "next: understudy retry 20261121-004512-k3f9q\n      understudy watch 20261121-004512-k3f9q\n"
     )
 
 
@@ -204,7 +203,7 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
         ],
     )
     text = verdict_card.card(found, PLAIN)
-    assert "✗ tool crashed: it broke\n    look here\n" in text
+    assert "CHECKS FAILED: it broke\n    look here\n" in text
     assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
 
 
@@ -212,18 +211,37 @@ def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation
     error = ErrorInfo(
         ErrorKind.TOOL_CRASHED,
         "It exited with code 3: one\n  two\n✗ three",
-        "Partial work is kept.",
+        "Correct it.",
         log_paths=["/a b/stderr.log", "/a b/stdout.log"],
     )
     text = verdict_card.card(delegation(verdict=Verdict.FAILED, error=error), PLAIN)
-    assert "✗ tool crashed: It exited with code 3: one\n    |   two\n    | ✗ three\n    Partial work is kept.\n" in text
-    again = (
-        "next: understudy retry 20261121-004512-k3f9q\n      understudy retry 20261121-004512-k3f9q -d OTHER\n      "
-    )
+    assert "FAILED: It exited with code 3: one\n    |   two\n    | ✗ three\n    Correct it.\n" in text
+    again = "next: understudy retry 20261121-004512-k3f9q\n      "
     logs = "less '/a b/stderr.log' '/a b/stdout.log'\n      "
     assert text.endswith(f"{again}{logs}understudy watch 20261121-004512-k3f9q\n")
     partial = delegation(verdict=Verdict.TIMED_OUT, review=Review(pending=2, accepted=0, rejected=0))
     assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
+
+
+def test_a_live_view_tells_a_failure_once() -> None:
+    error = ErrorInfo(ErrorKind.TOOL_CRASHED, "It broke.")
+    for ends, last in (
+        ([e.AttemptFailed(error=error, will_retry=False)], "failed: It broke.\nfinished: failed\n"),
+        ([], "finished: failed (It broke)\n"),
+    ):
+        screen = io.StringIO()
+        view = live_view.View(screen, redraw=False, colour=False)
+        for event in (*ends, e.Finished(verdict=Verdict.FAILED, reservations=[], error=error)):
+            view.show(event)
+        assert screen.getvalue() == last
+
+
+def test_another_delegator_is_proposed_where_there_is_one(delegation) -> None:
+    failed = delegation(verdict=Verdict.FAILED, error=ErrorInfo(ErrorKind.TOOL_CRASHED, "It broke."))
+    for other, proposed in ((None, 0), ("second", 1)):
+        text = verdict_card.card(failed, PLAIN, alternative=lambda _, other=other: other)
+        assert text.count("understudy retry 20261121-004512-k3f9q -d second\n") == proposed
+        assert text.count(" -d ") == proposed
 
 
 def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:

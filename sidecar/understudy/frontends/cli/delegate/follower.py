@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any
 
 import click
 
+from understudy.api.caller import TerminalCaller
 from understudy.api.serving.follow import follow
 from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call, uri
@@ -15,6 +18,7 @@ from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.model.delegations import Delegation
+from understudy.model.errors import UnderstudyError
 from understudy.model.events import Permission, PermissionAnswered, Text
 
 
@@ -140,7 +144,23 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
         return
     if shown_answer and not shown_answer.endswith("\n"):
         click.echo()
-    click.echo(verdict_card.card(delegation, output.paint(), shown_answer=shown_answer), nl=False)
+    show_card(delegation, shown_answer=shown_answer)
+
+
+def show_card(delegation: Delegation, *, shown_answer: str = "") -> None:
+    """Print the verdict card on stdout."""
+    text = verdict_card.card(delegation, output.paint(), shown_answer=shown_answer, alternative=_alternative)
+    click.echo(text, nl=False)
+
+
+def _alternative(delegation: Delegation) -> str | None:
+    """Return a delegator that could try instead of those that did; None if there is none or the workspace was removed."""
+    from understudy.api.handlers import offers
+
+    tried = {delegation.delegator, *(attempt.delegator for attempt in delegation.attempts)}
+    with contextlib.suppress(UnderstudyError):
+        return offers.alternative(TerminalCaller(Path.cwd()), delegation.workspace, delegation.recipe, tried)
+    return None
 
 
 def _answers_with_text(recipe: str) -> bool:

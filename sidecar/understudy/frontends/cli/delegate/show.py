@@ -11,7 +11,7 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve, uri, whole_group
-from understudy.frontends.cli.delegate import answer
+from understudy.frontends.cli.delegate import answer, follower
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.units import age
 from understudy.frontends.cli.terminal import terminal
@@ -97,7 +97,7 @@ def list_(
         [
             (
                 one.id.rpartition("-")[2] if for_people else one.id,
-                *(verdict_card.state_word(one), one.recipe, one.delegator, age(one.started_at, now)),
+                *(verdict_card.state_and_kind(one), one.recipe, one.delegator, age(one.started_at, now)),
                 *([unquote(one.workspace).rstrip("/").rpartition("/")[2]] if mixed else []),
                 one.title,
             )
@@ -123,5 +123,5 @@ def show(*, identifier: str, json_: bool) -> int:
     if json_:
         output.json(found)
     else:
-        click.echo(verdict_card.card(found, output.paint()), nl=False)
+        follower.show_card(found)
     return exit_codes.Exit.OK

@@ -39,8 +39,8 @@ def wait(*, identifiers: tuple[str, ...], group: str | None, timeout: float | No
         else:
             brush = output.paint()
             word = brush(verdict_card.state_word(found), fg=verdict_card.verdict_colour(found.verdict))
-            reservations = ", ".join(map(event_lines.words, found.reservations))
-            because = f" ({reservations})" if reservations else ""
+            reasons = event_lines.reasons(found.error, found.reservations)
+            because = f" ({reasons})" if reasons else ""
             click.echo(f"{found.id}  {word}{because}  {terminal.one_line(found.title)}")
         worst = max(worst, exit_codes.of_verdict(found.verdict))
     return worst

@@ -10,7 +10,7 @@ from understudy.api.serving.follow import follow
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower
-from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -58,5 +58,5 @@ def watch(*, identifier: str | None, after: int, json_: bool) -> int:
         )
         return exit_codes.Exit.CANCELLED
     click.echo()
-    click.echo(verdict_card.card(finished, output.paint()), nl=False)
+    follower.show_card(finished)
     return exit_codes.of_verdict(finished.verdict)

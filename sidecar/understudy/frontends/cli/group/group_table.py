@@ -22,6 +22,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import cut, one_line, width_of
 from understudy.model.delegations import Delegation, GroupBudget
 from understudy.model.states import State
+from understudy.model.verdicts import cause
 
 IDLE_SECONDS = 1.0
 """How often durations are redrawn."""
@@ -70,7 +71,7 @@ def print_table(members: Sequence[Delegation], empty: str = "No delegation has j
     rows = [
         (
             _short(one.id) if for_people else one.id,
-            verdict_card.state_word(one),
+            verdict_card.state_and_kind(one),
             one.delegator,
             _took(one, now),
             _tokens(one),
@@ -157,7 +158,8 @@ class GroupTable:
             if self._told.get(one.id) == word:
                 continue
             self._told[one.id] = word
-            facts = [word, *(part for part in (_took(one, now), _tokens(one), _cost(one)) if part)]
+            why = f"{word} ({cause(one.error)})" if one.error is not None else word
+            facts = [why, *(part for part in (_took(one, now), _tokens(one), _cost(one)) if part)]
             facts = facts if one.state is State.FINISHED else [part for part in (word, _after(one, members)) if part]
             title = one_line(one.title)
             self._stream.write(f"{number:>{digits}}/{len(members)} {title} ({one.delegator}): {', '.join(facts)}\n")

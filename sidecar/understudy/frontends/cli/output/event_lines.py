@@ -8,6 +8,7 @@ from understudy.model import events as e
 from understudy.model.checks import CheckResult
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.mutation import Round
+from understudy.model.verdicts import Reservation, cause
 
 LEFT_OUT_SHOWN = 5
 _SAID_SHOWN = 500
@@ -61,8 +62,8 @@ def line(event: e.Event) -> str | None:
             return round_of_tests(event)
         case e.Note(level=level, text=text):
             return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
-        case e.Finished(verdict=verdict, reservations=reservations):
-            because = ", ".join(map(words, reservations))
+        case e.Finished(verdict=verdict, reservations=reservations, error=failure):
+            because = reasons(failure, reservations)
             return f"finished: {words(verdict)}" + (f" ({because})" if because else "")
         case e.Unknown():
             return "event of a newer version of Understudy"
@@ -73,6 +74,11 @@ def line(event: e.Event) -> str | None:
 def words(name: str) -> str:
     """Return an enum value as words (``checks_failed`` → ``checks failed``)."""
     return name.replace("_", " ")
+
+
+def reasons(failure: ErrorInfo | None, reservations: list[Reservation]) -> str:
+    """Return why a delegation ended as it did: the cause of a failure and the names of the reservations."""
+    return ", ".join([*([cause(failure)] if failure is not None else []), *map(words, reservations)])
 
 
 def plural(count: int, noun: str) -> str:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import IO
 
+import msgspec
+
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
@@ -53,6 +55,7 @@ class View:
         self._tool_calls = 0
         self._tokens = 0
         self._last_line: str | None = None
+        self._failure: str | None = None
 
     def show(self, event: e.Event) -> None:
         """Show one event as a line, or in the status."""
@@ -65,7 +68,7 @@ class View:
             self.clear()
             self._answer(event.text)
             return
-        text = event_lines.line(event)
+        text = event_lines.line(self._without_repetition(event))
         if text is None:
             self.tick()
             return
@@ -74,6 +77,14 @@ class View:
         if text != self._last_line:
             self._last_line = text
             self.say(self._styled(event, text))
+
+    def _without_repetition(self, event: e.Event) -> e.Event:
+        """Return the event; at the end, without a failure that the line of the last attempt has told."""
+        if isinstance(event, e.AttemptFailed):
+            self._failure = event.error.message
+        if isinstance(event, e.Finished) and event.error is not None and event.error.message == self._failure:
+            return msgspec.structs.replace(event, error=None)
+        return event
 
     def say(self, text: str) -> None:
         """Write a line above the status."""

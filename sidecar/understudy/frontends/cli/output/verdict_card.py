@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
@@ -10,12 +11,13 @@ from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_
 from understudy.frontends.cli.output.units import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
+from understudy.model import verdicts
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind
 from understudy.model.states import State
 from understudy.model.text.name_list import name_list
-from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
+from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
 
 _GOOD = {
     Verdict.VERIFIED: "green",
@@ -33,20 +35,35 @@ _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
 
 
-def card(delegation: Delegation, paint: Paint, *, shown_answer: str = "") -> str:
-    """Return the card as text with a final newline; an answer that was already shown is not repeated."""
+def card(
+    delegation: Delegation,
+    paint: Paint,
+    *,
+    shown_answer: str = "",
+    alternative: Callable[[Delegation], str | None] = lambda _: None,
+) -> str:
+    """Return the card as text with a final newline; an answer that was already shown is not repeated.
+
+    ``alternative`` returns the delegator that could try instead, if any; it is called only where a retry is proposed.
+    """
     parts = [_head(delegation, paint), _question(delegation, paint), _messages(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         parts.append(sanitize(answer).rstrip("\n"))
-    parts += [_reservations(delegation, paint), _error(delegation, paint), _checks(delegation, paint)]
-    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation)]
+    parts += [_reservations(delegation, paint), _checks(delegation, paint)]
+    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def state_word(delegation: Delegation) -> str:
     """Return the verdict, or the state of an unfinished delegation, as words."""
     return event_lines.words(delegation.verdict or delegation.state)
+
+
+def state_and_kind(delegation: Delegation) -> str:
+    """Return the state word for a list: a failure with the kind of its error."""
+    kind = f": {event_lines.words(delegation.error.kind)}" if delegation.error is not None else ""
+    return f"{state_word(delegation)}{kind if delegation.verdict is Verdict.FAILED else ''}"
 
 
 def verdict_colour(verdict: Verdict | None) -> str:
@@ -63,15 +80,23 @@ def comparison_text(base: BaseComparison) -> str:
 
 def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
+    error = delegation.error
     meaning = (
-        VERDICTS[delegation.verdict] if delegation.verdict else one_line(delegation.activity or "not finished yet")
+        verdicts.meaning(delegation.verdict, error)
+        if delegation.verdict
+        else one_line(delegation.activity or "not finished yet")
     )
     if delegation.verdict in _ENDED_EARLY and delegation.result and delegation.result.files:
         meaning += "; partial work is kept"
     if delegation.confirmed_tests:
         meaning += f"; you confirmed {event_lines.plural(delegation.confirmed_tests, 'changed test')}"
     title = f"{delegation.id}  {one_line(delegation.title)}"
-    return f"{title}\n{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"
+    rows = [title, f"{paint(word.upper(), fg=verdict_colour(delegation.verdict), bold=True)}: {meaning}"]
+    if error is not None:
+        # The last lines of a program that crashed keep their line breaks.
+        rows += [f"    | {row}" for row in sanitize(error.message).strip().splitlines()[1:]]
+        rows += [f"    {one_line(error.hint)}"] if error.hint else []
+    return "\n".join(rows)
 
 
 def _question(delegation: Delegation, paint: Paint) -> str:
@@ -107,17 +132,6 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
         mark = paint("!", fg="yellow", bold=True)
         rows.append(f"{mark} {event_lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
     return "\n".join(rows)
-
-
-def _error(delegation: Delegation, paint: Paint) -> str:
-    error = delegation.error
-    if error is None:
-        return ""
-    # The last lines of a program that crashed keep their line breaks.
-    first, *others = sanitize(error.message).splitlines() or [""]
-    rows = [f"{paint('✗', fg='red', bold=True)} {event_lines.words(error.kind)}: {one_line(first)}"]
-    rows += [f"    | {row}" for row in others]
-    return "\n".join([*rows, *([f"    {one_line(error.hint)}"] if error.hint else [])])
 
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
@@ -233,7 +247,7 @@ def _spent(delegation: Delegation) -> str:
     return ", ".join(parts)
 
 
-def _next_steps(delegation: Delegation) -> str:
+def _next_steps(delegation: Delegation, alternative: Callable[[Delegation], str | None]) -> str:
     identifier = delegation.id
     show, watch = f"understudy diff {identifier}", f"understudy watch {identifier}"
     if delegation.waiting_for is not None:
@@ -244,12 +258,10 @@ def _next_steps(delegation: Delegation) -> str:
         return event_lines.next_commands(f"understudy restore {one_line(delegation.rescue_ref)}", show)
     if delegation.superseded_by:
         return event_lines.next_commands(f"understudy show {one_line(delegation.superseded_by)}")
-    again: tuple[str, ...] = (f"understudy retry {identifier}", f"understudy retry {identifier} -d OTHER")
-    if delegation.error is not None and delegation.error.kind in _RETRY_IS_USELESS:
-        again = ()
     review = f"understudy review {identifier}"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
+        again = _retries(delegation, alternative)
         return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         reviewed = (review,) if delegation.review.pending else ()
@@ -264,7 +276,16 @@ def _next_steps(delegation: Delegation) -> str:
         return event_lines.next_commands(show, f"understudy check {identifier}")
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return event_lines.next_commands(*again, *_read_logs(delegation), watch)
+    return event_lines.next_commands(*_retries(delegation, alternative), *_read_logs(delegation), watch)
+
+
+def _retries(delegation: Delegation, alternative: Callable[[Delegation], str | None]) -> list[str]:
+    """Return the commands that try again, where that can help."""
+    if delegation.error is not None and delegation.error.kind in _RETRY_IS_USELESS:
+        return []
+    other = alternative(delegation)
+    with_other = [] if other is None else [f"understudy retry {delegation.id} -d {shlex.quote(other)}"]
+    return [f"understudy retry {delegation.id}", *with_other]
 
 
 def _read_logs(delegation: Delegation) -> list[str]:

@@ -99,7 +99,8 @@ class Progress:
         shown = self._shown.get(delegation.id)
         if delegation.state is State.FINISHED:
             self._refused.discard(delegation.id)
-            self._end(delegation.id, verdicts.verdict_sentence(delegation.verdict, delegation.reservations))
+            sentence = verdicts.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+            self._end(delegation.id, sentence)
         elif shown is not None:
             shown.delegation = delegation
             for event in events:

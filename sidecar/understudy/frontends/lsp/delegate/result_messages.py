@@ -120,11 +120,12 @@ def stops_typing(client: Client) -> bool:
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the text of the message; ``elsewhere``: with the terminal command that shows the result."""
     who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
-    parts = [f"{who} is {verdicts.verdict_sentence(delegation.verdict, delegation.reservations)}."]
+    sentence = verdicts.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    parts = [f"{who} is {sentence}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
-        parts = [f"{who}: {verdicts.verdict_sentence(delegation.verdict, delegation.reservations)}."]
+        parts = [f"{who}: {sentence}."]
     if delegation.error is not None:
-        parts.append(" ".join(part for part in (delegation.error.message, delegation.error.hint) if part))
+        parts += [delegation.error.hint] if delegation.error.hint else []
         parts += [f"Log: {path}" for path in (delegation.error.log_paths or [])[:1]]
     pending = delegation.review.pending
     if pending:
