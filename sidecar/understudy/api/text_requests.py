@@ -16,6 +16,7 @@ import msgspec
 from understudy.api.caller import describe_asker
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
+from understudy.files.current_folder import require_current_folder
 from understudy.model import events
 from understudy.model.config.delegators import Limits
 from understudy.model.delegations import Usage
@@ -164,7 +165,7 @@ def prepare(params: TextParams) -> PreparedText:
 
     Errors: those of ``corpus``, ``target_file`` and ``text_request``.
     """
-    folder = Path.cwd()
+    folder = require_current_folder()
     target = None
     if params.target is not None:
         from understudy.engine.text_recipes import target_file

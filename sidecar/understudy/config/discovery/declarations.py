@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from understudy.config.suggestions import close
+from understudy.files.current_folder import current_folder
 from understudy.model import backends as backend_package
 from understudy.model import tools as tool_package
 from understudy.model.capabilities import Capabilities
@@ -127,9 +128,10 @@ def _declared(package: str, path: list[str]) -> Mapping[str, Capabilities]:
     folder = Path(*package.split("."))
     # `python -m understudy` puts the current folder first, and a relative entry means it too. It may be an untrusted
     # workspace, and importing a declaration runs it.
-    current = Path.cwd()
+    current = current_folder()
+    avoided = set() if current is None else {current, current.resolve()}
     for entry in map(Path, sys.path):
-        if not entry.is_absolute() or entry == current or entry.resolve() == current.resolve():
+        if not entry.is_absolute() or not avoided.isdisjoint({entry, entry.resolve()}):
             continue
         if str(entry / folder) not in path and (entry / folder).is_dir():
             path.append(str(entry / folder))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.config.discovery import declarations
+from understudy.files.current_folder import current_folder
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import Problem, ToolEntry
 from understudy.model.errors import UnderstudyError
@@ -262,12 +263,8 @@ def _cache_folder() -> Path:
 
 def _current_folder() -> list[Path]:
     """Return the current folder as one to avoid, unless it contains almost everything."""
-    try:
-        current = Path.cwd()
-    except OSError:
-        return []
-    home = Path(os.environ.get("HOME", "/"))
-    return [] if home == current or current in home.parents else [current]
+    current, home = current_folder(), Path(os.environ.get("HOME", "/"))
+    return [] if current is None or home == current or current in home.parents else [current]
 
 
 def _is_below(path: str, folder: str) -> bool:

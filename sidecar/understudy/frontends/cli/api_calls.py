@@ -9,18 +9,26 @@ import click
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.files.current_folder import current_folder, require_current_folder
 from understudy.model.text import uris
 
 
 def call(name: str, /, **params: Any) -> Any:
     """Answer one request of the user at this terminal; parameters that are None are left out."""
     given = {key: value for key, value in params.items() if value is not None}
-    return method_table.call(name, given, TerminalCaller(Path.cwd()))
+    return method_table.call(name, given, caller())
+
+
+def caller() -> TerminalCaller:
+    """Return the user at this terminal."""
+    return TerminalCaller(current_folder())
 
 
 def uri(path: str) -> str:
     """Return the ``file:`` URI of a path as typed: relative to the current directory, links and bytes kept."""
-    return uris.uri_of(Path.cwd() / Path(path).expanduser())
+    named = Path(path).expanduser()
+    folder = named if named.is_absolute() else require_current_folder()
+    return uris.uri_of(folder / named)
 
 
 def resolve(identifier: str | None) -> str:

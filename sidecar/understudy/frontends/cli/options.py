@@ -191,9 +191,9 @@ def _identifiers(incomplete: str) -> list[CompletionItem]:
 
 
 def _here() -> str:
-    from pathlib import Path
+    from understudy.files.current_folder import require_current_folder
 
-    return str(Path.cwd())
+    return str(require_current_folder())
 
 
 def _names(method: str, plural: str, singular: str, incomplete: str) -> list[CompletionItem]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from understudy.files.current_folder import require_current_folder
 from understudy.frontends.cli import option_names
 from understudy.frontends.cli.terminal import trust_prompt
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -19,7 +19,7 @@ def with_trust(ask_for: Callable[[], Any], params: dict[str, Any], *, trust: boo
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE or not (trust or trust_prompt.can_ask()):
             raise
-        named = params.get("workspace") or next(iter(params.get("files") or []), str(Path.cwd()))
+        named = params.get("workspace") or next(iter(params.get("files") or []), str(require_current_folder()))
         workspace = trust_prompt.workspace_of(named)
         if not (trust_prompt.record(workspace, trusted=True) if trust else trust_prompt.ask(workspace)):
             raise

@@ -17,9 +17,9 @@ import anyio
 import uvicorn
 
 from understudy.api.serving import waiting_delegations
+from understudy.files.current_folder import current_folder
 from understudy.frontends.mcp import mcp_server
 from understudy.frontends.mcp.http_token import TOKEN_VARIABLE
-from understudy.frontends.mcp.stdio_transport import here
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _HOST = "127.0.0.1"
@@ -34,7 +34,7 @@ def serve(tool_sets: tuple[str, ...], port: int, token: str, report: Callable[[s
 
     Errors: ``already_exists`` for a port that is taken.
     """
-    server = mcp_server.new_server(tool_sets, here(), local=False)
+    server = mcp_server.new_server(tool_sets, current_folder(), local=False)
     app = with_token(server.streamable_http_app(host=_HOST), token)
     # Children must not inherit it: they run as the user, but were not given it.
     os.environ.pop(TOKEN_VARIABLE, None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import anyio
 from mcp.server.stdio import stdio_server
 
 from understudy.api.serving import waiting_delegations
+from understudy.files.current_folder import current_folder
 from understudy.frontends.mcp import mcp_server
 
 
@@ -21,13 +21,6 @@ def serve(tool_sets: tuple[str, ...]) -> int:
 
 
 async def _serve(tool_sets: tuple[str, ...]) -> None:
-    server = mcp_server.new_server(tool_sets, here(), local=True)
+    server = mcp_server.new_server(tool_sets, current_folder(), local=True)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
-
-
-def here() -> Path | None:
-    """Return the current directory, None if it was deleted."""
-    with contextlib.suppress(OSError):
-        return Path.cwd()
-    return None

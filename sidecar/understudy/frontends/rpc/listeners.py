@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from understudy.api.serving import waiting_delegations
+from understudy.files.current_folder import current_folder
 from understudy.frontends.rpc.session import Peer, Session
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -39,7 +40,7 @@ def stdio() -> int:
     os.close(nowhere)
     # The parent process is the client, and passed this environment on.
     waiting_delegations.watch()
-    session = Session(lambda data: _write(writing, data), Peer(os.getppid(), _here(), os.environ))
+    session = Session(lambda data: _write(writing, data), Peer(os.getppid(), current_folder(), os.environ))
     with contextlib.suppress(KeyboardInterrupt):
         while not session.broken and (data := _read(reading)):
             session.feed(data)
@@ -98,12 +99,6 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, gid = struct.unpack("3i", packed)
     return int(pid), int(uid), int(gid)
-
-
-def _here() -> Path | None:
-    with contextlib.suppress(OSError):
-        return Path.cwd()
-    return None
 
 
 def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from understudy.api.caller import describe_asker
 from understudy.api.serving import request as pending
 from understudy.api.serving.subscriptions import Subscriptions
 from understudy.api.serving.thread_pool import RequestThreads
+from understudy.files.current_folder import current_folder
 from understudy.frontends import json_lines
 from understudy.frontends.rpc import dispatch
 from understudy.model.delegations import AskedBy
@@ -55,7 +55,7 @@ class Session:
         self._changed = threading.Condition()
         self._pending: set[Request] = set()
         self._broken = False
-        self.subscriptions = Subscriptions(self.notify, _here)
+        self.subscriptions = Subscriptions(self.notify, _folders)
 
     def feed(self, data: bytes) -> None:
         """Handle received bytes."""
@@ -230,7 +230,7 @@ class Request(pending.InFlightRequest):
 
     def folder(self) -> Path | None:
         """Return the current directory of this process, None if it was deleted."""
-        return next(iter(_here()), None)
+        return current_folder()
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Send events of one delegation or of all from now on, and changes of collections."""
@@ -249,11 +249,10 @@ class Request(pending.InFlightRequest):
 _NO_ID = object()
 
 
-def _here() -> list[Path]:
-    """Return the current directory of this process, nothing if it was deleted."""
-    with contextlib.suppress(OSError):
-        return [Path.cwd()]
-    return []
+def _folders() -> list[Path]:
+    """Return the current folder of this process, nothing if it was deleted."""
+    folder = current_folder()
+    return [] if folder is None else [folder]
 
 
 class _Batch:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from understudy.api.caller import TerminalCaller
 from understudy.api.serving.follow import follow
 from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.api_calls import call, caller, uri
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
@@ -154,12 +152,12 @@ def show_card(delegation: Delegation, *, shown_answer: str = "") -> None:
 
 
 def _alternative(delegation: Delegation) -> str | None:
-    """Return a delegator that could try instead of those that did; None if there is none or the workspace was removed."""
+    """Return a delegator that could try instead; None if there is none or the workspace was removed."""
     from understudy.api.handlers import offers
 
     tried = {delegation.delegator, *(attempt.delegator for attempt in delegation.attempts)}
     with contextlib.suppress(UnderstudyError):
-        return offers.alternative(TerminalCaller(Path.cwd()), delegation.workspace, delegation.recipe, tried)
+        return offers.alternative(caller(), delegation.workspace, delegation.recipe, tried)
     return None
 
 

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from understudy.api import batch_file
+from understudy.files.current_folder import require_current_folder
 from understudy.frontends.cli import options
 from understudy.frontends.cli.api_calls import call
 from understudy.frontends.cli.group import group_run
@@ -51,12 +52,12 @@ def batch(
     do not start and those that run are stopped. Ctrl-C cancels the group and keeps its partial work. With --json,
     prints one `Delegation` per line, in the order of the file.
     """
-    path = Path("/dev/stdin") if file.name in {"-", "<stdin>"} else Path.cwd() / file.name
+    path = Path("/dev/stdin") if file.name in {"-", "<stdin>"} else require_current_folder() / file.name
     try:
         data = file.read()
     except OSError as error:
         raise click.UsageError(f"{file.name} cannot be read: {error.strerror}.") from None
-    found = batch_file.read(data, path, Path.cwd())
+    found = batch_file.read(data, path, require_current_folder())
     params: dict[str, Any] = msgspec.to_builtins(found.params)
     budget = {"maxUsd": budget_usd, "maxTokens": budget_tokens}
     given = {name: value for name, value in budget.items() if value is not None}

@@ -14,11 +14,10 @@ from typing import Any
 
 import click
 
-from understudy.api.caller import TerminalCaller
 from understudy.api.handlers import offers
 from understudy.api.serving.follow import follow_all
 from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.api_calls import call, caller, uri
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.units import size
@@ -105,7 +104,7 @@ def routes(*, workspace: str | None, json_: bool) -> int:
         one.delegator.name: one.delegator for one in call("delegators/list", workspace=uri(workspace or ".")).delegators
     }
     rows: list[dict[str, Any]] = []
-    for one in offers.routes(TerminalCaller(Path.cwd()), uri(workspace or ".")):
+    for one in offers.routes(caller(), uri(workspace or ".")):
         name = one.explain.delegator if one.explain is not None else None
         then = listed[name].fallback if name in listed else None
         why = one.explain.reason if one.explain is not None else None

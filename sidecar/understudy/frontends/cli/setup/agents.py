@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from understudy.files.current_folder import require_current_folder
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
@@ -83,7 +84,7 @@ def _tools(entry: AgentEntry) -> str:
 
 def _file(location: str) -> str:
     path = uris.path_of(location) or Path(location)
-    for folder, start in ((Path.cwd(), ""), (Path.home(), "~/")):
+    for folder, start in ((require_current_folder(), ""), (Path.home(), "~/")):
         if path.is_relative_to(folder):
             return terminal.one_line(start + str(path.relative_to(folder)))
     return terminal.one_line(str(path))
