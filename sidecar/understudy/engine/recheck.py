@@ -34,6 +34,12 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
         )
     load_record(folder)
     workspace = Path(before.workspace)
+    if not workspace.is_dir():
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The workspace {workspace} does not exist.",
+            hint="Restore the folder, then run the checks again.",
+        )
     if not records.status(workspace, state_folder.state_root()).trusted:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,

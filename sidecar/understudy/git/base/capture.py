@@ -18,6 +18,7 @@ from understudy.git.base.index import (
     read_entries,
     require_objects,
 )
+from understudy.git.command import run_git
 from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.repository import Repository, resolve
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -71,6 +72,13 @@ def _reason(repository: Repository, error: UnderstudyError) -> UnderstudyError:
         return error
     if repository.partial:
         return missing_objects(repository, error.message)
+    head, git_dir = repository.head_commit, repository.git_dir
+    if head is not None and git_dir is not None and run_git("cat-file", "-e", f"{head}^{{tree}}", git_dir=git_dir).code:
+        return UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"git cannot read the commit {head[:10]}, which is HEAD in {repository.top}.\n{error.message}",
+            hint="Run `git fsck` there; `git fetch` restores objects that a remote has.",
+        )
     return UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
         f"The files in {repository.top} could not be read: {error.message}",

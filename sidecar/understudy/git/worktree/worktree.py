@@ -157,12 +157,19 @@ class Worktree:
             for attempt in range(1, _TRIES + 1):
                 index = folder / f"index.{attempt}"
                 try:
-                    self._check_root()
-                    return self._read(index, message, parent)
+                    with disk_full_errors(self.store.path):
+                        self._check_root()
+                        return self._read(index, message, parent)
                 except (UnderstudyError, OSError) as error:
                     typed = error if isinstance(error, UnderstudyError) else None
                     if typed is not None and typed.kind is not ErrorKind.INTERNAL:
                         raise
+                    if not self.store.top.is_dir():
+                        raise UnderstudyError(
+                            ErrorKind.BASE_UNAVAILABLE,
+                            f"{self.store.top} was removed, and the worktree needs its repository.",
+                            hint=f"Restore it. The work is kept in {self.path}.",
+                        ) from error
                     if attempt == _TRIES:
                         raise UnderstudyError(
                             ErrorKind.BASE_UNAVAILABLE,

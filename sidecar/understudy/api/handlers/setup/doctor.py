@@ -103,12 +103,16 @@ def _git(caller: Caller) -> m.DoctorCheck:
 
 
 def _state(caller: Caller) -> m.DoctorCheck:
+    from understudy.files import durable
     from understudy.journal import state_folder
 
     _ = caller
     root = state_folder.state_root()
-    with tempfile.NamedTemporaryFile(dir=root):
-        pass  # report a folder that is not writable now, not at the first start
+    try:
+        with tempfile.NamedTemporaryFile(dir=root):
+            pass  # report a folder that is not writable now, not at the first start
+    except OSError as error:
+        raise durable.failure(error, root) from None
     free = shutil.disk_usage(root).free
     return m.DoctorCheck(
         name="state",
