@@ -348,7 +348,7 @@ export const VERDICT_MEANINGS: Record<Verdict, string> = {
 export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string; readonly advice: string }> = {
   "no_checks": {
     "reason": "no required check ran",
-    "advice": "configure one under [[checks]], or name one with --check"
+    "advice": "add one, and run it on this result: understudy checks add; understudy check ID"
   },
   "checks_outdated": {
     "reason": "the result was edited after the checks ran",

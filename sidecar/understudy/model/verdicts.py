@@ -92,7 +92,10 @@ VERDICTS: dict[Verdict, str] = {
 """What a verdict means, without a full stop; where the cause is known, it is shown instead (``meaning``)."""
 
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
-    Reservation.NO_CHECKS: ("no required check ran", "configure one under [[checks]], or name one with --check"),
+    Reservation.NO_CHECKS: (
+        "no required check ran",
+        "add one, and run it on this result: understudy checks add; understudy check ID",
+    ),
     Reservation.CHECKS_OUTDATED: (
         "the result was edited after the checks ran",
         "run them again: understudy check ID",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from understudy.frontends.cli import app
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -25,10 +31,15 @@ def run(tmp_path: Path, own_home: Path) -> Run:
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"]):
         subprocess.run(["git", *arguments], cwd=top, check=True)
 
-    def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        *arguments: str,
+        cwd: Path = top,
+        program: Sequence[str] = (sys.executable, "-m", "understudy"),
+        **environment: str,
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "understudy", *arguments],
-            cwd=top,
+            [*program, *arguments],
+            cwd=cwd,
             capture_output=True,
             text=True,
             timeout=60,
@@ -68,38 +79,142 @@ def test_a_repository_of_another_user_is_refused_before_anything_starts(run: Run
     assert run("preview", "tests", "a.py").returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "cause", "todo"),
-    [
-        (
-            ["/no/such/program"],
-            "The program '/no/such/program' was not found",
-            "Install it there, or correct the path.",
-        ),
-        (["no-such-program"], "The program 'no-such-program' was not found", "Install it, or add its folder to PATH."),
-        (
-            "echo 'no space' >&2; exit 3",
-            "Delegator 'mine' exited with code 3: no space",
-            "Correct what its output says, then",
-        ),
-    ],
-)
-def test_a_failed_start_names_cause_and_next_step(
-    run: Run, tmp_path: Path, command: list[str] | str, cause: str, todo: str
-) -> None:
+AGENTS = {
+    "a path without a program": (
+        ["/no/such/program"],
+        "The program '/no/such/program' was not found",
+        "Install it there",
+    ),
+    "a name without a program": (
+        ["no-such-program"],
+        "The program 'no-such-program' was not found",
+        "Install it, or add",
+    ),
+    "a crash that says why": ("echo 'no license' >&2; exit 3", "'mine' exited with code 3: no license", "Correct what"),
+    "a crash that says nothing": ("exit 3", "'mine' exited with code 3", "It printed no reason: run its command in a"),
+    "killed, as without memory": (
+        "kill -9 $$",
+        "'mine' was killed by signal 9",
+        "Retry. If it happens again, look for",
+    ),
+    "a limit": ("sleep 60", "'mine' sent no event within 0.3 s (`first_event_seconds`)", "Raise the limit if"),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_that_fails_names_cause_and_next_step(run: Run, tmp_path: Path, name: str) -> None:
+    command, cause, todo = AGENTS[name]
     argv = command if isinstance(command, list) else [script(tmp_path, "agent", command)]
     run("delegators", "add", "mine", "--tool", "generic", "--", *argv)
-    ended = run("start", "fix", "a.py", "-t", "x")
-    assert f"\nFAILED: {cause}\n    {todo}" in ended.stdout
+    limit = ["--first-event-seconds", "0.3"] if name == "a limit" else []
+    ended = run("start", "fix", "a.py", "-t", "x", *limit)
+    assert re.search(rf"\n(FAILED|TIMED OUT): .*{re.escape(cause)}\n    {re.escape(todo)}", ended.stdout), ended.stdout
     [found] = json.loads(run("list", "--json").stdout)["delegations"]
     steps = ended.stdout.partition("next: ")[2]
     assert f"understudy retry {found['id']}\n" in steps
     assert " -d " not in steps, "no other delegator can do this"
-    assert f"  failed: {found['error']['kind'].replace('_', ' ')}  " in run("list").stdout
-    assert f"  failed ({cause})  " in run("wait", found["id"]).stdout
+    if found["verdict"] == "failed":
+        assert f"  failed: {found['error']['kind'].replace('_', ' ')}  " in run("list").stdout
+    assert cause in run("wait", found["id"]).stdout
     run("delegators", "add", "absent", "--tool", "generic", "--", "no-such-program")
     run("delegators", "add", "second", "--tool", "generic", "--", "true")
     assert f"understudy retry {found['id']} -d second\n" in run("show", found["id"]).stdout, "the one that can start"
+
+
+def test_what_concerns_no_delegator_proposes_no_other_one(run: Run, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    script(old, "git", "echo git version 2.20.1")
+    for name in ("mine", "second"):
+        run("delegators", "add", name, "--tool", "generic", "--", "true")
+    ended = run("start", "fix", "a.py", "-t", "x", "-d", "mine", PATH=f"{old}:{os.environ['PATH']}")
+    assert f"FAILED: {old}/git is too old: git version 2.20.1\n    Install git 2.39 or newer.\n" in ended.stdout
+    assert " -d " not in ended.stdout
+
+
+def test_a_damaged_repository_is_named(run: Run, tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    run("delegators", "add", "mine", "--tool", "generic", "--", "true")
+    for folder in (top / ".git" / "objects").glob("??"):
+        shutil.rmtree(folder)
+    ended = run("start", "fix", "a.py", "-t", "x")
+    assert re.search(rf"\nFAILED: git cannot read the commit \w{{10}}, which is HEAD in {top}\n    \| ", ended.stdout)
+    assert "\n    Run `git fsck` there; `git fetch` restores" in ended.stdout
+
+
+def test_a_workspace_that_is_removed_meanwhile_is_named(run: Run, tmp_path: Path) -> None:
+    top, here = tmp_path / "project", tmp_path
+    run("delegators", "add", "mine", "--tool", "generic", "--", script(tmp_path, "agent", f"rm -rf {top}; echo > new"))
+    ended = run("start", "fix", "a.py", "-t", "x")  # in the folder that is removed
+    assert (
+        f"\nFAILED: {top} was removed, and the worktree needs its repository\n    Restore it. The work is"
+        in ended.stdout
+    )
+    assert "Internal error" not in ended.stderr
+    [found] = json.loads(run("list", "--json", cwd=here).stdout)["delegations"]
+    assert f"error: The workspace {top} does not exist.\nhint: Restore" in run("check", found["id"], cwd=here).stderr
+
+
+def test_a_command_in_a_folder_that_was_deleted_says_so(run: Run, tmp_path: Path) -> None:
+    for command in (["list"], ["status"], ["doctor"], ["start", "fix", "a.py"], ["delegators"]):
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        shell = f'rmdir {gone}; exec "$0" -m understudy "$@"'
+        ended = run(*command, cwd=gone, program=("sh", "-c", shell, sys.executable))
+        assert "Internal error" not in ended.stderr
+        assert ended.returncode == 0 or command == ["doctor"] or "The current folder was deleted" in ended.stderr
+
+
+def test_a_full_disk_is_named(run: Run, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", full], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("needs permission to mount a small disk")
+    try:
+        state = str(full / "state")
+        run("trust", "--yes", UNDERSTUDY_STATE=state)
+        agent = script(tmp_path, "agent", "dd if=/dev/zero of=big bs=1k count=4000 2>&1 | tail -1; echo x >> a.py")
+        run("delegators", "add", "mine", "--tool", "generic", "--", agent, UNDERSTUDY_STATE=state)
+        ended = run("start", "fix", "a.py", "-t", "x", UNDERSTUDY_STATE=state)
+        assert re.search(r"\nFAILED: The disk .*is full.*\n    Free some space", ended.stdout), ended.stdout
+        (full / "fill").write_bytes(b"")
+        with contextlib.suppress(OSError), (full / "fill").open("wb", buffering=0) as fill:
+            while True:
+                fill.write(bytes(4096))
+        refused = run("start", "fix", "a.py", "-t", "x", UNDERSTUDY_STATE=state)
+        assert "error: No space left to write " in refused.stderr
+        assert "hint: Free some space on that disk" in refused.stderr
+    finally:
+        subprocess.run(["umount", "--lazy", full], check=True)
+
+
+def test_a_state_folder_without_permission_is_named(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", refused)
+    found = CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
+    assert f"✗ state: Cannot use {own_home}/state/understudy: Permission denied.\n    Make the folder readable" in found
+
+
+def test_a_broken_configuration_says_what_to_do(run: Run, own_home: Path) -> None:
+    folder = own_home / "config" / "understudy"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text("x = [")
+    refused = run("start", "fix", "a.py", "-t", "x").stderr
+    assert re.search(rf"error: {folder}/config\.toml:1:\d+: .*This is not TOML", refused)
+    assert "hint: Correct this place; until then, the whole file is ignored.\n" in refused
+
+
+def test_a_result_without_checks_says_how_to_get_one(run: Run, tmp_path: Path) -> None:
+    run("delegators", "add", "mine", "--tool", "generic", "--", script(tmp_path, "agent", "echo '# x' >> a.py"))
+    card = run("start", "fix", "a.py", "-t", "x").stdout
+    proposed = re.search(r"no required check ran\n    .*: understudy (checks add); understudy (check \S+)\n", card)
+    assert proposed is not None
+    run(*proposed[1].split(), "ok", "--no-test", "--", "true")
+    run("trust", "--yes")
+    assert "✓ check ok: " in run(*proposed[2].split()).stdout
 
 
 def test_a_delegator_without_its_program_is_added_with_a_warning(run: Run) -> None:

@@ -120,7 +120,7 @@ class Source:
         message, offset = toml_positions.syntax_problem(text, error)
         before = text[:offset]
         at = self._at(before.count("\n"), toml_positions.utf16(before.rpartition("\n")[2]))
-        hint = "The whole file is ignored until it is."
+        hint = "Correct this place; until then, the whole file is ignored."
         return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
 
     def _at(self, line: int, character: int) -> Range:
@@ -163,7 +163,8 @@ def read(path: Path, *, inside: Path | None, most: int = MAX_BYTES) -> tuple[Sou
         return None, []
     except OSError as error:
         reason = "it is a link that leads in a circle" if error.errno == errno.ELOOP else str(error.strerror)
-        return None, [source.problem(f"The file cannot be read: {reason}.")]
+        hint = "Make it readable for your user." if isinstance(error, PermissionError) else None
+        return None, [source.problem(f"The file cannot be read: {reason}.", hint=hint)]
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None, [source.problem("This is not an ordinary file, so it is not read.")]

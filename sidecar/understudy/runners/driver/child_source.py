@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import signal
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -36,6 +37,10 @@ _NOISE_BYTES = 1000
 _SHOWN_CHARACTERS = 600
 """Characters of standard error, or of the last output, that a message quotes."""
 _TORN_CHARACTERS = 200
+
+_KILLED = "Retry. If it happens again, look for what kills processes on this machine, such as too little memory."
+_SAID_WHY = "Correct what its output says, then retry."
+_SILENT = "It printed no reason: run its command in a terminal to see one, then retry."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +177,7 @@ class _ChildSource:
         return ErrorInfo(
             ErrorKind.TOOL_CRASHED,
             f"{self.subject} {how}{after}: {shown}" if shown else f"{self.subject} {how}{after}.",
-            "Correct what its output says, then retry.",
+            _KILLED if ended.signal == signal.SIGKILL else _SAID_WHY if shown else _SILENT,
         )
 
     async def close(self) -> Sequence[Event]:

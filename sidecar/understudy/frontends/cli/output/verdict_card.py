@@ -14,7 +14,7 @@ from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_li
 from understudy.model import verdicts
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
-from understudy.model.errors import ErrorKind
+from understudy.model.errors import ErrorKind, class_of
 from understudy.model.states import State
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
@@ -283,7 +283,10 @@ def _retries(delegation: Delegation, alternative: Callable[[Delegation], str | N
     """Return the commands that try again, where that can help."""
     if delegation.error is not None and delegation.error.kind in _RETRY_IS_USELESS:
         return []
-    other = alternative(delegation)
+    error = delegation.error
+    # Another delegator does not help if the first one could not even begin, or would meet the same error.
+    helps = error is None or (bool(delegation.attempts) and class_of(error.kind) is not None)
+    other = alternative(delegation) if helps else None
     with_other = [] if other is None else [f"understudy retry {delegation.id} -d {shlex.quote(other)}"]
     return [f"understudy retry {delegation.id}", *with_other]
 
