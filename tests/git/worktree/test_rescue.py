@@ -112,12 +112,30 @@ def test_what_is_too_large_and_ignored_is_named(bench, monkeypatch):
     assert "large.bin" not in os.listdir(back.path)
 
 
-def test_names_that_are_taken_or_unknown_are_refused(bench):
+def test_a_name_that_is_taken_gets_the_next_number(bench):
+    bench.init()
+    store, _, tree = bench.tree()
+    contents, names = {}, []
+    for number in range(3):
+        (tree.path / "f1").write_bytes(b"%d" % number)
+        names.append(rescue.save(bench.state, bench.locate(), tree, store, "one"))
+        contents[names[-1]] = b"%d" % number
+    assert [name.rpartition("/")[2] for name in names] == ["one", "one-2", "one-3"]
+    rescue.delete(bench.state, names[1])
+    assert rescue.save(bench.state, bench.locate(), tree, store, "one").endswith("/one-4"), "no number is used again"
+    assert rescue.save(bench.state, bench.locate(), tree, store, "one-3").endswith("/one-3-2")
+    tree.remove(bench.state / "trash")
+    for name in (names[0], names[2]):
+        back = rescue.restore(bench.state, name, tree.path)
+        assert (back.path / "f1").read_bytes() == contents[name]
+        back.remove(bench.state / "trash")
+
+
+def test_names_that_are_invalid_or_unknown_are_refused(bench):
     bench.init()
     store, _, tree = bench.tree()
     ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
     cases = [
-        (lambda: rescue.save(bench.state, bench.locate(), tree, store, "one"), ErrorKind.ALREADY_EXISTS),
         (lambda: rescue.save(bench.state, bench.locate(), tree, store, "../x"), ErrorKind.INVALID_PARAMS),
         (lambda: rescue.restore(bench.state, ref + "x", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),
         (lambda: rescue.restore(bench.state, "../../etc", bench.state / "new"), ErrorKind.UNKNOWN_DELEGATION),

@@ -7,7 +7,6 @@ A worktree is moved to ``<state>/trash`` and deleted from there in the backgroun
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,12 +128,7 @@ def _keep(state: Path, record: WorktreeRecord, objects: ObjectStore, name: str) 
     opened = worktree.Worktree.open(objects, Path(record.tree))
     found = repository.locate(objects.top)
     also = set(_earlier_bases(Path(record.root)))
-    try:
-        return rescue.save(state, found, opened, objects, name, also=also)
-    except UnderstudyError as error:
-        if error.kind is not ErrorKind.ALREADY_EXISTS:
-            raise
-        return rescue.save(state, found, opened, objects, f"{name}-{secrets.token_hex(3)}", also=also)
+    return rescue.save(state, found, opened, objects, name, also=also)
 
 
 def _earlier_bases(root: Path) -> Iterator[str]:
@@ -176,8 +170,7 @@ def _remove_orphan(state: Path, place: WorktreeInfo) -> str:
     objects = ObjectStore.open(place.root / "store.git")
     folder = Path(record.tree) if record is not None else _only_tree(place.root)
     opened = worktree.Worktree.open(objects, folder)
-    name = (place.id if place.chain else place.id.replace("/", "-")) + f"-{secrets.token_hex(3)}"
-    reference = rescue.save(state, repository.locate(objects.top), opened, objects, name)
+    reference = rescue.save(state, repository.locate(objects.top), opened, objects, place.id.replace("/", "-"))
     removal.move_to_trash(place.root, reference)
     return reference
 

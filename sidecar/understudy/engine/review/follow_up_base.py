@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,23 +44,19 @@ def next_base(
     wanted = set(origin.undecided)
     undecided = review_state.selection([(f.path, hunk.id) for f in files for hunk in f.hunks if hunk.id in wanted])
     made = carry_over.follow_up(objects, found, origin.base, head, undecided, buffers=buffers)
-    notes = list(made.base.notes)
+    notes = [events.Note(level="warning", text=text) for text in made.base.notes]
     place = Path(record.tree)
     if removal.has_tree(place):
         opened = worktree.Worktree.open(objects, place)
-        reference = rescue.save(state, found, opened, objects, f"{origin.parent}-{secrets.token_hex(2)}")
+        reference = rescue.save(state, found, opened, objects, origin.parent)
         opened.remove(state / "trash")
         failpoint("worktree removed")
-        notes.append(
-            "The previous contents of the worktree can be restored, once the new result is discarded: "
-            f"understudy restore {reference}"
-        )
+        text = "The previous contents of the worktree can be restored, once the new result is discarded: "
+        notes.append(events.Note(level="info", text=f"{text}understudy restore {reference}"))
     for conflict in made.conflicts:
         where = f"line {_line(files, conflict.hunk)} of {path_quoting.readable(path_quoting.quote(conflict.path))}"
-        notes.append(
-            f"A pending change at {where} conflicts with your current file; "
-            f"it is still in the result of {origin.parent}."
-        )
+        text = f"A pending change at {where} conflicts with your current file; "
+        notes.append(events.Note(level="warning", text=f"{text}it is still in the result of {origin.parent}."))
     return FollowUpBase(
         record=WorktreeRecord(
             root=record.root,

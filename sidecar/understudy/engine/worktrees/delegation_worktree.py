@@ -56,7 +56,7 @@ class FollowUpBase:
     record: WorktreeRecord
     store: ObjectStore
     base: events.Base
-    notes: list[str] = field(default_factory=list)
+    notes: list[events.Note] = field(default_factory=list)
 
 
 class DelegationWorktree:
@@ -117,8 +117,8 @@ class DelegationWorktree:
         self._copy(BASE_COPY, follow_up.record.start or follow_up.record.base_commit, follow_up.record.parent)
         self._save()
         emit(follow_up.base)
-        for text in follow_up.notes:
-            emit(events.Note(level="warning", text=text))
+        for note in follow_up.notes:
+            emit(note)
 
     def claim(self, found: repository.Repository) -> Path:
         """Claim a free folder for the worktree and its git directory; return it."""

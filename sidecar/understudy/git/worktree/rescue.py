@@ -65,14 +65,15 @@ class Rescue:
 def save(
     state: Path, repository: Repository, tree: Worktree, store: ObjectStore, name: str, *, also: Iterable[str] = ()
 ) -> str:
-    """Save ``tree`` and its store, and return the rescue reference (``<key>/<name>``).
+    """Save ``tree`` and its store, and return the rescue reference (``<key>/<name>``, or ``<key>/<name>-2`` and so on).
 
     This keeps every file, link and folder of the worktree with its permissions, with any name; its private ``.git``
     (index, HEAD, branches, commits); Understudy's store; and the objects that these borrow for the commits they are
     based on. Ignored files are kept within limits. Older history stays in the user's repository. ``also`` lists earlier
-    bases of the same store, whose files are kept if they are complete.
+    bases of the same store, whose files are kept if they are complete. A name that is taken gets the next number, so no
+    reference is ever overwritten.
 
-    Errors: ``invalid_params`` and ``already_exists`` (the name), ``base_unavailable`` (the worktree cannot be read, or
+    Errors: ``invalid_params`` (the name), ``base_unavailable`` (the worktree cannot be read, or
     objects that its base borrows are gone, so that it could not be restored), ``disk_full``, ``state_unavailable``.
     """
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|lock\b|$)){0,127}", name):
@@ -80,11 +81,7 @@ def save(
     key = repository_key(repository)
     place = state / "rescue" / f"{key}.git"
     with _typed_errors(place), _locked(place, store):
-        reference = _REFERENCES + name
-        if run_git("rev-parse", "--verify", "--quiet", reference, git_dir=place).code == 0:
-            raise UnderstudyError(
-                ErrorKind.ALREADY_EXISTS, f"The rescue reference {key}/{name} already exists.", hint="Use another name."
-            )
+        name = _free_name(place, name)
         object_format = str(store.description["objectFormat"])
         borrowed = _borrowed(store, tree, repository, also)
         saver = _Saver(
@@ -106,7 +103,7 @@ def save(
             "storeFiles": kept_store,
         }
         failpoint("contents copied")
-        saver.commit(reference, manifest, store)
+        saver.commit(_REFERENCES + name, manifest, store)
     return f"{key}/{name}"
 
 
@@ -378,6 +375,14 @@ def _lend(place: Path, store: ObjectStore, borrowed: dict[str, str]) -> None:
     before = known.read_text().split() if known.exists() else []
     if shallow:
         known.write_text("".join(f"{each}\n" for each in sorted({*before, *shallow})))
+
+
+def _free_name(place: Path, name: str) -> str:
+    """Return ``name``, or with the number that follows the highest one in use. The caller holds the lock."""
+    used = git_output("for-each-ref", "--format=%(refname:strip=2)", f"{_REFERENCES}{name}*", git_dir=place).decode()
+    pattern = re.compile(re.escape(name) + r"(?:-([1-9][0-9]*))?")
+    numbers = [int(found[1] or 1) for each in used.split() if (found := pattern.fullmatch(each))]
+    return f"{name}-{max(numbers) + 1}" if numbers else name
 
 
 def _manifest(place: Path, reference: str) -> dict[str, Any] | None:
