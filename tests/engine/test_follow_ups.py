@@ -8,6 +8,7 @@ from numbered_lines import LINES, RESULT
 from understudy.engine.worktrees import ownership
 from understudy.journal import delegation_folder, state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.events import Note
 
 
 @pytest.fixture
@@ -114,11 +115,11 @@ def test_a_reply_has_the_tree_and_the_session_and_a_way_back(replied):
     assert not (state_folder.state_root() / done.worktree / "ignored.txt").exists()
     [root] = ownership.roots(state_folder.state_root())
     assert ownership.chain(root) == [project.id, child]
-    [note] = [
-        event.text for event in project.events(child) if event.__class__.__name__ == "Note" and "previous" in event.text
-    ]
-    assert "can be restored" in note
-    reference = note.rpartition("understudy restore ")[2]
+    [note] = [event for event in project.events(child) if isinstance(event, Note) and "previous" in event.text]
+    assert "can be restored" in note.text
+    assert note.level == "info", "nothing is wrong"
+    reference = note.text.rpartition("understudy restore ")[2]
+    assert reference.endswith(f"/{project.id}")
     with pytest.raises(UnderstudyError) as caught:
         project.call("worktrees/restore", rescueRef=reference)
     assert caught.value.kind is ErrorKind.TARGET_EXISTS
@@ -157,6 +158,7 @@ def test_a_retry_starts_from_the_original_base(replied):
     again = project.finish(project.call("delegations/retry", id=project.id, delegator="other").id)
     assert again.parent_id == project.id
     assert again.delegator == "other"
+    assert again.attempts[0].reason == "the request names it"
     parent = project.call("delegations/get", id=project.id)
     assert again.base == parent.base
     assert again.worktree != parent.worktree
@@ -165,6 +167,29 @@ def test_a_retry_starts_from_the_original_base(replied):
     shown = project.call("delegations/file", id=again.id, path="text.txt", side="base")
     assert shown.text == LINES
     assert parent.review.pending == 3, "the first result stays under review"
+
+
+@pytest.mark.parametrize("verb", ["delegations/retry", "delegations/reply"])
+def test_a_follow_up_says_why_its_delegator_does_it(replied, verb):
+    arguments = {"text": "Again."} if verb == "delegations/reply" else {}
+    again = replied.finish(replied.call(verb, id=replied.id, **arguments).id)
+    assert again.attempts[0].reason == "it did the earlier work"
+
+
+def test_tests_of_a_file_that_was_moved_can_be_retried(project):
+    project.write("old.py", "def f():\n    return 1\n")
+    project.commit()
+    project.program(
+        "writer",
+        """
+        pathlib.Path("test_old.py").write_text("from old import f\\n\\n\\ndef test_f():\\n    assert f() == 1\\n")
+        say(type="result", ok=True)
+    """,
+    )
+    first = project.run("tests", "old.py", delegator="writer")
+    (project.top / "old.py").rename(project.top / "new.py")
+    again = project.finish(project.call("delegations/retry", id=first.id).id)
+    assert again.result.files[0].path == "test_old.py", again
 
 
 def test_an_answer_in_text_can_be_replied_to(project):

@@ -17,8 +17,8 @@ import msgspec
 
 from understudy.engine.checkout_runs import checkout_claim
 from understudy.engine.messages.message_request import undelivered
+from understudy.engine.planning import delegator_choice, strengthen_prompt
 from understudy.engine.planning import plan as resolve
-from understudy.engine.planning import strengthen_prompt
 from understudy.engine.planning.reply_prompt import about_answer, words
 from understudy.engine.queueing import dependencies, launcher
 from understudy.engine.review import decision_recovery, review_state
@@ -94,6 +94,8 @@ def strengthen(
     return _continue(folder, request, documents, (created_at, asked_by))
 
 
+_SAME = "it did the earlier work"
+"""The reason for the delegator of a follow-up that names none."""
 _STRENGTHEN = "Write tests that notice more mistakes in the code."
 
 
@@ -282,7 +284,7 @@ def _plan(
         idempotency_key=None,
         work_done_token=None,
     )
-    decided = resolve.plan(params, documents, workspace, follow_up=True)
+    decided = resolve.plan(params, documents, workspace, follow_up=delegator_choice.NAMED if delegator else _SAME)
     return dataclasses.replace(
         decided, files=[_path(path) for path in spec.files], context=[_path(path) for path in spec.context]
     )

@@ -15,7 +15,7 @@ from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
 from understudy.engine.planning import launch_defaults, launch_override, limits
-from understudy.engine.planning.delegator_choice import choose
+from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
 from understudy.model.config.recipes import Recipe
@@ -49,9 +49,14 @@ def choose_candidate(
     params: StartParams,
     agent: AgentEntry | None = None,
     workspace: Path | None = None,
+    *,
+    named_by: str = NAMED,
 ) -> ChosenCandidate:
-    """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request."""
-    entry, explain = choose(configuration, recipe, params.delegator)
+    """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request.
+
+    ``named_by`` is the reason for one that ``params`` name.
+    """
+    entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by)
     server = _server_of(configuration, entry.delegator)
     definition = configuration.definition_of(entry.delegator)
     around = delegator_rules.Surroundings(

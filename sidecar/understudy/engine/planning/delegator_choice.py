@@ -14,6 +14,8 @@ from understudy.model.delegations import Candidate, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 GHOSTWRITER = "ghostwriter"
+NAMED = "the request names it"
+"""The reason for a delegator that a request names."""
 
 
 def incompleteness(configuration: config.Configuration) -> UnderstudyError | None:
@@ -44,7 +46,7 @@ def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
 
 
 def choose(
-    configuration: config.Configuration, recipe: Recipe, explicit: str | None
+    configuration: config.Configuration, recipe: Recipe, explicit: str | None, *, named_by: str = NAMED
 ) -> tuple[DelegatorEntry, Explanation]:
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
     entries = configuration.delegators
@@ -52,7 +54,7 @@ def choose(
     its_default = f"it is the default for {recipe.name!r}"
     general_default = "it is the default delegator"
     candidates = [
-        (explicit, "chosen explicitly"),
+        (explicit, named_by),
         (recipe.delegator, f"the recipe {recipe.name!r} names it"),
         (configuration.defaults.recipes.get(recipe.name), its_default),
         (configuration.defaults.delegator, general_default),

@@ -17,7 +17,7 @@ from understudy.config.validation import recipe_rules
 from understudy.engine import text_encoding, workspaces
 from understudy.engine.planning import agent_use, checkout_rules
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
-from understudy.engine.planning.delegator_choice import require_recipe
+from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, prompt_for
 from understudy.git import path_rules as git_names
@@ -180,13 +180,14 @@ def plan(
     *,
     opened: Sequence[Path] = (),
     only_look: bool = False,
-    follow_up: bool = False,
+    follow_up: str | None = None,
 ) -> Plan:
     """Plan a request without writing or starting anything.
 
     ``only_look`` (a preview) does not require trust. ``documents`` are the caller's open documents (URI → text),
-    ``folder`` is its current folder, ``opened`` are the folders that its editor shows. ``follow_up``: the range is
-    one of an earlier base, whose lines the current file need not have.
+    ``folder`` is its current folder, ``opened`` are the folders that its editor shows. ``follow_up`` says, for a reply
+    or a retry, why its delegator does it; the range is one of an earlier base, whose lines the current file need not
+    have.
     """
     uris = [*(params.files or []), *([params.target] if params.target else []), *(params.context_files or [])]
     workspace = workspaces.workspace_of(uris, params.workspace, folder, opened)
@@ -196,7 +197,7 @@ def plan(
     agent = None
     if params.agent is not None:
         agent = agent_tiers.agents_of(workspace, trusted=status.trusted).require(params.agent)
-    chosen = choose_candidate(configuration, recipe, params, agent, workspace)
+    chosen = choose_candidate(configuration, recipe, params, agent, workspace, named_by=follow_up or NAMED)
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     if agent is not None:
         recipe = agent_use.instructed(recipe, agent, workspace)
@@ -225,9 +226,9 @@ def plan(
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"{workspace / path} is not a file.", hint="Name files that exist."
             )
-    if params.range is not None and not follow_up:
+    if params.range is not None and follow_up is None:
         _check_range(params.range, files[0] if files else None, workspace, buffers)
-    if recipe.name == "tests" and not files:
+    if recipe.name == "tests" and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             "No file under test is named.",

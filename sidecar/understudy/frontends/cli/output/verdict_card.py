@@ -204,7 +204,7 @@ def _facts(delegation: Delegation) -> str:
     if delegation.superseded_by:
         rows.append(f"continued by {one_line(delegation.superseded_by)}")
     if delegation.parent_id:
-        rows.append(f"continues {one_line(delegation.parent_id)}")
+        rows.append(f"follows {one_line(delegation.parent_id)}")
     spent = _spent(delegation)
     if spent:
         rows.append(spent)

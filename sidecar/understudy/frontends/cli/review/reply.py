@@ -39,7 +39,7 @@ def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool,
         raise click.UsageError("The instructions are empty.")
     parent = call("delegations/get", id=resolve(identifier))
     started = call("delegations/reply", id=parent.id, text=text)
-    return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
+    return _follow(started, parent.recipe, f"continues {parent.id}", detach=detach, quiet=quiet, as_json=json_)
 
 
 @click.command(epilog=options.examples("understudy strengthen k3f9q", "understudy strengthen k3f9q --rounds 2"))
@@ -56,7 +56,7 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
     parent = call("delegations/get", id=resolve(identifier))
     with option_names.as_options():
         started = call("delegations/strengthen", id=parent.id, rounds=rounds)
-    return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
+    return _follow(started, parent.recipe, f"continues {parent.id}", detach=detach, quiet=quiet, as_json=json_)
 
 
 @click.command(epilog=options.examples("understudy retry k3f9q", "understudy retry k3f9q -d claude --model opus"))
@@ -76,7 +76,7 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     parent = call("delegations/get", id=resolve(identifier))
     with option_names.as_options():
         started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(given))
-    return _follow(started, parent.recipe, parent.id, detach=detach, quiet=quiet, as_json=json_)
+    return _follow(started, parent.recipe, f"starts {parent.id} again", detach=detach, quiet=quiet, as_json=json_)
 
 
 @click.command(
@@ -165,12 +165,12 @@ def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -
     return exit_codes.Exit.OK
 
 
-def _follow(started: Any, recipe: str, parent: str, *, detach: bool, quiet: bool, as_json: bool) -> int:
+def _follow(started: Any, recipe: str, does: str, *, detach: bool, quiet: bool, as_json: bool) -> int:
     if detach:
         output.json(started) if as_json else click.echo(started.id)
         return exit_codes.Exit.OK
     if not quiet:
-        click.echo(f"{started.id}: continues {parent}", err=True)
+        click.echo(f"{started.id}: {does}", err=True)
     return follower.to_the_end(started.id, recipe, quiet=quiet, as_json=as_json)
 
 
