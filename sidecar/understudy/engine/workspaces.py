@@ -32,7 +32,7 @@ def workspace_of(files: list[str], workspace: str | None, folder: Path | None, o
     """Return the workspace: the named one, else that of the first file, else that of the caller's folder.
 
     The workspace of a file is its git top level. Without git it is the innermost of the ``opened`` folders that
-    contains the file, else the file's own folder.
+    contains the file, else the file's own folder. A folder among the files counts as the folder of its files.
     """
     if workspace is not None:
         named = require_path(workspace)
@@ -43,8 +43,9 @@ def workspace_of(files: list[str], workspace: str | None, folder: Path | None, o
         return repository.workspace_of(named.resolve())
     if files:
         path = real(require_path(files[0]))
-        around = [folder for folder in (one.resolve() for one in opened) if folder in path.parents]
-        return repository.workspace_of(path.parent, otherwise=max(around, key=lambda one: len(one.parts), default=None))
+        within = path if path.is_dir() and not path.is_symlink() else path.parent
+        around = [folder for folder in (one.resolve() for one in opened) if folder in (within, *within.parents)]
+        return repository.workspace_of(within, otherwise=max(around, key=lambda one: len(one.parts), default=None))
     if folder is not None:
         return repository.workspace_of(folder.resolve())
     raise UnderstudyError(

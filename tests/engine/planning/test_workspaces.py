@@ -27,6 +27,11 @@ def test_a_file_without_git_and_without_an_open_folder_belongs_to_its_own_folder
     assert workspaces.workspace_of([str(file)], None, tmp_path, (tmp_path / "op",)) == file.parent
 
 
+def test_a_folder_among_the_files_is_the_folder_of_its_files(file: Path, tmp_path: Path) -> None:
+    assert workspaces.workspace_of([str(file.parent)], None, None, ()) == file.parent
+    assert workspaces.workspace_of([str(file.parent)], None, None, (file.parent, tmp_path)) == file.parent
+
+
 def test_a_repository_inside_an_open_folder_stays_a_workspace(file: Path, tmp_path: Path) -> None:
     git = tmp_path / "open" / ".git"
     for folder in (git / "objects", git / "refs"):

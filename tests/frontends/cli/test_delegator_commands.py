@@ -102,6 +102,17 @@ def test_a_delegator_over_the_agent_client_protocol(programs: Path) -> None:
         run("delegators", "update", "other", "--output", "events")
 
 
+def test_the_recipes_are_those_of_this_folder_not_of_the_one_above(programs: Path, tmp_path: Path) -> None:
+    _ = programs
+    (tmp_path / ".understudy").mkdir()
+    assert "not trusted" not in run("recipes")
+    own = tmp_path / "project" / ".understudy" / "recipes"
+    own.mkdir(parents=True)
+    (own / "port.md").write_text('+++\ntitle = "Port this"\nreturns = "tree"\n+++\nPort it.\n')
+    run("trust", "--yes", ".")
+    assert "Port this" in run("recipes")
+
+
 def test_defaults_are_chosen_listed_and_removed(programs: Path) -> None:
     for name in ("big", "small"):
         run("delegators", "add", name, "--tool", "generic", "--", "cat", "{prompt}")

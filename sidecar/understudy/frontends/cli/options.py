@@ -219,9 +219,9 @@ def _agents(incomplete: str) -> list[CompletionItem]:
 
 
 def _recipes(incomplete: str) -> list[CompletionItem]:
-    from understudy.frontends.cli.api_calls import call, uri
+    from understudy.frontends.cli.api_calls import call
 
-    found = call("recipes/list", uri=uri(".")).recipes
+    found = call("recipes/list").recipes
     return [CompletionItem(one.name, help=one.title) for one in found if one.name.startswith(incomplete)]
 
 

@@ -11,7 +11,7 @@ import click
 
 from understudy.api.serving.follow import follow
 from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.api_calls import call, caller, uri
+from understudy.frontends.cli.api_calls import call, caller
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
@@ -162,7 +162,7 @@ def _alternative(delegation: Delegation) -> str | None:
 
 
 def _answers_with_text(recipe: str) -> bool:
-    found = {one.name: one for one in call("recipes/list", uri=uri(".")).recipes}
+    found = {one.name: one for one in call("recipes/list").recipes}
     return recipe in found and found[recipe].returns == "text"
 
 

@@ -14,7 +14,7 @@ from understudy.frontends.cli.output import output
 @options.as_json
 def recipes(*, file: str | None, json_: bool) -> int:
     """List the recipes: the kinds of work to delegate; with FILE, those that apply to it."""
-    found = call("recipes/list", uri=uri(file or "."))
+    found = call("recipes/list", uri=None if file is None else uri(file))
     if json_:
         output.json(found)
         return exit_codes.Exit.OK
