@@ -122,6 +122,25 @@ def test_an_unknown_command_suggests_similar_ones() -> None:
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("shw",), "show"),
+        (("log",), "watch or show"),
+        (("rm",), "discard"),
+        (("worktrees", "rm"), "remove"),
+        (("delegators", "lst"), "list"),
+        (("mcp", "instal"), "install"),
+        (("checks", "ls"), "list"),
+    ],
+)
+def test_an_unknown_command_names_what_it_may_mean(
+    typed: tuple[str, ...], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(typed) == exit_codes.Exit.USAGE
+    assert f"There is no command {typed[-1]!r}. Did you mean {meant}" in capsys.readouterr().err
+
+
 def test_usage_errors_are_json_with_the_json_option() -> None:
     found = run("show", "--json")
     assert found.returncode == exit_codes.Exit.USAGE
@@ -548,7 +567,7 @@ def test_lists_are_tables_for_people_and_structures_for_programs(journal, capsys
     identifiers = [finished(journal(), Verdict.UNVERIFIED, Reservation.FLAKY) for _ in range(3)]
     assert app.main(["list"]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[0] for row in rows] == identifiers[::-1]
+    assert [row.split()[0] for row in rows] == ["ID", *identifiers[::-1]]
     assert app.main(["list", "--limit", "2", "--json"]) == 0
     page = json.loads(capsys.readouterr().out)
     assert len(page["delegations"]) == 2
@@ -565,7 +584,7 @@ def test_a_diff_in_a_pipe_is_the_patch(journal) -> None:
     assert run("diff", identifier, text=False).stdout == patch
     assert run("diff", identifier, "--", "tests/", text=False).stdout == patch[: patch.index(b"diff --git a/b")]
     assert run("diff", identifier, "--", "nothing", text=False).stdout == b""
-    assert run("diff", identifier, "--stat").stdout.split() == ["added", "+3", "-0", "tests/test_a.py"]
+    assert run("diff", identifier, "--stat").stdout.split()[4:] == ["added", "+3", "-0", "tests/test_a.py"]
 
 
 def test_an_answer_in_a_pipe_is_the_answer(delegation, capsysbinary) -> None:
@@ -688,7 +707,10 @@ def test_models_are_listed_with_prices_and_their_unit(monkeypatch, capsys: pytes
     monkeypatch.setattr(api_calls.method_table, "call", lambda *_: m.ModelsResult(models=models))
     assert app.main(["servers", "models", "s"]) == exit_codes.Exit.OK
     assert capsys.readouterr().out == (
-        "a  8192  $3 in, $15 out per million tokens\nb  -     $0.5 out per million tokens\nc  -     -\n"
+        "MODEL  CONTEXT  PRICE\n"
+        "a      8192     $3 in, $15 out per million tokens\n"
+        "b      -        $0.5 out per million tokens\n"
+        "c      -        -\n"
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.exit_codes import Exit, table
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _ReaderGone(Exception):  # noqa: N818 - not an error
     """The reader of stdout closed it; click would turn the ``BrokenPipeError`` into exit code 1."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that imports a command only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -141,18 +142,6 @@ class LazyGroup(click.Group):
         module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"understudy.frontends.cli.{module}"), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; fail for an unknown one with similar names."""
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=3, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(near)}?" if near else " `understudy --help` lists the commands."
-            ctx.fail(f"There is no command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise ``_ReaderGone`` when the reader of stdout closed it."""

@@ -8,6 +8,7 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
@@ -43,6 +44,7 @@ _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
 
 
 @click.group(
+    cls=SuggestingGroup,
     invoke_without_command=True,
     epilog=options.examples(
         "understudy instructions",

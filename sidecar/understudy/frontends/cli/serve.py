@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from understudy.frontends.cli import options
+from understudy.frontends.cli.command_group import SuggestingGroup
 
 
 @click.command(epilog=options.examples("understudy serve"))
@@ -59,7 +60,7 @@ def acp() -> int:
     return agent.serve_stdio()
 
 
-class _McpGroup(click.Group):
+class _McpGroup(SuggestingGroup):
     """The commands for registering the server; serving imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

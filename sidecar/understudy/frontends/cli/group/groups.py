@@ -10,6 +10,7 @@ import click
 from understudy.api.serving.follow import follow_group
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import age
@@ -18,6 +19,7 @@ _LISTED = 20
 
 
 @click.group(
+    cls=SuggestingGroup,
     invoke_without_command=True,
     epilog=options.examples(
         "understudy groups", "understudy groups show k3f9q", "understudy wait --group 20261121-004512-k3f9q"

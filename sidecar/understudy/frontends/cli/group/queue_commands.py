@@ -8,12 +8,14 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 
 _PAUSED = "The queue is paused, so nothing starts; continue with: understudy queue resume"
 
 
 @click.group(
+    cls=SuggestingGroup,
     invoke_without_command=True,
     epilog=options.examples("understudy queue", "understudy queue pause", "understudy queue move k3f9q 1"),
 )

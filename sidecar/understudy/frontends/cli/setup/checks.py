@@ -10,6 +10,7 @@ import msgspec
 
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal import terminal
@@ -19,6 +20,7 @@ _SHOWN_LINES = 15
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=options.examples("understudy checks", "understudy checks add"),
     invoke_without_command=True,
 )

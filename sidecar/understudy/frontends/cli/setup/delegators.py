@@ -12,6 +12,7 @@ import msgspec
 
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.moving_in import profile_commands
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard
@@ -40,7 +41,11 @@ _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@click.group(epilog=options.examples("understudy delegators", "understudy delegators add"), invoke_without_command=True)
+@click.group(
+    cls=SuggestingGroup,
+    epilog=options.examples("understudy delegators", "understudy delegators add"),
+    invoke_without_command=True,
+)
 @click.pass_context
 def delegators(context: click.Context) -> int:
     """Manage delegators: an agent CLI or a model on a server, with its options."""

@@ -12,6 +12,7 @@ import msgspec
 
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import (
     pairs,
@@ -29,6 +30,7 @@ _PRICE_FIELDS = ("input", "output", "cacheRead", "cacheWrite")
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=options.examples("understudy servers", "understudy servers add local --url http://127.0.0.1:11434/v1"),
     invoke_without_command=True,
 )

@@ -8,6 +8,7 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegators
 from understudy.model.text import uris
@@ -35,7 +36,9 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> int:
     return exit_codes.Exit.OK
 
 
-@click.group(epilog=options.examples("understudy profiles list", "understudy profiles show claude"))
+@click.group(
+    cls=SuggestingGroup, epilog=options.examples("understudy profiles list", "understudy profiles show claude")
+)
 def profiles() -> None:
     """List and show delegators, and write a first configuration.
 

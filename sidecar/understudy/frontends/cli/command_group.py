@@ -1,0 +1,41 @@
+"""A group of commands that answers an unknown name with the commands that it may mean."""
+
+from __future__ import annotations
+
+import click
+
+_MEANT = {
+    "apply": ("accept",),
+    "commit": ("export", "accept"),
+    "delete": ("discard", "remove"),
+    "kill": ("cancel",),
+    "log": ("watch", "show"),
+    "logs": ("watch", "show"),
+    "ls": ("list",),
+    "merge": ("accept",),
+    "new": ("start", "add"),
+    "ps": ("list",),
+    "revert": ("undo",),
+    "rm": ("discard", "remove"),
+    "run": ("start",),
+    "stop": ("cancel",),
+}
+"""What other programs call a command → the commands here, of which a group has some."""
+
+
+class SuggestingGroup(click.Group):
+    """A group that suggests commands for an unknown name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; fail for an unknown one with similar names."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            import difflib
+
+            meant = [name for name in _MEANT.get(args[0], ()) if name in known]
+            near = meant or difflib.get_close_matches(args[0], known, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} --help` lists the commands."
+            ctx.fail(f"There is no command {args[0]!r}. {hint}")
+        return super().resolve_command(ctx, args)
