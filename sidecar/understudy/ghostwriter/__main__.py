@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
     arguments = parser.parse_args()
     told: list[str] = []
+    emit("usage", costUsd="0")  # it uses no model
     with tempfile.TemporaryDirectory(prefix="ghostwriter-") as top:
         try:
             confinement = Confinement(Path(top), arguments.python, Path.cwd())

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -13,7 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from understudy.frontends.cli import app
+from understudy.journal import ledger
+from understudy.model.delegations import AskedBy, no_usage
 from understudy.model.errors import UnderstudyError
+from understudy.model.ledger import LedgerEntry
 
 
 @pytest.fixture
@@ -41,13 +45,14 @@ def run(*arguments: str, code: int = 0) -> str:
 
 def test_a_delegation_appears_with_its_outcome_and_in_every_export(worked: Path):
     said = run("ledger", "--compare", "3/15")
-    row, *summary = said.splitlines()
+    header, row, empty, *summary = said.splitlines()
+    assert (header.split()[0], empty) == ("WHEN", "")
     assert row.split()[3:5] == ["explain", "answered"]
     assert row.split()[-3:] == ["claude", "echo", "-"]
-    assert summary[0] == "1 attempt of 1 delegation: 1 answered."
+    assert summary[0] == "1 ended attempt of 1 delegation: 1 answered."
     assert summary[2] == "Cost: unknown."
     assert summary[3].startswith("At 3/15 US dollars per million tokens: ")
-    assert run("ledger", "--by", "delegator").splitlines()[0].split()[:4] == ["echo", "1", "0", "0"]
+    assert run("ledger", "--by", "delegator").splitlines()[1].split()[:4] == ["echo", "1", "0", "0"]
     assert run("ledger", "--until", "2020-01-01") == ""
     (line,) = run("ledger", "--export", "jsonl").splitlines()
     entry = json.loads(line)
@@ -59,6 +64,45 @@ def test_a_delegation_appears_with_its_outcome_and_in_every_export(worked: Path)
     assert (record["command"], record["profile"], record["claude_session_id"]) == ("explain", "echo", "s-1")
     assert record["codex_session_id"] is None
     assert json.loads(run("ledger", "--json"))["lines"][0]["review"] == {"pending": 0, "accepted": 0, "rejected": 0}
+
+
+@pytest.mark.parametrize(
+    ("costs", "cost", "today"),
+    [
+        (["0", "0"], "Cost: none.", "2 attempts without tokens, no cost"),
+        ([None, None], "Cost: unknown.", "2 attempts without tokens, cost unknown"),
+        (
+            ["0", None],
+            "Cost: 0 US dollars (1 unknown and not counted).",
+            "2 attempts without tokens, 0 US dollars and 1 attempt of unknown cost",
+        ),
+    ],
+)
+def test_what_cost_nothing_is_not_unknown(own_home: Path, costs: list[str | None], cost: str, today: str):
+    _ = own_home
+    for number, amount in enumerate(costs):
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        entry = LedgerEntry(
+            at=at,
+            id=f"20261125-161847-aaaa{number}",
+            attempt=1,
+            asked_by=AskedBy(frontend="cli", depth=0),
+            recipe="tests",
+            workspace="/",
+            delegator="ghostwriter",
+            model="",
+            usage=no_usage(),
+            cost_usd=amount,
+            cost_source="unknown" if amount is None else "reported",
+            seconds=1,
+        )
+        ledger.append(entry)
+    lines = run("ledger").splitlines()
+    assert lines[-1] == cost
+    for line, amount in zip(lines[1:3], reversed(costs), strict=True):
+        assert ("reported" in line) is (amount is not None)
+        assert "unknown" not in line
+    assert f"Today:         {today}\n" in run("status")
 
 
 def test_no_cell_of_a_spreadsheet_is_a_formula(worked: Path):
@@ -85,6 +129,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(worked: Path):
     "arguments",
     [
         ["--since", "soon"],
+        ["--since", "2026-99-99"],
         ["--compare", "3"],
         ["--compare", "a/b"],
         ["--by", "week"],

@@ -13,7 +13,7 @@ import pytest
 from understudy.model.config.delegators import Delegator, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File, Phase, ToolResult
+from understudy.model.events import Event, File, Phase, ToolResult, UsageReport
 from understudy.runners.agent_clis.ghostwriter import Runner
 from understudy.runners.runner import Outcome, Task
 
@@ -102,6 +102,13 @@ class Price:
     def text(self) -> str:
         return f"{self.cents // 100}.{self.cents % 100:02} {self.currency}"
 """
+
+
+async def test_it_costs_nothing_even_when_it_fails(tmp_path):
+    tree = a_project(tmp_path, a="x = 1")
+    error, events = await ghostwrite(tree, "gone.py")
+    assert isinstance(error, UnderstudyError)
+    assert [event.cost_usd for event in events if isinstance(event, UsageReport)] == ["0"]
 
 
 @pytest.mark.heavy

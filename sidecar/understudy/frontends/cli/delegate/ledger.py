@@ -87,9 +87,10 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **given: Any) -> int:
     """Show what was delegated, its costs and results.
 
-    Every attempt counts, also one that failed. Costs are those that the agent or the model server reported, or computed
-    from prices; an estimate is marked ~, an unknown cost adds nothing. Days are those of UTC. With --json, prints the
-    `LedgerResult`.
+    Every attempt that has ended counts, also one that failed. A delegation without one is only in `understudy list`: it
+    still runs or waits, or it ended before its agent started. Costs are those that the agent or the model server
+    reported, or computed from prices; an estimate is marked ~, an unknown cost adds nothing. Days are those of UTC.
+    With --json, prints the `LedgerResult`.
     """
     asked = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
@@ -122,8 +123,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         )
     else:
         output.table(_HEADER, [_row(line) for line in found.lines], below=_NEEDED_LEAST)
-    if terminal.is_terminal(sys.stdout):
-        click.echo()
+    click.echo()
     for text in _summary(found.totals, compare):
         click.echo(text)
     for text in [] if found.share is None else _share(found.share, compare):
@@ -179,7 +179,7 @@ def _row(line: LedgerLine) -> tuple[str, ...]:
         thousands(entry.usage.input_tokens),
         thousands(entry.usage.output_tokens),
         "?" if entry.cost_usd is None else mark + entry.cost_usd,
-        cost_origin(entry.cost_source, entry.price_date),
+        "-" if entry.cost_source == "unknown" else cost_origin(entry.cost_source, entry.price_date),
         duration(entry.seconds),
         ", ".join(decided) or "-",
         terminal.one_line(entry.asked_by.agent or entry.asked_by.frontend),
@@ -217,11 +217,12 @@ def _failed(totals: LedgerTotals) -> int:
 
 def _summary(totals: LedgerTotals, compare: str | None) -> Iterable[str]:
     outcomes = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in totals.outcomes.items())
-    attempts, delegations = plural(totals.attempts, "attempt"), plural(totals.delegations, "delegation")
+    attempts, delegations = plural(totals.attempts, "ended attempt"), plural(totals.delegations, "delegation")
     yield f"{attempts} of {delegations}: {outcomes}."
     usage = totals.usage
     yield f"Tokens: {_tokens(usage)}."
-    cost = "unknown" if totals.costs_unknown == totals.attempts else f"{totals.cost_usd} US dollars"
+    cost = "none" if totals.cost_usd == "0" and not totals.costs_unknown else f"{totals.cost_usd} US dollars"
+    cost = "unknown" if totals.costs_unknown == totals.attempts else cost
     notes = [
         *([f"{totals.costs_computed} computed from prices"] if totals.costs_computed else []),
         *([f"{totals.costs_estimated} estimated"] if totals.costs_estimated else []),
@@ -262,6 +263,8 @@ def _moment(text: str) -> str:
     """Return a time, also for how long ago it is; others are judged by the request."""
     ago = _AGO.fullmatch(text)
     if ago is None:
+        if not text[:1].isdigit():
+            raise click.BadParameter(f"{text!r} is not a date, a time, or how long ago it is (36h, 7d, 2w).")
         return text
     return (datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).isoformat()
 

@@ -56,11 +56,13 @@ def _spent(totals: LedgerTotals) -> str:
     if not totals.attempts:
         return "nothing delegated yet"
     read, written = totals.usage.input_tokens, totals.usage.output_tokens
-    if not (read or written) and totals.costs_unknown == totals.attempts:
-        return f"{plural(totals.attempts, 'attempt')} without tokens"  # such as the ghostwriter's, which uses no model
     mark = "~" if totals.costs_estimated else ""
-    cost = "cost unknown" if totals.costs_unknown == totals.attempts else f"{mark}{totals.cost_usd} US dollars"
-    if totals.costs_unknown and totals.costs_unknown < totals.attempts:
+    cost = f"{mark}{totals.cost_usd} US dollars"
+    if totals.costs_unknown == totals.attempts:
+        cost = "cost unknown"
+    elif totals.costs_unknown:
         cost += f" and {plural(totals.costs_unknown, 'attempt')} of unknown cost"
-    tokens = f"{thousands(read)} tokens read, {thousands(written)} written"
-    return f"{plural(totals.attempts, 'attempt')}, {tokens}, {cost}"
+    elif totals.cost_usd == "0":
+        cost = "no cost"
+    tokens = f", {thousands(read)} tokens read, {thousands(written)} written" if read or written else " without tokens"
+    return f"{plural(totals.attempts, 'attempt')}{tokens}, {cost}"
