@@ -70,7 +70,7 @@ def test_routes_are_what_a_start_would_take(project: Path) -> None:
 
 def test_a_model_is_found_with_its_delegators(project: Path) -> None:
     run("delegators", "add", "big", "--tool", "claude", "--model", "claude-opus-4")
-    assert run("model", "OPUS").split() == ["claude-opus-4", "big", "claude", "0", "-"]
+    assert run("model", "OPUS").splitlines()[1].split() == ["claude-opus-4", "big", "claude", "0", "-"]
     assert refused("model", "gpt") is ErrorKind.MODEL_NOT_FOUND
 
 

@@ -302,6 +302,33 @@ def test_a_worktree_is_listed_discarded_and_restored(bench: Bench, run: Run) -> 
     assert run("worktrees", "restore", json.loads(text)["rescueRef"])[0] == exit_codes.Exit.OK
 
 
+@pytest.mark.parametrize("columns", [80, 60])
+def test_the_worktrees_on_a_terminal_have_whole_paths_and_references(
+    bench: Bench, run: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    whole = bench.identifier
+    tree = bench.call("delegations/get", id=whole).worktree
+    references = []
+    for _ in range(2):
+        references.append(run("discard", whole)[1].split()[-1])
+        run("restore", whole)
+    assert references[1] == f"{references[0]}-2"
+    shown = terminal.short_path(tree)
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    header, *rows = run("worktrees")[1].splitlines()
+    text = "\n".join(rows)
+    assert header.split()[:3] == ["ID", "STATE", "SIZE"]
+    assert rows[0].split()[0] == whole.rpartition("-")[2]
+    assert whole not in rows[0], "the ID is shown once, in short"
+    assert text.count(f"path {shown}") + text.count(f"  {shown}") >= 1, text
+    assert "…" not in text
+    run("discard", whole)
+    text = run("worktrees")[1]
+    assert all(reference in text.split() for reference in references)
+    assert "understudy restore REF" in text
+
+
 def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -> None:
     whole = bench.identifier
     run("reject", whole, "a.txt", "--reason", "no")
@@ -310,7 +337,7 @@ def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -
     assert json.loads(text)["parentId"] == whole
     code, text, said = run("retry", whole, "-d", "doer")
     assert code == exit_codes.Exit.UNVERIFIED, said
-    assert f"continues {whole}\n" in said
+    assert f"starts {whole} again\n" in said
     assert "UNVERIFIED" in text
     assert run("reply", whole, " ")[0] == exit_codes.Exit.USAGE
 

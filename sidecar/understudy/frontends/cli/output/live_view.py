@@ -120,7 +120,7 @@ class View:
         return "\r\x1b[2K" if self._drawn else ""
 
     def _styled(self, event: e.Event, text: str) -> str:
-        if self._redraw:
+        if self._redraw and isinstance(event, _BACKGROUND):  # the others have commands to copy, or are for the user
             text = terminal.cut(text, self._columns())
         if isinstance(event, e.CheckFinished):
             return self._paint(text, fg="green" if event.ok else "red")

@@ -14,6 +14,8 @@ from understudy.model.errors import Location, UnderstudyError
 from understudy.model.text import uris
 
 NAMES_SHOWN = 5
+_NOTHING = frozenset({"", "-"})
+"""Cells without a value."""
 
 
 def json(value: Any) -> None:
@@ -76,30 +78,31 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     empty: str | None = None,
-    drop: Sequence[str] = (),
     below: Sequence[str] = (),
 ) -> None:
-    """Print columns; on a terminal with a header, and cut to its width. Without rows, say ``empty`` on stderr.
+    """Print columns below a header; on a terminal, cut to its width. Without rows, say ``empty`` on stderr.
 
-    Where a terminal is too narrow, columns are taken out of the table until the others fit: those in ``drop`` are left
-    out, in that order, and those in ``below`` are written below their row, each with its name.
+    Where a terminal is too narrow, the columns in ``below`` are written below their row, each with its name, in this
+    order and until the others fit; one that has no value in any row is left out. A pipe gets every column.
     """
     if not rows and empty is not None:
         click.echo(empty, err=True)
         return
     # A path may contain several spaces in a row, which must be kept.
     lines = [[cell if cell.isprintable() else terminal.one_line(cell) for cell in row] for row in rows]
+    lines.insert(0, list(header))
     for_people = terminal.is_terminal(sys.stdout)
-    if for_people:
-        lines.insert(0, list(header))
-    if not lines:
-        return
     widths = [max(terminal.width_of(line[column]) for line in lines) for column in range(len(header))]
-    shown = list(range(len(header)))
-    for name in [*drop, *below] if for_people else ():
+    shown = [
+        column
+        for column, name in enumerate(header)
+        if not (for_people and name in below and all(line[column] in _NOTHING for line in lines[1:]))
+    ]
+    for name in below if for_people else ():
         if sum(widths[column] + 2 for column in shown) - 2 <= terminal.width():
             break
-        shown.remove(header.index(name))
+        if header.index(name) in shown:
+            shown.remove(header.index(name))
     brush = paint()
     for number, line in enumerate(lines):
         cells = [line[column] + " " * (widths[column] - terminal.width_of(line[column])) for column in shown]
@@ -109,20 +112,23 @@ def table(
         click.echo(brush(text, dim=True) if for_people and number == 0 else text)
         if number and for_people:
             moved = [column for column in range(len(header)) if column not in shown and header[column] in below]
-            facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in {"", "-"}]
+            facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in _NOTHING]
             for wrapped in _wrapped(facts, terminal.width()):
                 click.echo(brush(wrapped, dim=True))
 
 
 def _wrapped(facts: Sequence[str], width: int) -> list[str]:
-    """Return facts on as few indented lines as they fit on; one that is too long for a line is cut."""
+    """Return facts on as few indented lines as they fit on; one that is too long for a line is left to the terminal.
+
+    People copy paths and references from here, so they are never cut.
+    """
     lines: list[str] = []
     for fact in facts:
         longer = f"{lines[-1]} · {fact}" if lines else ""
         if lines and terminal.width_of(longer) <= width:
             lines[-1] = longer
         else:
-            lines.append(terminal.cut(f"  {fact}", width))
+            lines.append(f"  {fact}")
     return lines
 
 

@@ -66,6 +66,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
         output.table(
             ("STATUS", "+", "-", "PATH"),
             [(f.status, f"+{f.additions}", f"-{f.deletions}", terminal.path(f.path)) for f in rows],
+            empty="Nothing changed.",
         )
         return exit_codes.Exit.OK
     patch = _patch(whole)

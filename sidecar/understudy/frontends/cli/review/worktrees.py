@@ -9,10 +9,12 @@ from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import size
 from understudy.frontends.cli.terminal import terminal
 
+_HEADER = ("ID", "STATE", "SIZE", "REF", "PATH")
 _REF_EXAMPLE = "greeting-1f3a9c07d2/20261120-220431-b7m2x"
 
 
@@ -43,6 +45,7 @@ def restore(*, ref: str, json_: bool) -> int:
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=options.examples("understudy worktrees", "understudy worktrees remove 20261121-004512-k3f9q"),
     invoke_without_command=True,
 )
@@ -73,21 +76,28 @@ def list_(*, json_: bool) -> int:
     """List worktrees, and removed ones to restore.
 
     Shows the worktrees on disk, then the removed ones with the REF that restores each. Worktrees in the state
-    `decided` or `expired` may be removed automatically.
+    `decided` or `expired` may be removed automatically. A narrow terminal shows the paths below the rows.
     """
     found = call("worktrees/list")
     if json_:
         output.json(found)
         return exit_codes.Exit.OK
-    rows = [(tree.id, tree.state, size(tree.bytes), tree.owner or "-", tree.path) for tree in found.worktrees]
-    rows += [(one.rescue_ref, "removed", "-", "-", one.path) for one in found.rescues]
-    output.table(("ID", "STATE", "SIZE", "FOR", "PATH"), rows, empty="No worktree is on disk.")
-    if rows and terminal.is_terminal(sys.stdout):
+    for_people = terminal.is_terminal(sys.stdout)
+    # The end of a delegation's ID is enough for every command.
+    names = [tree.id.rpartition("-")[2] if for_people and tree.owner else tree.id for tree in found.worktrees]
+    path = terminal.short_path if for_people else str
+    rows = [
+        (name, tree.state, size(tree.bytes), "-", path(tree.path))
+        for name, tree in zip(names, found.worktrees, strict=True)
+    ]
+    rows += [("-", "removed", "-", one.rescue_ref, path(one.path)) for one in found.rescues]
+    output.table(_HEADER, rows, empty="No worktree is on disk.", below=("PATH", "REF"))
+    if rows and for_people:
         total = sum(tree.bytes for tree in found.worktrees)
         count = event_lines.plural(len(found.worktrees), "worktree")
         click.echo(f"{count}, {size(total)}" if found.worktrees else "No worktree is on disk.")
         if found.rescues:
-            click.echo("Restore a removed one with: understudy worktrees restore REF")
+            click.echo("Restore a removed one with: understudy restore REF")
     return exit_codes.Exit.OK
 
 
