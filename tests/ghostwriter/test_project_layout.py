@@ -48,7 +48,7 @@ def test_a_generated_module_that_is_missing_is_named(tmp_path):
     written(tmp_path, **{".gitignore": "_version.py\n"})
     reason, hint = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
     assert reason == "`shop/_version.py` is generated and ignored by git"
-    assert hint == "List it under `[worktrees] copy` in .understudy/config.toml."
+    assert hint == 'Add `worktrees.copy = ["shop/_version.py"]` to .understudy/config.toml.'
     (tmp_path / "src/shop").mkdir(parents=True)
     reason, _ = project_layout.why_not_imported(tmp_path, "ModuleNotFoundError: No module named 'shop._version'")
     assert reason.startswith("`src/shop/_version.py`")

@@ -124,8 +124,8 @@ def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
         name = part.rpartition("/")[2]
         if name in ignored or re.search(rf"(?:version_file|write_to|version-file)\s*=.*{re.escape(name)}", settings):
             part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
-            where = "`[worktrees] copy` in .understudy/config.toml"
-            return f"`{part}` is generated and ignored by git", f"List it under {where}."
+            line = f'worktrees.copy = ["{part}"]'
+            return f"`{part}` is generated and ignored by git", f"Add `{line}` to .understudy/config.toml."
         if "." not in found[1]:
             return f"{found[1]} is not installed in the project's environment", "Install what provides it there."
     return reason, ""
