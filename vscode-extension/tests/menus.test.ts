@@ -68,6 +68,27 @@ describe("the menus of a delegation", () => {
     expect(onRow("delegations", failed.tree.row("group:done")?.context).buttons).toEqual([]);
   });
 
+  it("leave room for the verdict beside the title, also when the row shows its buttons", () => {
+    const title = "Write tests: a_module_with_a_long_name.py and its friends";
+    const changes: Partial<Delegation>[] = [
+      {},
+      { verdict: "checks_failed" },
+      { rescueRef: "refs/rescue/1" },
+      ...(["failed", "no_changes", "timed_out", "budget_exhausted", "interrupted"] as const).flatMap((verdict) => [
+        { verdict, review: NOTHING, result: { files: [] } },
+        { verdict, review: NOTHING },
+        { verdict },
+      ]),
+    ];
+    for (const change of changes) {
+      const { buttons, tree } = menusOf({ ...change, title });
+      const { label = "", description = "" } = tree.row(delegationRowId(ID)) ?? {};
+      const verdict = description.split(" · ")[0] ?? "";
+      expect(label.length + verdict.length + 4 * buttons.length, `${label} ${verdict}`).toBeLessThanOrEqual(36);
+      expect(label.length).toBeGreaterThan(8);
+    }
+  });
+
   it("stop a run, and answer its question", () => {
     const ended = ["verdict", "result", "finishedAt"] as const;
     expect(menusOf({ state: "running" }, ended).buttons).toEqual(["Cancel Delegation"]);

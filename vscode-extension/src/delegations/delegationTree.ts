@@ -300,8 +300,16 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
   };
 }
 
-/** Characters of a title in a row: a longer one would push the verdict out of a view of the usual width. */
+/** Characters of a title in a row. */
 const MAX_TITLE = 24;
+/**
+ * Characters that fit in a row of a view of the usual width. Its end is cut off, and a selected row also shows its
+ * buttons: the title of a finished delegation leaves room for them and for the verdict.
+ */
+const MAX_ROW = 36;
+const BUTTON = 4;
+/** The words of the context for which `package.json` has a button in the row of a finished delegation. */
+const WITH_BUTTON = new Set(["changes", "review", "done", "failure", "discarded"]);
 
 function delegationRow(id: string, delegation: Delegation, now: number, here: boolean): TreeRow {
   const live = isLive(delegation);
@@ -337,9 +345,11 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   if (canBeStrengthened(delegation)) context.push("survivors");
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
+  const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;
+  const room = live ? MAX_TITLE : Math.min(MAX_TITLE, MAX_ROW - buttons * BUTTON - (facts[0]?.length ?? 0));
   return {
     id,
-    label: shortenMiddle(delegation.title, MAX_TITLE),
+    label: shortenMiddle(delegation.title, room),
     description: facts.join(" · "),
     tooltip: tooltip(delegation, now),
     icon: stateIcon(delegation),
@@ -348,7 +358,7 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
     spoken: [
       delegation.title,
       ...(live && !doing[0]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
-      ...(live ? [spokenDuration(Math.floor(elapsed(delegation, now) / 60_000) * 60_000)] : []),
+      ...(live ? [spokenDuration(elapsed(delegation, now))] : []),
       ...doing,
       ...facts.slice(live ? 1 + doing.length : 0),
     ].join(", "),

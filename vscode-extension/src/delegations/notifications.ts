@@ -227,7 +227,7 @@ export class DelegationNotifications implements Disposable {
     }
     const words = first.waitingFor
       ? t("{0} asks: {1}", first.delegator, oneLine(first.waitingFor.title, 40))
-      : `${oneLine(first.title, 40)}: ${oneLine(activityText(first), 40)}`;
+      : `${oneLine(first.title, 40)} · ${oneLine(activityText(first), 40)}`;
     const more = live.length > 1 ? ` ${t("(and {0} more)", live.length - 1)}` : "";
     const icon = first.waitingFor ? "$(comment-discussion)" : "$(robot)";
     const content = {

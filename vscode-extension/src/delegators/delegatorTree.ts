@@ -5,6 +5,7 @@ import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import type { TreeRow, TreeDataProvider } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
+import { problemsText } from "../state/wording.ts";
 import type { Delegation, DelegatorEntry, Problem } from "../protocol.ts";
 
 export const DELEGATORS_VIEW = "understudy.delegators";
@@ -127,9 +128,7 @@ function splitProblem(id: string): [number, string | undefined] {
 function problemsRow(problems: readonly Problem[]): TreeRow {
   const label = problems.every(({ severity }) => severity === "information")
     ? t("Configuration notes")
-    : problems.length === 1
-      ? t("1 configuration problem")
-      : t("{0} configuration problems", problems.length);
+    : problemsText(problems.length);
   return {
     id: PROBLEMS,
     label,

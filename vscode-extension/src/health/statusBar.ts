@@ -6,6 +6,7 @@ import { escapeMarkdown } from "../base/markdown.ts";
 import type { Sidecar, SidecarState } from "../sidecar/sidecar.ts";
 import type { Host, PickItem, StatusItem } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
+import { problemsText } from "../state/wording.ts";
 import { PROTOCOL_VERSION, type Problem } from "../protocol.ts";
 
 /** Context key: the `kind` of the sidecar's state. The welcome views depend on it. */
@@ -68,7 +69,7 @@ export function describe(
     case "missing":
       return {
         text: `$(circle-slash) ${name}`,
-        tooltip: t("Understudy is not installed on this machine. Select to install it."),
+        tooltip: t("The Understudy engine is not installed on this machine."),
         spoken: t("Understudy, not installed"),
         severity: "warning",
       };
@@ -89,10 +90,7 @@ export function describe(
     case "failed":
       return {
         text: `$(error) ${name}`,
-        tooltip: t(
-          "Understudy keeps crashing: {0}. Running delegations are not affected. Select for options.",
-          state.cause,
-        ),
+        tooltip: t("Understudy keeps crashing: {0}. Running delegations are not affected.", state.cause),
         spoken: t("Understudy, stopped"),
         severity: "error",
       };
@@ -100,7 +98,7 @@ export function describe(
       const lines = [t("Understudy {0} is running: {1}", state.serverInfo.version, state.found.command)];
       if (count.running > 0) lines.push(t("{0} running", count.running));
       if (count.waiting > 0) lines.push(t("{0} waiting for you", count.waiting));
-      if (count.problems > 0) lines.push(t("{0} configuration problems", count.problems));
+      if (count.problems > 0) lines.push(problemsText(count.problems));
       const spoken = ["Understudy", ...lines.slice(1)].join(", ");
       if (count.waiting > 0) {
         const text = `$(bell-dot) ${name} ${count.waiting}`;
@@ -179,7 +177,11 @@ async function showMenu({ host, sidecar, store }: StatusDeps): Promise<void> {
   }
   offer(
     "understudy.restart",
-    state.kind === "off" || state.kind === "missing" ? t("Start Engine") : t("Restart Engine"),
+    state.kind === "off"
+      ? t("Start Engine")
+      : state.kind === "missing"
+        ? t("Look for Engine Again")
+        : t("Restart Engine"),
     "debug-restart",
   );
   if (state.kind === "failed") {

@@ -19,11 +19,11 @@ export function duration(milliseconds: number): string {
     : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
-/** For a screen reader: `42 seconds`, `12 minutes 3 seconds`. */
+/** For a screen reader: `less than a minute`, `1 minute`, `12 minutes`. */
 export function spokenDuration(milliseconds: number): string {
-  const seconds = Math.floor(milliseconds / 1_000);
-  const minutes = Math.floor(seconds / 60);
-  return minutes === 0 ? t("{0} seconds", seconds) : t("{0} minutes {1} seconds", minutes, seconds % 60);
+  const minutes = Math.floor(milliseconds / 60_000);
+  if (minutes === 0) return t("less than a minute");
+  return minutes === 1 ? t("1 minute") : t("{0} minutes", minutes);
 }
 
 /** Time since, or the date: `just now`, `5 min ago`, `3 h ago`, `21 Nov`. */
@@ -116,6 +116,18 @@ function withStop(text: string): string {
 /** The message of an error, which may end with the output of a program, then what to do. */
 export function errorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
   return [withStop(message), hint].filter((part) => part !== "").join(" ");
+}
+
+/**
+ * The text of an error for a notification. Of the output of a program, which a log shows, only its last line: it says
+ * what went wrong.
+ */
+export function shortErrorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
+  const [first = "", ...more] = message.split("\n").filter((line) => /[\p{L}\p{N}]/u.test(line));
+  const last = more.at(-1);
+  if (last === undefined) return errorText({ message, hint });
+  const what = /^(.*?: )/u.exec(first)?.[1] ?? `${first} `;
+  return errorText({ message: `${what}${oneLine(last, 200)}`, hint });
 }
 
 /** Join lines with a separator. */

@@ -1,7 +1,7 @@
 /** States and results of delegations as text, the same in every view. */
 
 import { t } from "../base/l10n.ts";
-import { errorText, oneLine, shortenMiddle } from "./formatting.ts";
+import { oneLine, shortenMiddle, shortErrorText } from "./formatting.ts";
 import {
   RESERVATION_REASONS,
   VERDICT_MEANINGS,
@@ -136,6 +136,11 @@ export function needsAttention(delegation: Delegation): boolean {
   return delegation.state === "waiting" || conflict || isFailure(delegation);
 }
 
+/** `1 configuration problem`, `2 configuration problems`. */
+export function problemsText(count: number): string {
+  return count === 1 ? t("1 configuration problem") : t("{0} configuration problems", count);
+}
+
 /** `1 change in 1 file`, `3 changes in 2 files`. */
 export function pendingText(delegation: Pick<Delegation, "review" | "result">): string {
   const { pending } = delegation.review;
@@ -183,7 +188,7 @@ export function endMessage(delegation: Delegation): string {
   const toReview = isToReview(delegation) ? t("{0} to review.", pendingText(delegation)) : "";
   const parts =
     verdict && error // what to do about it comes last: it may end with a path
-      ? [by, toReview, `${verdictName(verdict)}: ${errorText(error)}`]
+      ? [by, toReview, `${verdictName(verdict)}: ${shortErrorText(error)}`]
       : [by, `${verdictSummary(delegation)}.`, toReview];
   return parts.filter((part) => part !== "").join(" ");
 }

@@ -57,6 +57,8 @@ export class TranscriptBlocks {
   /** The failure of the last attempt, so that the verdict does not repeat it. */
   #failure: string | undefined;
   #question: { event: EventOf<"permission">; answer?: EventOf<"permission_answered">; block: Block } | undefined;
+  /** Whether the result is discarded: another worktree restores it. */
+  #discarded = false;
   #decisions: { event: EventOf<"decided">; hunks: number; block: Block } | undefined;
 
   get all(): readonly Block[] {
@@ -207,13 +209,18 @@ export class TranscriptBlocks {
         this.#put("superseded", () => singleLine(t("A follow-up took over the pending changes: {0}", event.by)));
         return;
       case "discarded":
+        this.#discarded = true;
         this.#put("discarded", () => singleLine(t("The result was discarded. It can be restored.")));
+        return;
+      case "worktree":
+        if (this.#discarded) this.#put("restored", () => singleLine(t("The result was restored.")));
+        this.#discarded = false;
         return;
       case "unknown":
         this.#put("unknown", () => quietLine(t("An event that this version does not recognize.")));
         return;
       default:
-        // base, worktree, usage, session, checkpoint: shown in the head, or not at all
+        // base, usage, session, checkpoint: shown in the head, or not at all
         return;
     }
   }

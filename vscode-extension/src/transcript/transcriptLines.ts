@@ -114,7 +114,7 @@ export function startedLines(event: EventOf<"started">): Line[] {
   return [
     { text: t("Attempt {0}: {1}", event.attempt, name), style: "heading" },
     { text: "" },
-    ...textLines(toSentence(event.reason)),
+    ...textLines(toSentence(t("Why {0}: {1}", event.delegator, event.reason))),
   ];
 }
 

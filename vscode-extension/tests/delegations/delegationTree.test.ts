@@ -217,17 +217,17 @@ describe("the Delegations view", () => {
     expect(draw(rows)).toEqual([
       "Needs Attention | 4 |  | group attention",
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
-      "  Tests for gr…wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
-      "  Tests for gr…wrapping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
-      "  Tests for gr…wrapping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests f…ing.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
+      "  Tests for…pping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
+      "  Tests for…apping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
       "  Tests for gr…wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
-      "  Tests for gr…wrapping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
+      "  Tests for…apping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
-      "  Tests for gr…wrapping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
-      "  Tests for gr…wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
+      "  Tests for…pping.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes",
+      "  Tests for g…wrapping.py | Discarded · 4 min ago · ghostwriter | trash | delegation discarded",
     ]);
   });
 
@@ -253,7 +253,7 @@ describe("the Delegations view", () => {
   it("shortens a long title, never the verdict after it", () => {
     const { rows } = view([one("d", { title: "Reply: Say what the one hundred and one means. (2 files)" })]);
     expect(rows.row(delegationRowId("d"))).toMatchObject({
-      label: "Reply: Say w…. (2 files)",
+      label: "Reply: Say…(2 files)",
       description: "Verified · 1 change in 1 file · 4 min ago · ghostwriter",
     });
     expect(rows.row(delegationRowId("d"))?.spoken).toContain("one hundred and one means. (2 files), Verified");
@@ -265,11 +265,11 @@ describe("the Delegations view", () => {
     expect(rows.row(delegationRowId("d"))?.command).toMatchObject({ id: "understudy.review.open", arguments: ["d"] });
     expect(rows.row(delegationRowId("r"))?.command).toMatchObject({ id: "understudy.delegations.open" });
     expect(rows.row(delegationRowId("r"))?.spoken).toBe(
-      "Tests for greeting/wrapping.py, Running, 5 minutes 0 seconds, Writing tests, ghostwriter",
+      "Tests for greeting/wrapping.py, Running, 5 minutes, Writing tests, ghostwriter",
     );
     const asking = view([waiting("w")]).rows.row(delegationRowId("w"));
     expect(asking?.spoken).toBe(
-      "Tests for greeting/wrapping.py, Waiting for you, 5 minutes 0 seconds, Run a command, ghostwriter",
+      "Tests for greeting/wrapping.py, Waiting for you, 5 minutes, Run a command, ghostwriter",
     );
     expect(rows.row("group:review")?.spoken).toBe("To Review, 1 delegation");
     expect(rows.parent(delegationRowId("d"))).toBe("group:review");
@@ -392,6 +392,12 @@ describe("wording", () => {
     expect(failed).toBe(
       "“Tests for greeting/wrapping.py” by ghostwriter. Failed: my-agent exited with code 3: it broke. Retry it.",
     );
+    // A notification shows the last line of what the program printed, without marks below a line of its source.
+    const trace = "my-agent exited with code 3: Traceback:\n  File a.py\n    ^^^^^\nOSError: it broke\n  ^^^^";
+    const crashed = words.endMessage(
+      one("d", { verdict: "failed", review: NOTHING, error: { ...error, message: trace } }),
+    );
+    expect(crashed).toMatch(/ Failed: my-agent exited with code 3: OSError: it broke\. Retry it\.$/u);
     expect(words.endSeverity("verified")).toBe("info");
     expect(words.endSeverity("checks_failed")).toBe("warning");
     expect(words.endSeverity("interrupted")).toBe("error");
@@ -457,7 +463,7 @@ describe("notifications", () => {
     store.put(live("a", { activity: "Reading" }));
     store.put(live("a", { state: "checking", activity: "pytest" }));
     expect(host.statuses.map(({ text }) => text)).toEqual(
-      ["Writing tests", "Reading", "Checking: pytest"].map((now) => `$(robot) Tests for greeting/wrapping.py: ${now}`),
+      ["Writing tests", "Reading", "Checking: pytest"].map((now) => `$(robot) Tests for greeting/wrapping.py · ${now}`),
     );
     expect(host.progresses).toEqual([]);
     expect(host.messages).toEqual([]);
@@ -610,12 +616,12 @@ describe("notifications", () => {
     const told = made();
     store.tell({ delegationList: true });
     expect(host.statuses.at(-1)).toMatchObject({
-      text: "$(robot) Tests for greeting/wrapping.py: Writing tests (and 1 more)",
+      text: "$(robot) Tests for greeting/wrapping.py · Writing tests (and 1 more)",
       command: "understudy.delegations.focus",
-      spoken: "Delegations: Tests for greeting/wrapping.py: Writing tests (and 1 more)",
+      spoken: "Delegations: Tests for greeting/wrapping.py · Writing tests (and 1 more)",
     });
     store.put(live("a", { activity: "Reading" }));
-    expect(host.statuses.at(-1)?.spoken).toBe("Delegations: Tests for greeting/wrapping.py: Reading (and 1 more)");
+    expect(host.statuses.at(-1)?.spoken).toBe("Delegations: Tests for greeting/wrapping.py · Reading (and 1 more)");
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
     told.dispose();
   });

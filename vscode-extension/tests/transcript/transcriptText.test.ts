@@ -48,13 +48,13 @@ describe("TranscriptText", () => {
         "",
         "## Attempt 1: big-coder (router, large-1)",
         "",
-        "It is the first delegator of the route `tests`.",
+        "Why big-coder: It is the first delegator of the route `tests`.",
         "",
         "✗ models.example.com is busy (529). Continuing with my-agent. Waiting 1.5 s.",
         "",
         "## Attempt 2: my-agent (small-1)",
         "",
-        "It is the second delegator of the route `tests`.",
+        "Why my-agent: It is the second delegator of the route `tests`.",
         "",
         "*Prompt sent (about 412 tokens).*",
         "",
@@ -203,6 +203,14 @@ describe("TranscriptText", () => {
     expect(text(call({ path: "a.py" }, "Read a.py"))).toBe("○ Read a.py\n");
     expect(text(call({ command: "make\ntest", dir: "/" }, "Run"))).toBe(
       "○ Run\n```\ncommand:\n  make\n  test\ndir: /\n```\n",
+    );
+  });
+
+  it("says that a discarded result was restored", () => {
+    const ready = (seq: number): Event => ({ ...FRAME, type: "worktree", seq, path: "/w", seconds: 0.1 });
+    const gone: Event = { ...FRAME, type: "discarded", seq: 2, rescueRef: "refs/rescue/1" };
+    expect(text(ready(1), gone, ready(3))).toBe(
+      "The result was discarded. It can be restored.\n\nThe result was restored.\n",
     );
   });
 

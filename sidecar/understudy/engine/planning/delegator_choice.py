@@ -63,7 +63,7 @@ def choose(
         entry for entry in entries.values() if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
     ]
     if len(own) == 1:
-        candidates.append((own[0].delegator.name, "it is the only one configured"))
+        candidates.append((own[0].delegator.name, "it is the only delegator configured"))
     elif not own:
         candidates.append((GHOSTWRITER, "nothing else is configured"))
     for name, because in candidates:

@@ -61,7 +61,7 @@ def test_capabilities_are_those_of_the_tools(project: Path) -> None:
 def test_routes_are_what_a_start_would_take(project: Path) -> None:
     found = {one["recipe"]: one for one in json.loads(run("routes", "--json"))}
     assert found["explain"]["delegator"] == "echo"
-    assert found["explain"]["reason"] == "it is the only one configured"
+    assert found["explain"]["reason"] == "it is the only delegator configured"
     run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
     assert "Several delegators" in next(line for line in run("routes").splitlines() if line.startswith("explain"))
     run("config", "default.explain", "other")

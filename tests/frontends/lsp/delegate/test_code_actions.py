@@ -55,7 +55,7 @@ def test_a_file_is_offered_every_recipe_that_needs_no_instructions(workshop: Any
     command = resolved["command"]
     assert command["command"] == START
     assert command["arguments"] == [{"recipe": "tests", "files": [uri], "workspace": workshop.top.as_uri()}]
-    assert "Uses quick: it is the only one configured." in command["title"]
+    assert "Uses quick: it is the only delegator configured." in command["title"]
     assert resolved["data"]["explanation"] == command["tooltip"]
     _ = agent
 
