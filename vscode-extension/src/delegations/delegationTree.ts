@@ -319,8 +319,8 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   const doing = live ? doingNow(delegation) : [];
   if (live) {
     const time = duration(elapsed(delegation, now));
-    // A question comes first: a narrow view cuts off the end.
-    facts.push(...(delegation.waitingFor ? [...doing, time] : [time, ...doing]));
+    // A question and a place in the queue come first: a narrow view cuts off the end.
+    facts.push(...(delegation.waitingFor || delegation.state === "queued" ? [...doing, time] : [time, ...doing]));
   } else {
     const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
     facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));

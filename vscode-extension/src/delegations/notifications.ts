@@ -219,7 +219,9 @@ export class DelegationNotifications implements Disposable {
     const live = this.#deps.store.delegations.filter(
       (delegation) => isLive(delegation) && (this.#started.has(delegation.id) || this.#deps.inWindow(delegation)),
     );
-    const first = live.find(({ state }) => state === "waiting") ?? live[0];
+    // What waits for the user first, and what waits for a slot last.
+    const first =
+      ["waiting", "running", "checking"].flatMap((now) => live.filter(({ state }) => state === now))[0] ?? live[0];
     if (!first) {
       if (this.#status !== "") this.#item.hide();
       this.#status = "";

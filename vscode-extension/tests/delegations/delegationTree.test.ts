@@ -222,7 +222,7 @@ describe("the Delegations view", () => {
       "  Tests for…apping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
-      "  Tests for gr…wrapping.py | 5:00 · Queued, position 2 · ghostwriter | clock | delegation running",
+      "  Tests for gr…wrapping.py | Queued, position 2 · 5:00 · ghostwriter | clock | delegation running",
       "To Review | 1 |  | group",
       "  Tests for…apping.py | Verified · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Done | 2 |  | group",
@@ -623,6 +623,9 @@ describe("notifications", () => {
     store.put(live("a", { activity: "Reading" }));
     expect(host.statuses.at(-1)?.spoken).toBe("Delegations: Tests for greeting/wrapping.py · Reading (and 1 more)");
     expect(host.statuses.at(-1)?.tooltip).toContain("command:understudy.delegations.cancel?%5B%22a%22%5D");
+    // The one that runs, not one that waits in the queue before it.
+    store.put(live("a", { state: "queued", activity: "Queued, position 1", title: "Later" }));
+    expect(host.statuses.at(-1)?.text).toBe("$(robot) Tests for greeting/wrapping.py · Writing tests (and 1 more)");
     told.dispose();
   });
 });
