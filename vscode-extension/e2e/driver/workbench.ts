@@ -11,6 +11,9 @@ import { fileName, until } from "./environment.ts";
 import type { Code } from "./vscodeServer.ts";
 import { kill, type World } from "./fixture.ts";
 
+const THEMES = ["Dark Modern", "Dark High Contrast", "Light High Contrast", "Light Modern"] as const;
+type Theme = (typeof THEMES)[number];
+const THROUGH_TOASTS = ".notifications-toasts, .notifications-toasts * { pointer-events: none !important; }";
 const LOADED = ".monaco-workbench .statusbar .statusbar-item";
 
 export class Workbench {
@@ -58,6 +61,8 @@ export class Workbench {
       if (!(await this.quickInput().isVisible())) await this.palette(`>${title}`);
       if (!(await this.focusedQuickRow()).includes(title.split(": ").at(-1) ?? title)) return false;
       await this.#press("Enter");
+      // What is typed next would go to the palette if it were still open.
+      await until(async () => !(await this.#quickValue()).startsWith(">"), "the palette closes", 10_000);
       return true;
     }, `${title} is run`);
   }
@@ -131,20 +136,31 @@ export class Workbench {
     else await this.#next();
   }
 
-  /** Press a button of a row in the open quick pick, by its title. */
+  /** Press a button of a row in the open quick pick, by its title; then wait for another step, none, or a dialog. */
   async quickRowAction(text: string, action: string): Promise<void> {
     const row = this.quickRows().filter({ hasText: text }).first();
+    await row.waitFor();
+    const before = await this.#shownStep();
     await until(async () => {
       await row.hover({ timeout: 5_000 });
       await row.locator(`.action-item a[aria-label^="${action}"]`).first().click({ timeout: 5_000 });
       return true;
     }, `“${action}” of “${text}” is pressed`);
+    await until(
+      async () => (await this.dialog().isVisible()) || (await this.#shownStep()) !== before,
+      `“${action}” of “${text}” shows another step`,
+    );
   }
 
   /** Replace the text of an input box and press Enter; `again`: a box with the same text is shown next. */
   async answer(text: string, again = false): Promise<void> {
     await this.quickInput().waitFor();
-    await this.quickInput().fill(text);
+    // All steps use one element: a step that is still being shown replaces the text with its own.
+    await until(async () => {
+      await this.quickInput().fill(text, { timeout: 5_000 });
+      await this.page.evaluate("new Promise(requestAnimationFrame)");
+      return (await this.#quickValue()) === text;
+    }, `“${text}” is in the input box`);
     if (again) await this.#press("Enter");
     else await this.#next();
   }
@@ -176,21 +192,30 @@ export class Workbench {
 
   /** Press a key and wait until another step is shown, or none: text typed too early would go to the old one. */
   async #next(key = "Enter"): Promise<void> {
-    // Read at once: a wait for the text of a widget that has just been closed would never end.
-    const shown = (): Promise<string> =>
-      this.page.locator(".quick-input-widget:visible").evaluateAll((widgets) =>
-        widgets
-          .map((one: any) => {
-            // Without the message below the input: it changes late when what was typed becomes valid.
-            const message = one.querySelector(".quick-input-message")?.innerText ?? "";
-            const { placeholder, value } = one.querySelector("input") ?? {};
-            return `${one.innerText.replace(message, "")} ${placeholder} ${value}`;
-          })
-          .join(),
-      );
-    const before = await shown();
+    const before = await this.#shownStep();
     await this.#press(key);
-    await until(async () => (await shown()) !== before, "another step is shown");
+    await until(async () => (await this.#shownStep()) !== before, "another step is shown");
+  }
+
+  /** All that tells the open step from another one; empty if none is open. */
+  async #shownStep(): Promise<string> {
+    // Read at once: a wait for the text of a widget that has just been closed would never end.
+    return this.page.locator(".quick-input-widget:visible").evaluateAll((widgets) =>
+      widgets
+        .map((one: any) => {
+          // Without the message below the input: it changes late when what was typed becomes valid.
+          const message = one.querySelector(".quick-input-message")?.innerText ?? "";
+          const { placeholder, value } = one.querySelector("input") ?? {};
+          return `${one.innerText.replace(message, "")} ${placeholder} ${value}`;
+        })
+        .join(),
+    );
+  }
+
+  /** The text in the open quick input; empty if none is open. */
+  async #quickValue(): Promise<string> {
+    const inputs = this.page.locator(".quick-input-widget:visible .quick-input-box input");
+    return (await inputs.evaluateAll((all) => all.map((one) => (one as HTMLInputElement).value))).join();
   }
 
   /** The message below an input box: why the text is not accepted. */
@@ -201,6 +226,25 @@ export class Workbench {
   /** Press the key of a step's Back button. */
   async back(): Promise<void> {
     await this.#next("Control+Alt+Minus");
+  }
+
+  /**
+   * Press an element. What lies over it for a moment does not get the press: a tooltip closes when the pointer is
+   * elsewhere, and a notification lets it through.
+   */
+  async #click(target: Locator, options: { readonly button?: "right" } = {}): Promise<void> {
+    await until(async () => {
+      try {
+        await target.click({ timeout: 5_000, ...options });
+      } catch (error) {
+        if (!String(error).includes("intercepts pointer events")) throw error;
+        await this.page.mouse.move(700, 5);
+        const inToast = await target.evaluate((one) => (one as Element).closest(".notifications-toasts") !== null);
+        const through = inToast ? undefined : await this.page.addStyleTag({ content: THROUGH_TOASTS });
+        await target.click({ timeout: 5_000, ...options }).finally(() => through?.evaluate((one: any) => one.remove()));
+      }
+      return true;
+    }, `${target} is pressed`);
   }
 
   // The sidebar.
@@ -214,7 +258,7 @@ export class Workbench {
     // Repeat it: the editor may open another container at the same time, and a second press would close this one.
     await until(async () => {
       if (await title.isVisible()) return true;
-      await tab.first().click();
+      await this.#click(tab.first());
       return title.waitFor({ timeout: 2_000 }).then(
         () => true,
         () => false,
@@ -273,7 +317,7 @@ export class Workbench {
     const isOpen = typeof opened === "function" ? opened : (): Promise<boolean> => opened.isVisible();
     for (let attempt = 0; attempt < 4; attempt++) {
       if (await isOpen().catch(() => false)) return;
-      await target.click();
+      await this.#click(target);
       await until(isOpen, what, 8_000).catch(() => {});
     }
     await until(isOpen, what, 1_000);
@@ -292,13 +336,13 @@ export class Workbench {
 
   /** Open the context menu of a row and choose an item. */
   async rowMenu(view: string, text: string, item: string): Promise<void> {
-    await this.#openMenu(async () => (await this.waitForRow(view, text)).click({ button: "right" }));
+    await this.#openMenu(async () => this.#click(await this.waitForRow(view, text), { button: "right" }));
     await this.menu(item);
   }
 
   /** The items of a row's context menu. */
   async rowMenuItems(view: string, text: string): Promise<string[]> {
-    await this.#openMenu(async () => (await this.waitForRow(view, text)).click({ button: "right" }));
+    await this.#openMenu(async () => this.#click(await this.waitForRow(view, text), { button: "right" }));
     const items = (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
     await this.page.keyboard.press("Escape");
     return items;
@@ -350,7 +394,7 @@ export class Workbench {
   /** Press a button in the title of the active editor, by its accessible name. */
   async editorAction(action: string): Promise<void> {
     const title = this.page.locator(".editor-group-container.active .editor-actions");
-    await title.locator(`.action-item a[aria-label^="${action}"]`).first().click();
+    await this.#click(title.locator(`.action-item a[aria-label^="${action}"]`).first());
   }
 
   /** The welcome text of an empty view. */
@@ -383,7 +427,7 @@ export class Workbench {
   /** Press a button of the notification that contains a text. */
   async notificationAction(text: string | RegExp, action: string): Promise<void> {
     await this.notification(text).waitFor();
-    await this.notification(text).locator(".monaco-button", { hasText: action }).first().click();
+    await this.#click(this.notification(text).locator(".monaco-button", { hasText: action }).first());
   }
 
   async clearNotifications(): Promise<void> {
@@ -395,7 +439,7 @@ export class Workbench {
   }
 
   async dialogAction(action: string): Promise<void> {
-    await this.dialog().locator(".monaco-button", { hasText: action }).first().click();
+    await this.#click(this.dialog().locator(".monaco-button", { hasText: action }).first());
   }
 
   /** The status bar item that contains a text. */
@@ -497,7 +541,7 @@ export class Workbench {
   /** Open the context menu of the active editor by keyboard; return its items. */
   async editorMenu(): Promise<string[]> {
     await this.#openMenu(async () => {
-      await this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first().click();
+      await this.#click(this.page.locator(".editor-group-container.active .monaco-editor .view-lines").first());
       await this.page.keyboard.press("Shift+F10");
     });
     return (await this.menuItems().allInnerTexts()).map(oneLine).filter(Boolean);
@@ -520,7 +564,7 @@ export class Workbench {
 
   /** Press a button of a bar, by its accessible name. */
   async barAction(text: string | RegExp, action: string): Promise<void> {
-    await this.bar(text).locator(`.action-item a[aria-label^="${action}"]`).first().click();
+    await this.#click(this.bar(text).locator(`.action-item a[aria-label^="${action}"]`).first());
   }
 
   /** The text of both sides of the visible diff editors, the file's side first. */
@@ -549,7 +593,7 @@ export class Workbench {
     return this.page.locator(`.editor-group-container.active .monaco-editor .squiggly-${severity}`);
   }
 
-  async theme(name: "Dark Modern" | "Light Modern" | "Dark High Contrast" | "Light High Contrast"): Promise<void> {
+  async theme(name: Theme): Promise<void> {
     const ids = { "Dark High Contrast": "Default High Contrast", "Light High Contrast": "Default High Contrast Light" };
     const id = name in ids ? ids[name as keyof typeof ids] : `Default ${name}`;
     this.code.configure({ "workbench.colorTheme": id });
@@ -560,6 +604,14 @@ export class Workbench {
       "Light High Contrast": "hc-light",
     }[name];
     await this.page.locator(`.monaco-workbench.${kind}`).waitFor();
+  }
+
+  /** Save a picture in each kind of theme; the last one is that of a new window. */
+  async shotInThemes(name: string): Promise<void> {
+    for (const theme of THEMES) {
+      await this.theme(theme);
+      await this.shot(`${name} ${theme}`);
+    }
   }
 
   // The sidecar.
