@@ -45,10 +45,7 @@ describe("delegations in the editor", () => {
       await vs.shot("6 transcript");
       await call.click();
       await page.getByText("Task as sent").click();
-      for (const theme of ["Light Modern", "Dark High Contrast", "Light High Contrast"] as const) {
-        await vs.theme(theme);
-        await vs.shot(`7 ${theme}`);
-      }
+      await vs.shotInThemes("7 to review");
       await page.getByRole("button", { name: "Open as Text" }).press("Enter");
       await vs.waitForText("Attempt 1: quick");
       await vs.codeLens("Review").first().waitFor();
@@ -102,7 +99,7 @@ describe("delegations in the editor", () => {
       await vs.waitForRow(VIEW, "1 of 2 done");
       const rows = (await vs.rowTexts(VIEW)).join("\n");
       assert.match(rows, /^Running ?2\n.*Batch of 2.*1 of 2 done · 1 running · 1 to review/);
-      await vs.shot("1 batch");
+      await vs.shotInThemes("1 batch");
       await vs.rowAction(VIEW, "1 of 2 done", "Review Next");
       await vs.bar("Change 1 of").waitFor();
       await vs.shot("2 review");
@@ -126,17 +123,15 @@ describe("delegations in the editor", () => {
       assert.match(rows, /^Needs Attention ?1\n.*No changes · just now/);
       const items = (await vs.rowMenuItems(VIEW, "No changes")).join();
       for (const next of ["Retry", "Retry with…", "Show Log", "Dismiss"]) assert.match(items, new RegExp(next));
-      await vs.shot("1 needs attention");
-      for (const theme of ["Dark Modern", "Dark High Contrast", "Light High Contrast", "Light Modern"] as const) {
-        await vs.theme(theme);
-        await vs.shot(`1 needs attention ${theme}`);
-      }
+      await vs.shotInThemes("1 needs attention");
       await vs.rowAction(VIEW, "No changes", "Dismiss");
       await vs.row(VIEW, "Needs Attention").waitFor({ state: "hidden" });
       await vs.reload();
       await vs.waitForRow(VIEW, "Done");
       assert.doesNotMatch((await vs.rowTexts(VIEW)).join(), /Needs Attention/);
-      await vs.shot("2 dismissed");
+      await vs.row(VIEW, "Done").click();
+      await vs.waitForRow(VIEW, "No changes");
+      await vs.shotInThemes("2 dismissed");
     }),
   );
 
@@ -227,10 +222,7 @@ describe("delegations in the editor", () => {
       const reject = vs.webview().getByRole("button", { name: "Reject" });
       await vs.pressUntil(vs.row(VIEW, "prices.py"), reject);
       await vs.webview().getByText("rm -rf build").first().waitFor();
-      for (const theme of ["Dark Modern", "Light High Contrast"] as const) {
-        await vs.theme(theme);
-        await vs.shot(`2 transcript ${theme}`);
-      }
+      await vs.shotInThemes("2 question");
       await vs.page.mouse.move(700, 400); // away from the icon, whose tooltip would be in the way
       await vs.rowAction(VIEW, "prices.py", "Answer");
       await vs.shot("3 pick");

@@ -27,14 +27,7 @@ describe("review", () => {
       assert.match(verdict ?? "", /^Verified/);
       assert.match(check ?? "", /tests-pytest.*5 passed in [\d.]+ s · \d+ of \d+ small changes noticed/);
       assert.match((await vs.rowLabels(VIEW)).join("\n"), /pending, import pytest, line 3/);
-      await vs.shot("1 multi diff light");
-      await vs.theme("Dark Modern");
-      await vs.shot("2 multi diff dark");
-      await vs.theme("Dark High Contrast");
-      await vs.shot("3 multi diff high contrast");
-      await vs.theme("Light High Contrast");
-      await vs.shot("3 multi diff light high contrast");
-      await vs.theme("Light Modern");
+      await vs.shotInThemes("1 multi diff");
 
       // Accept one change from its bar. The file is open with unsaved text: its editor changes, not the file on disk.
       await vs.barAction("Change 1 of 3", "Accept");
@@ -55,6 +48,7 @@ describe("review", () => {
       await until(() => counts(vs, id) === "1 1 1", "one change is rejected");
       await vs.waitForRow(VIEW, "Say what 101 means.");
       await vs.bar("Change 3 of 3").waitFor();
+      await vs.shotInThemes("6 decided");
       const tabs = await vs.tabs();
       assert.equal(tabs.length, 2, `changes are shown in the open review: ${tabs.join()}`);
       await vs.shot("6 next");
@@ -125,9 +119,7 @@ describe("review", () => {
       await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test notices"));
       assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
-      await vs.shot("2 evidence");
-      await vs.theme("Dark Modern");
-      await vs.shot("3 evidence dark");
+      await vs.shotInThemes("2 evidence");
     }),
   );
 
@@ -234,7 +226,7 @@ describe("review", () => {
       await vs.barAction("Change 1 of 3", "Accept");
       await vs.notification("has a conflict").waitFor();
       await vs.bar("Conflict").waitFor();
-      await vs.shot("1 told");
+      await vs.shotInThemes("1 told");
       await vs.notificationAction("has a conflict", "Resolve");
       await vs.editor("Merging: test_prices.py").waitFor();
       const both = vs.page.locator("a", { hasText: /^Accept Combination/ }).first();

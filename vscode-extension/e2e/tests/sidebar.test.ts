@@ -10,9 +10,7 @@ describe("the sidebar", () => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "ghostwriter");
       await vs.statusItem("Understudy").waitFor();
-      await vs.shot("empty");
-      await vs.theme("Dark Modern");
-      await vs.shot("empty dark");
+      await vs.shotInThemes("empty");
     }),
   );
 
@@ -31,13 +29,11 @@ describe("the sidebar", () => {
           [],
           "every row is spoken",
         );
-        await vs.shot("delegators");
+        await vs.shotInThemes("delegators");
         await vs.waitForRow("Delegators", "config.toml:4");
         await vs.pressUntil(vs.row("Delegators", "config.toml:4"), vs.editor("config.toml"));
         await until(async () => (await vs.statusBar()).some((item) => item.startsWith("Ln 4,")), "line 4 is shown");
         await vs.shot("problem");
-        await vs.theme("Dark High Contrast");
-        await vs.shot("high contrast");
       },
     ),
   );
