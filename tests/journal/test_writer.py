@@ -21,6 +21,7 @@ from understudy.model import events
 from understudy.model.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
+from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
 
 STARTED = events.Started(delegator="quick", model="m", reason="asked for")
@@ -55,8 +56,8 @@ def test_lines_carry_number_time_and_attempt(make) -> None:
 
 def test_time_never_goes_back(make, monkeypatch) -> None:
     folder, lock = make()
-    times = iter([2_000_000_000_000_000_000, 1_000_000_000_000_000_000, 2_000_000_000_123_000_000])
-    monkeypatch.setattr("understudy.journal.writer.time.time_ns", lambda: next(times))
+    times = iter([timestamp(2_000_000_000), timestamp(1_000_000_000), timestamp(2_000_000_000.123)])
+    monkeypatch.setattr("understudy.journal.writer.timestamp", lambda: next(times))
     with Writer(folder, lock) as writer:
         writer.append(STARTED, attempt=1)
     with Writer(folder, lock) as writer:

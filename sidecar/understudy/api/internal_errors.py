@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import traceback
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 
 KEPT_BYTES = 1_000_000
 """The log file is rotated above this size."""
@@ -29,7 +29,7 @@ def internal_error(what: str, error: BaseException) -> UnderstudyError:
             path.replace(path.with_suffix(".old"))
         descriptor = os.open(path, flags, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {what}\n")
+            log.write(f"{timestamp(precision='seconds')} {what}\n")
             log.writelines(traceback.format_exception(error))
     return UnderstudyError(
         ErrorKind.INTERNAL,

@@ -17,6 +17,7 @@ from understudy.journal.summaries import summary
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
+from understudy.model.text.timestamps import timestamp
 
 _MILLION = 1_000_000
 _POSITION = re.compile(r"(\d{4}-\d{2}):(\d{1,12})")
@@ -102,8 +103,8 @@ def first_start(wanted: Wanted) -> str:
     """Return when the first selected attempt began, as ``moment`` does; now, if there is none."""
     for _, entry in ledger.numbered(wanted.since):
         if wanted.has(entry):
-            return moment((datetime.fromisoformat(entry.at) - timedelta(seconds=entry.seconds)).isoformat())
-    return moment(datetime.now(UTC).isoformat())
+            return timestamp(datetime.fromisoformat(entry.at) - timedelta(seconds=entry.seconds))
+    return timestamp()
 
 
 def moment(text: str) -> str:
@@ -120,7 +121,7 @@ def moment(text: str) -> str:
             f"{text!r} is not a time.",
             hint="Write a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.",
         ) from None
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp(found)
 
 
 def price(text: str) -> Decimal:

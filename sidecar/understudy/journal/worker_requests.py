@@ -7,7 +7,6 @@ valid answer; appending a second answer raises ``conflict``.
 from __future__ import annotations
 
 import os
-import time
 from typing import Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Lines
 from understudy.model.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 from understudy.model.wire import ready
 
 LONGEST_LINE = 64 * 1024
@@ -165,10 +165,8 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
             f"The folder of delegation {folder.id} is gone.",
             hint="`understudy list` shows the IDs.",
         )
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
     try:
-        line = msgspec.json.encode(msgspec.structs.replace(item, at=stamp)) + b"\n"
+        line = msgspec.json.encode(msgspec.structs.replace(item, at=timestamp())) + b"\n"
     except UnicodeEncodeError:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, "The text is not valid Unicode.") from None
     if isinstance(item, Say | PeerMessage):

@@ -26,6 +26,7 @@ from understudy.model import events
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Finished, Note, Started
+from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process.failpoints import failpoint
 
@@ -68,8 +69,6 @@ class Writer:
         self._lock = lock
         self._notes = 0
         self._attempt = 0
-        self._second = -1
-        self._stamp = ""
         self._remembered: dict[int, bytes] = {}
         self._remembered_bytes = 0
         self._journal = -1
@@ -308,11 +307,7 @@ class Writer:
 
     def _now(self) -> str:
         """Return RFC 3339 UTC with milliseconds, never before the last event."""
-        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        if seconds != self._second:
-            self._second = seconds
-            self._stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-        self._at = max(self._at, f"{self._stamp}.{nanoseconds // 1_000_000:03d}Z")
+        self._at = max(self._at, timestamp())
         return self._at
 
     def _hold_reserve(self) -> None:

@@ -12,7 +12,6 @@ the output of ``--json``.
 from __future__ import annotations
 
 import enum
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -227,15 +226,6 @@ UNBILLED = frozenset(
 def class_of(kind: ErrorKind) -> FailureClass | None:
     """Return the class of a failure; None if another delegator would not help."""
     return _FAILURE_CLASSES.get(kind)
-
-
-def retry_time(epoch_seconds: float) -> str | None:
-    """Return a time in the format of ``retryAt``; None if it is out of range."""
-    try:
-        moment = datetime.fromtimestamp(epoch_seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import time
-from datetime import UTC, datetime
 from typing import cast
 
 from understudy.api import messages as m
@@ -23,6 +21,7 @@ from understudy.model.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
+from understudy.model.text.timestamps import timestamp
 
 EVENTS_AT_ONCE = 1000
 EVENTS_WAIT_SECONDS = 60.0
@@ -40,7 +39,7 @@ def start(caller: Caller, params: StartParams) -> m.StartResult:
     from understudy.engine.running import start as starting
 
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller))
-    identifier = starting.start_delegation(decided, now(), caller.asked_by(), params.idempotency_key)
+    identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
     return m.StartResult(id=identifier, explain=decided.explain)
 
 
@@ -181,7 +180,7 @@ def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.EmptyResult:
 
 def cancel(caller: Caller, params: m.IdParams) -> Delegation:
     """Cancel a delegation; it has finished when this returns."""
-    return supervision.cancel(folder_of(params.id), by=caller.name, at=now())
+    return supervision.cancel(folder_of(params.id), by=caller.name, at=timestamp())
 
 
 def file(caller: Caller, params: m.FileParams) -> m.FileResult:
@@ -253,8 +252,3 @@ def head_of(delegation: Delegation) -> str:
         f"{delegation.id} has no changes; its verdict is {delegation.verdict}.",
         hint=f"Show it: understudy show {delegation.id}",
     )
-
-
-def now() -> str:
-    """Return the current time in the format of the journal."""
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

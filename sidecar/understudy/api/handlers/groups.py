@@ -16,6 +16,7 @@ from understudy.engine.running import supervision
 from understudy.journal import groups
 from understudy.model.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 from understudy.model.wire import camel
 
 _LISTED = 20
@@ -23,7 +24,7 @@ _LISTED = 20
 
 def create(caller: Caller, params: m.GroupCreateParams) -> Group:
     """Create an empty group."""
-    return groups.create(params.kind, caller.asked_by(), delegations.now())
+    return groups.create(params.kind, caller.asked_by(), timestamp())
 
 
 def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
@@ -67,7 +68,7 @@ def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
     group = group_start.start_group(
         plans,
         params.kind,
-        delegations.now(),
+        timestamp(),
         caller.asked_by(),
         params.budget,
         key=params.idempotency_key,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
 from understudy.api.caller import Caller, as_editor
-from understudy.api.handlers.delegations import folder_of, head_of, now
+from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
 from understudy.journal import change_notifications, state_folder, worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 
 
 def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
@@ -124,7 +124,7 @@ def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
     from understudy.engine import follow_ups
 
     folder = folder_of(params.id)
-    identifier = follow_ups.reply(folder, params.text, caller.documents(), now(), caller.asked_by())
+    identifier = follow_ups.reply(folder, params.text, caller.documents(), timestamp(), caller.asked_by())
     return r.StartedResult(id=identifier)
 
 
@@ -134,7 +134,7 @@ def strengthen(caller: Caller, params: r.StrengthenParams) -> r.StartedResult:
 
     folder = folder_of(params.id)
     current(folder)
-    identifier = follow_ups.strengthen(folder, params.rounds, caller.documents(), now(), caller.asked_by())
+    identifier = follow_ups.strengthen(folder, params.rounds, caller.documents(), timestamp(), caller.asked_by())
     return r.StartedResult(id=identifier)
 
 
@@ -144,7 +144,7 @@ def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
 
     folder = folder_of(params.id)
     current(folder)
-    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, now(), caller.asked_by(), params.launch))
+    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch))
 
 
 def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
@@ -252,7 +252,7 @@ def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
                 rescue_ref=one.ref,
                 path=str(one.path),
                 repo=str(one.top),
-                at=_moment(one.time, "seconds"),
+                at=timestamp(one.time, "seconds"),
                 notes=one.notes,
             )
             for one in inventory.rescues(state_folder.state_root())
@@ -278,7 +278,3 @@ def restore_worktree(caller: Caller, params: r.RestoreParams) -> r.RestoreResult
 
 def _text(content: bytes | None) -> str | None:
     return None if content is None else content.decode("utf-8", "replace")
-
-
-def _moment(seconds: float, exactly: str) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=exactly).replace("+00:00", "Z")

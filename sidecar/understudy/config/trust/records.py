@@ -17,12 +17,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from understudy.config.trust.digest import Allowed, digest, digest_of, visible
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _MOST_CHANGES = 200
@@ -204,7 +204,7 @@ def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool, for
         "allows": allowed.allows,
         "files": allowed.files,
         "foreseen": foreseen or [],
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "at": timestamp(precision="seconds"),
     }
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:

@@ -11,7 +11,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from understudy.engine.running import permission_policy
@@ -23,6 +22,7 @@ from understudy.model.config.delegators import Delegator
 from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 from understudy.runners.runner import Question
 
 DEADLINE = "deadline"
@@ -74,7 +74,7 @@ class PermissionRequests:
             self._number += 1
             asks_user = question.kind == "question"  # no rule answers it, and nothing is allowed with it
             decision = None if asks_user else permission_policy.decide(self._rules, question, self._tree)
-            deadline = datetime.fromtimestamp(time.time() + self._seconds, UTC).isoformat(timespec="milliseconds")
+            deadline = timestamp(time.time() + self._seconds)
             request = PermissionRequest(
                 # The agent's own ids may repeat after a restart; these do not. They cannot be guessed either: an answer
                 # that an agent wrote into `requests.jsonl` beforehand answers no question.

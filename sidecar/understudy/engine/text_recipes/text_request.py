@@ -31,6 +31,7 @@ from understudy.model.config.recipes import Recipe
 from understudy.model.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
 from understudy.model.ledger import LedgerEntry
+from understudy.model.text.timestamps import timestamp
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
@@ -255,7 +256,7 @@ class _Attempt:
         subject = prepared.target or next((one.path for one in prepared.prompt.files), None)
         ledger.append(
             LedgerEntry(
-                at=_now(),
+                at=timestamp(),
                 id=self.id,
                 attempt=1,
                 asked_by=self._asked_by,
@@ -281,10 +282,6 @@ def _verdict(failure: ErrorKind | None) -> str:
     if failure is None:
         return "answered"
     return "cancelled" if failure is ErrorKind.CANCELLED else "failed"
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now := time.time())) + f".{int(now % 1 * 1000):03d}Z"
 
 
 def _is_trusted(workspace: Path) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from understudy.model.capabilities import Capabilities
-from understudy.model.errors import ErrorInfo, ErrorKind, retry_time, scope_of
+from understudy.model.errors import ErrorInfo, ErrorKind, scope_of
+from understudy.model.text.timestamps import retry_time
 from understudy.runners.driver.error_texts import kind_by_words, kind_of
 
 _SHOWN_CHARACTERS = 1000

@@ -13,9 +13,10 @@ from contextlib import aclosing, suppress
 import msgspec
 
 from understudy.model.delegations import PermissionOption
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError, retry_time
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
+from understudy.model.text.timestamps import retry_time
 from understudy.runners.backends import (
     file_answers,
     pricing,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import time
 
 from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 
 
 def fault(folder: Folder, error: Exception) -> UnderstudyError:
@@ -15,7 +15,7 @@ def fault(folder: Folder, error: Exception) -> UnderstudyError:
     import traceback
 
     with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
-        log.write(time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()))
+        log.write(f"{timestamp(precision='seconds')} ")
         log.writelines(traceback.format_exception(error))
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return UnderstudyError(

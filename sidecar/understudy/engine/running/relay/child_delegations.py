@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from understudy.model.relay.relay_tools import Delegate
 from understudy.model.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.states import State
 from understudy.model.text import path_quoting, uris
+from understudy.model.text.timestamps import timestamp
 
 BY = RELAY
 """The frontend that a cancel of a child names."""
@@ -83,7 +83,7 @@ class ChildDelegations:
                 self.group_id = self._new_group(candidate)
                 joined(self.group_id)
             asked_by = AskedBy(frontend=RELAY, agent=candidate.delegator.tool, parent=self._folder.id, depth=depth)
-            identifier = start.start_child(decided, _now(), asked_by, self._origin(), self.group_id)
+            identifier = start.start_child(decided, timestamp(), asked_by, self._origin(), self.group_id)
             self.ids.append(identifier)
         if self._closed:  # the attempt has ended meanwhile
             self.cancel(identifier)
@@ -169,7 +169,7 @@ class ChildDelegations:
         return Origin(kind="retry", parent=self._folder.id, base=base)
 
     def _new_group(self, candidate: SpecCandidate) -> str:
-        group = groups.create("relay", self._spec.asked_by, _now(), budget_of(self._spec, candidate))
+        group = groups.create("relay", self._spec.asked_by, timestamp(), budget_of(self._spec, candidate))
         groups.add(group.id, self._folder.id)
         return group.id
 
@@ -240,10 +240,6 @@ def _is_unrestricted(one: SpecCandidate) -> bool:
 
 def _uri(workspace: Path, path: str) -> str:
     return uris.uri_of(workspace / path.removeprefix("file://"))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _money(text: str | None) -> Decimal:
