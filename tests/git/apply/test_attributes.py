@@ -205,29 +205,54 @@ def test_a_kill_during_a_rename_leaves_one_of_the_two_names(number, links):
         assert found.stat().st_nlink == links
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of another user")
-def test_what_would_be_lost_is_said_before_anything_changes():
+NOBODY, GROUP = 65534, 4242
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs files of other users and groups")
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "lost"),
+    [
+        (0, 0, 0o644, "owner"),
+        (NOBODY, 0, 0o2755, "setgid bit"),
+        (NOBODY, 0, 0o2644, "setgid bit"),
+        (NOBODY, 0, 0o755, None),
+        (NOBODY, 0, 0o4755, None),
+        (NOBODY, GROUP, 0o2755, None),
+        (NOBODY, GROUP, 0o6750, None),
+    ],
+)
+def test_what_would_be_lost_is_said_before_anything_changes(owner, group, mode, lost):
+    """By an ordinary user who is in one group besides the own one."""
     with checkout(b"old\n", 0o644, 1, {}) as folder:
+        file = folder / "checkout" / "file"
         for path in (folder, folder / "checkout"):
             path.chmod(0o777)
+        os.chown(file, owner, group)
+        file.chmod(mode)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             with contextlib.suppress(BaseException):
-                os.setgroups([])
-                os.setresgid(65534, 65534, 65534)
-                os.setresuid(65534, 65534, 65534)
-                change = Change(b"file", entry(0o644, b"old\n"), entry(0o644, b"new\n"))
+                os.setgroups([GROUP])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+                change = Change(b"file", entry(mode, b"old\n"), entry(mode, b"new\n"))
                 try:
                     with FileTransaction(folder / "checkout", folder / "journal") as exchange:
                         exchange.apply([change])
+                        exchange.commit()
                 except UnderstudyError as error:
                     os.write(writing, f"{error.kind}: {error.message}".encode())
+                except BaseException as error:
+                    os.write(writing, repr(error).encode())
             os._exit(0)
         os.waitpid(child, 0)
         os.close(writing)
         with os.fdopen(reading) as stream:
             said = stream.read()
-        assert said == f"{ErrorKind.PERMISSION_DENIED}: file would lose its owner, so nothing was applied."
-        assert (folder / "checkout" / "file").read_bytes() == b"old\n"
+        refusal = f"{ErrorKind.PERMISSION_DENIED}: file would lose its {lost}, so nothing was applied."
+        assert said == (refusal if lost else "")
+        assert file.read_bytes() == (b"old\n" if lost else b"new\n")
+        facts = file.stat()
+        assert (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (owner, group, mode)
         assert names_left(folder) == ["file"]

@@ -27,7 +27,7 @@ def is_kept_in_place(known: os.stat_result) -> bool:
     if known.st_nlink > 1:
         return True
     user = os.geteuid()
-    return user != 0 and (known.st_uid != user or known.st_gid not in {os.getegid(), *os.getgroups()})
+    return user != 0 and (known.st_uid != user or not _is_in_group(known))
 
 
 def refuse_in_place(descriptor: int, known: os.stat_result) -> None:
@@ -40,8 +40,15 @@ def refuse_in_place(descriptor: int, known: os.stat_result) -> None:
             raise LostError("owner")
         if known.st_mode & (stat.S_ISUID | stat.S_ISGID):
             raise LostError("setuid or setgid bit")
+    # A write removes it, and then only a member of the group can set it again.
+    if known.st_mode & stat.S_ISGID and not _is_in_group(known):
+        raise LostError("setgid bit")
     if _CAPABILITY in _extended(descriptor):
         raise LostError(f"extended attribute {_CAPABILITY}")
+
+
+def _is_in_group(known: os.stat_result) -> bool:
+    return known.st_gid in {os.getegid(), *os.getgroups()}
 
 
 def copy(source: int, target: int, mode: int) -> None:
