@@ -12,6 +12,7 @@ from understudy.frontends.mcp import tool_answers
 from understudy.model import events as e
 from understudy.model import verdicts
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.text import verdict_text
 from understudy.model.verdicts import Reservation, Verdict
 
 
@@ -21,7 +22,7 @@ def test_every_text_about_a_failure_names_its_cause(delegation) -> None:
     for text in (
         verdict_card.card(failed, terminal.Paint(on=False)),
         event_lines.line(e.Finished(verdict=Verdict.FAILED, reservations=[], error=error)),
-        verdicts.verdict_sentence(failed.verdict, failed.reservations, error),
+        verdict_text.verdict_sentence(failed.verdict, failed.reservations, error),
         result_messages.message(failed),
         result_updates.verdict_text(failed),
         tool_answers.brief(failed)["meaning"],

@@ -14,7 +14,8 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.verdicts import RESERVATIONS, check_outcome, meaning
+from understudy.model.text.verdict_text import meaning
+from understudy.model.verdicts import RESERVATIONS, check_outcome
 
 _MOST_TESTS = 300
 _MOST_NAMES = 100

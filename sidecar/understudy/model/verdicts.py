@@ -5,9 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-from understudy.model.errors import ErrorInfo
-from understudy.model.text.sanitize import one_line
-
 
 class Verdict(enum.StrEnum):
     """How a finished delegation ended: the first member whose rule applies (``engine.checks.verdict_rules``)."""
@@ -89,7 +86,7 @@ VERDICTS: dict[Verdict, str] = {
     Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached",
     Verdict.INTERRUPTED: "its worker process died",
 }
-"""What a verdict means, without a full stop; where the cause is known, it is shown instead (``meaning``)."""
+"""What a verdict means, without a full stop; ``text.verdict_text.meaning`` returns the cause instead, if known."""
 
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: (
@@ -176,25 +173,3 @@ def check_outcome(ok: bool, reservations: Sequence[Reservation]) -> str:
     """Return how a check ended, and whether that was before the user edited the result."""
     word = "passed" if ok else "failed"
     return f"{word} before your edits" if Reservation.CHECKS_OUTDATED in reservations else word
-
-
-def cause(error: ErrorInfo) -> str:
-    """Return why something failed, on one line without a full stop: what follows is output of a program."""
-    return one_line(error.message.strip().partition("\n")[0]).removesuffix(".")
-
-
-def meaning(verdict: Verdict, error: ErrorInfo | None) -> str:
-    """Return why a delegation ended like this, without a full stop: the cause, or what the verdict means."""
-    return VERDICTS[verdict] if error is None else cause(error)
-
-
-def verdict_sentence(
-    verdict: Verdict | None, reservations: Sequence[Reservation], error: ErrorInfo | None = None
-) -> str:
-    """Return how a delegation ended, without a full stop: its verdict, then the cause and every reservation."""
-    if verdict is None:
-        return "not finished yet"
-    reasons = [RESERVATIONS[reservation][0] for reservation in reservations]
-    if error is not None or not reasons:
-        reasons.insert(0, meaning(verdict, error))
-    return f"{verdict.replace('_', ' ')}: {'; '.join(reasons)}"

@@ -17,7 +17,8 @@ from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.spec import Spec
 from understudy.model.states import STATES_WITH_WORKER, State
-from understudy.model.verdicts import Verdict, meaning
+from understudy.model.text.verdict_text import meaning
+from understudy.model.verdicts import Verdict
 
 SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 """The verdicts after which a task that waited starts."""

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from understudy.api import method_table
-from understudy.api.caller import TerminalCaller
-from understudy.files.current_folder import current_folder, require_current_folder
+from understudy.api.caller import TerminalCaller, current_folder, require_current_folder
 from understudy.model.text import uris
 
 

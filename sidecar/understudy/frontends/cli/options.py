@@ -191,7 +191,7 @@ def _identifiers(incomplete: str) -> list[CompletionItem]:
 
 
 def _here() -> str:
-    from understudy.files.current_folder import require_current_folder
+    from understudy.api.caller import require_current_folder
 
     return str(require_current_folder())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from understudy.files.current_folder import require_current_folder
+from understudy.api.caller import require_current_folder
 from understudy.frontends.cli import option_names
 from understudy.frontends.cli.terminal import trust_prompt
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 import uvicorn
 
+from understudy.api.caller import current_folder
 from understudy.api.serving import waiting_delegations
-from understudy.files.current_folder import current_folder
 from understudy.frontends.mcp import mcp_server
 from understudy.frontends.mcp.http_token import TOKEN_VARIABLE
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -7,8 +7,8 @@ import contextlib
 import anyio
 from mcp.server.stdio import stdio_server
 
+from understudy.api.caller import current_folder
 from understudy.api.serving import waiting_delegations
-from understudy.files.current_folder import current_folder
 from understudy.frontends.mcp import mcp_server
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from understudy.api.caller import current_folder
 from understudy.api.serving import waiting_delegations
-from understudy.files.current_folder import current_folder
 from understudy.frontends.rpc.session import Peer, Session
 from understudy.model.errors import ErrorKind, UnderstudyError
 

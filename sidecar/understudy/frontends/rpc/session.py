@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.api import error_codes, method_table
-from understudy.api.caller import describe_asker
+from understudy.api.caller import current_folder, describe_asker
 from understudy.api.serving import request as pending
 from understudy.api.serving.subscriptions import Subscriptions
 from understudy.api.serving.thread_pool import RequestThreads
-from understudy.files.current_folder import current_folder
 from understudy.frontends import json_lines
 from understudy.frontends.rpc import dispatch
 from understudy.model.delegations import AskedBy

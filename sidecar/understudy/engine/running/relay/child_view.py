@@ -12,7 +12,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import patches
-from understudy.model.verdicts import verdict_sentence
+from understudy.model.text.verdict_text import verdict_sentence
 
 MOST_TEXT = 20_000
 """Characters of an answer."""

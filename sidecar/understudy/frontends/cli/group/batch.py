@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from understudy.api import batch_file
-from understudy.files.current_folder import require_current_folder
+from understudy.api.caller import require_current_folder
 from understudy.frontends.cli import options
 from understudy.frontends.cli.api_calls import call
 from understudy.frontends.cli.group import group_run

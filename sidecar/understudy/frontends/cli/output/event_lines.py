@@ -8,7 +8,8 @@ from understudy.model import events as e
 from understudy.model.checks import CheckResult
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.mutation import Round
-from understudy.model.verdicts import Reservation, cause
+from understudy.model.text.verdict_text import cause
+from understudy.model.verdicts import Reservation
 
 LEFT_OUT_SHOWN = 5
 _SAID_SHOWN = 500

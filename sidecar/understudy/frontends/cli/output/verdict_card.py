@@ -11,11 +11,11 @@ from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_
 from understudy.frontends.cli.output.units import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
-from understudy.model import verdicts
 from understudy.model.checks import BaseComparison, SuspiciousCode
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.states import State
+from understudy.model.text import verdict_text
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
 
@@ -82,7 +82,7 @@ def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
     error = delegation.error
     meaning = (
-        verdicts.meaning(delegation.verdict, error)
+        verdict_text.meaning(delegation.verdict, error)
         if delegation.verdict
         else one_line(delegation.activity or "not finished yet")
     )

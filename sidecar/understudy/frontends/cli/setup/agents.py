@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from understudy.files.current_folder import require_current_folder
+from understudy.api.caller import require_current_folder
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output

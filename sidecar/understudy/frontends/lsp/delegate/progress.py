@@ -17,10 +17,10 @@ from lsprotocol import types
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import say
 from understudy.model import events as e
-from understudy.model import verdicts
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
+from understudy.model.text import verdict_text
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Progress:
         shown = self._shown.get(delegation.id)
         if delegation.state is State.FINISHED:
             self._refused.discard(delegation.id)
-            sentence = verdicts.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+            sentence = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
             self._end(delegation.id, sentence)
         elif shown is not None:
             shown.delegation = delegation

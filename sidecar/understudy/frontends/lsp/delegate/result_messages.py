@@ -15,10 +15,9 @@ from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegat
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
 from understudy.model import events as e
-from understudy.model import verdicts
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import uris, verdict_text
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
@@ -120,7 +119,7 @@ def stops_typing(client: Client) -> bool:
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the text of the message; ``elsewhere``: with the terminal command that shows the result."""
     who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
-    sentence = verdicts.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    sentence = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
     parts = [f"{who} is {sentence}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
         parts = [f"{who}: {sentence}."]
