@@ -235,7 +235,7 @@ def test_a_live_view_tells_a_failure_once() -> None:
 
 
 def test_another_delegator_is_proposed_where_there_is_one(delegation) -> None:
-    failed = delegation(verdict=Verdict.FAILED, error=ErrorInfo(ErrorKind.TOOL_CRASHED, "It broke."))
+    failed = delegation(verdict=Verdict.NO_CHANGES)
     for other, proposed in ((None, 0), ("second", 1)):
         text = verdict_card.card(failed, PLAIN, alternative=lambda _, other=other: other)
         assert text.count("understudy retry 20261121-004512-k3f9q -d second\n") == proposed
