@@ -176,6 +176,25 @@ def test_a_follow_up_says_why_its_delegator_does_it(replied, verb):
     assert again.attempts[0].reason == "it did the earlier work"
 
 
+def test_a_decision_while_it_runs_says_so(project):
+    project.program("sleeper", "time.sleep(60)")
+    started = project.call("delegations/start", recipe="implement", task="x", delegator="sleeper")
+    try:
+        for verb, arguments in (
+            ("decide", {"decisions": [{"path": "a", "hunk": "b", "decision": "accept"}]}),
+            ("discard", {}),
+            ("reply", {"text": "x"}),
+        ):
+            with pytest.raises(UnderstudyError) as caught:
+                project.call(f"delegations/{verb}", id=started.id, **arguments)
+            assert caught.value.kind is ErrorKind.CONFLICT
+            assert "Another process" not in caught.value.message
+            assert f"understudy wait {started.id}" in caught.value.hint
+    finally:
+        project.call("delegations/cancel", id=started.id)
+        project.finish(started.id)
+
+
 def test_tests_of_a_file_that_was_moved_can_be_retried(project):
     project.write("old.py", "def f():\n    return 1\n")
     project.commit()

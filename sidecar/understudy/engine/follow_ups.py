@@ -190,7 +190,7 @@ def retry(
     spec = delegation_folder.read_spec(folder)
     delegation = summary.load(folder)
     if delegation.state is not State.FINISHED:
-        raise _running(delegation)
+        raise decision_recovery.unfinished(delegation.id, delegation.state)
     after: Callable[[str], None] | None = None
     if (folder.path / "worktree.json").exists():
         record, _ = load_record(folder)
@@ -230,7 +230,7 @@ def _settled(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def] 
     """Lock a finished delegation, with or without a worktree."""
     with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
-            raise _running(writer.delegation)
+            raise decision_recovery.unfinished(writer.delegation.id, writer.delegation.state)
         yield writer, writer.delegation
 
 
@@ -243,14 +243,6 @@ def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
             hint="Accept or reject them, then reply again.",
         )
     checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
-
-
-def _running(delegation: Delegation) -> UnderstudyError:
-    return UnderstudyError(
-        ErrorKind.CONFLICT,
-        f"{delegation.id} is {delegation.state}.",
-        hint=f"Wait until it has finished, or cancel it: understudy cancel {delegation.id}",
-    )
 
 
 def _plan(

@@ -113,9 +113,7 @@ def restore(rescue_ref: str) -> Path:
         return path
     with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT, f"{folder.id} is {writer.delegation.state}.", hint="Wait until it has finished."
-            )
+            raise decision_recovery.unfinished(folder.id, writer.delegation.state)
         path = _bring_back(state, found, root, owner)
         seconds = round(time.monotonic() - began, 3)
         intent = decision_log.DecisionIntent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)

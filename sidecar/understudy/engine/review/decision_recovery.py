@@ -41,6 +41,7 @@ from understudy.journal.writer import Writer
 from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
+from understudy.model.states import State
 from understudy.process.failpoints import failpoint
 
 LOCK_SECONDS = 3.0
@@ -130,6 +131,9 @@ def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
     deadline = time.monotonic() + LOCK_SECONDS
     while (lock := worker_lock.try_lock(folder)) is None:
         if time.monotonic() > deadline:
+            state = summary.load(folder).state
+            if state is not State.FINISHED:  # the other process is its worker
+                raise unfinished(folder.id, state)
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again in a moment."
             )
@@ -140,6 +144,15 @@ def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
             yield writer
     finally:
         os.close(lock)
+
+
+def unfinished(identifier: str, state: State) -> UnderstudyError:
+    """Return the error of what needs a finished delegation."""
+    return UnderstudyError(
+        ErrorKind.CONFLICT,
+        f"{identifier} is {state}.",
+        hint=f"Wait until it has finished (understudy wait {identifier}), or cancel it: understudy cancel {identifier}",
+    )
 
 
 @contextlib.contextmanager

@@ -233,11 +233,7 @@ def lock_result(folder: delegation_folder.Folder) -> Iterator[LockedResult]:
     """
     with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT,
-                f"{folder.id} is {writer.delegation.state}.",
-                hint=f"Wait until it is finished: understudy wait {folder.id}",
-            )
+            raise decision_recovery.unfinished(folder.id, writer.delegation.state)
         record, objects = load_record(folder)
         decision_recovery.return_hunks(folder, writer, record, objects)
         yield LockedResult(folder, writer, record, objects, Path(writer.delegation.workspace))
