@@ -105,7 +105,9 @@ def test_a_delegator_over_the_agent_client_protocol(programs: Path) -> None:
 def test_the_recipes_are_those_of_this_folder_not_of_the_one_above(programs: Path, tmp_path: Path) -> None:
     _ = programs
     (tmp_path / ".understudy").mkdir()
-    assert "not trusted" not in run("recipes")
+    said = run("recipes")
+    assert "not trusted" not in said
+    assert "ghostwriter" in said.splitlines()[1], "the delegator that would do it, also without any of the user"
     own = tmp_path / "project" / ".understudy" / "recipes"
     own.mkdir(parents=True)
     (own / "port.md").write_text('+++\ntitle = "Port this"\nreturns = "tree"\n+++\nPort it.\n')

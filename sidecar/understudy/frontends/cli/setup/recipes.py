@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from understudy.api.caller import TerminalCaller
+from understudy.api.handlers import offers
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
@@ -18,13 +22,9 @@ def recipes(*, file: str | None, json_: bool) -> int:
     if json_:
         output.json(found)
         return exit_codes.Exit.OK
-    listed = call("delegators/list").delegators
-    defaults = {recipe: entry.delegator.name for entry in listed for recipe in entry.default_for}
-    general = next((entry.delegator.name for entry in listed if entry.is_default), "-")
-    rows = [
-        (one.name, one.returns, one.scope, one.delegator or defaults.get(one.name, general), one.title)
-        for one in found.recipes
-    ]
+    routes = offers.routes(TerminalCaller(Path.cwd()), uri("."))
+    chosen = {one.recipe.name: one.explain.delegator for one in routes if one.explain is not None}
+    rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in found.recipes]
     output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows)
     output.problems(found.problems)
     return exit_codes.Exit.OK
