@@ -16,8 +16,11 @@ from click.testing import CliRunner
 from understudy import config
 from understudy.frontends.cli import app
 from understudy.frontends.cli.moving_in import familiar
+from understudy.journal import ledger
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits
+from understudy.model.delegations import AskedBy, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.ledger import LedgerEntry
 
 
 @pytest.fixture
@@ -71,6 +74,21 @@ def test_routes_are_what_a_start_would_take(project: Path) -> None:
 def test_a_model_is_found_with_its_delegators(project: Path) -> None:
     run("delegators", "add", "big", "--tool", "claude", "--model", "claude-opus-4")
     assert run("model", "OPUS").splitlines()[1].split() == ["claude-opus-4", "big", "claude", "0", "-"]
+    entry = LedgerEntry(
+        at="2026-11-25T16:18:47.000Z",
+        id="20261125-161847-aaaaa",
+        attempt=1,
+        asked_by=AskedBy(frontend="cli", depth=0),
+        recipe="tests",
+        workspace="/",
+        delegator="big",
+        model="claude-opus-4",
+        usage=no_usage(),
+        cost_source="unknown",
+        seconds=1,
+    )
+    ledger.append(entry)
+    assert run("model", "OPUS").split()[-2:] == ["1", "?"], "an unknown cost is not zero"
     assert refused("model", "gpt") is ErrorKind.MODEL_NOT_FOUND
 
 

@@ -17,7 +17,7 @@ from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
-from understudy.frontends.cli.output.units import cost_origin, duration, thousands
+from understudy.frontends.cli.output.units import cost_origin, duration, thousands, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegations import Usage
 from understudy.model.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
@@ -176,8 +176,7 @@ def _row(line: LedgerLine) -> tuple[str, ...]:
         entry.id.rpartition("-")[2] if shorter else entry.id,
         entry.recipe,
         (entry.failure or entry.verdict or "continued").replace("_", " "),
-        thousands(entry.usage.input_tokens),
-        thousands(entry.usage.output_tokens),
+        *_tokens_of(entry.usage),
         "?" if entry.cost_usd is None else mark + entry.cost_usd,
         "-" if entry.cost_source == "unknown" else cost_origin(entry.cost_source, entry.price_date),
         duration(entry.seconds),
@@ -188,6 +187,13 @@ def _row(line: LedgerLine) -> tuple[str, ...]:
     )
 
 
+def _tokens_of(usage: Usage) -> tuple[str, str]:
+    """Return what was read and written; nothing, if no model was used or nothing reported it."""
+    if not (usage.input_tokens or usage.output_tokens):
+        return "-", "-"
+    return thousands(usage.input_tokens), thousands(usage.output_tokens)
+
+
 def _sums(totals: LedgerTotals) -> tuple[str, ...]:
     return (
         str(totals.attempts),
@@ -195,17 +201,11 @@ def _sums(totals: LedgerTotals) -> tuple[str, ...]:
         str(_failed(totals)),
         thousands(totals.usage.input_tokens),
         thousands(totals.usage.output_tokens),
-        _usd(totals),
+        usd(totals),
         duration(totals.seconds),
         duration(totals.median_seconds),
         duration(totals.p90_seconds),
     )
-
-
-def _usd(totals: LedgerTotals) -> str:
-    if totals.costs_unknown == totals.attempts:
-        return "?"
-    return ("~" if totals.costs_estimated else "") + totals.cost_usd + ("+?" if totals.costs_unknown else "")
 
 
 def _failed(totals: LedgerTotals) -> int:
@@ -220,7 +220,7 @@ def _summary(totals: LedgerTotals, compare: str | None) -> Iterable[str]:
     attempts, delegations = plural(totals.attempts, "ended attempt"), plural(totals.delegations, "delegation")
     yield f"{attempts} of {delegations}: {outcomes}."
     usage = totals.usage
-    yield f"Tokens: {_tokens(usage)}."
+    yield f"Tokens: {_tokens(usage) if usage.input_tokens or usage.output_tokens else 'none'}."
     cost = "none" if totals.cost_usd == "0" and not totals.costs_unknown else f"{totals.cost_usd} US dollars"
     cost = "unknown" if totals.costs_unknown == totals.attempts else cost
     notes = [

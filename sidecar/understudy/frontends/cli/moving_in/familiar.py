@@ -20,7 +20,7 @@ from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, caller, uri
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import output
-from understudy.frontends.cli.output.units import size
+from understudy.frontends.cli.output.units import size, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
 from understudy.model.delegations import Delegation
@@ -156,7 +156,7 @@ def model(*, name: str, workspace: str | None, json_: bool) -> int:
                 one.delegator.name,
                 one.delegator.tool or f"server {one.delegator.model_server or '-'}",
                 str(spent[one.delegator.model].attempts),
-                spent[one.delegator.model].cost_usd if spent[one.delegator.model].attempts else "-",
+                usd(spent[one.delegator.model]) if spent[one.delegator.model].attempts else "-",
             )
             for one in found
         ],

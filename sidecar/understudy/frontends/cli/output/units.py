@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from understudy.model.ledger import LedgerTotals
+
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -36,6 +38,13 @@ def thousands(count: int) -> str:
 def cost_origin(source: str, price_date: str | None) -> str:
     """Return where a cost is from, as text."""
     return f"table {price_date}" if source == "table" and price_date else source
+
+
+def usd(totals: LedgerTotals) -> str:
+    """Return a cost in US dollars: ``?`` for an unknown one, ``+?`` for an unknown part, ``~`` before an estimate."""
+    if totals.costs_unknown == totals.attempts:
+        return "?"
+    return ("~" if totals.costs_estimated else "") + totals.cost_usd + ("+?" if totals.costs_unknown else "")
 
 
 def size(count: int) -> str:
