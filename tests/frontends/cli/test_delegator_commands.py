@@ -110,7 +110,9 @@ def test_the_recipes_are_those_of_this_folder_not_of_the_one_above(programs: Pat
     assert "ghostwriter" in said.splitlines()[1], "the delegator that would do it, also without any of the user"
     own = tmp_path / "project" / ".understudy" / "recipes"
     own.mkdir(parents=True)
-    (own / "port.md").write_text('+++\ntitle = "Port this"\nreturns = "tree"\n+++\nPort it.\n')
+    (own / "port.md").write_text(
+        '+++\ntitle = "Port this"\nreturns = "tree"\napplies_to = { on = ["file"], languages = ["python"] }\n+++\nPort it.\n'
+    )
     run("trust", "--yes", ".")
     assert "Port this" in run("recipes")
 
