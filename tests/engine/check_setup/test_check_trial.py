@@ -77,6 +77,22 @@ def test_a_failure_has_its_exit_code_and_output(project):
     assert "why" in trial.output_tail
 
 
+def test_a_generated_module_that_is_missing_is_named(project):
+    (project / ".gitignore").write_text("_version.py\n")
+    package = project / "src" / "shop"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "_version.py").write_text("VERSION = '1'\n")
+    code = "import sys; sys.path.insert(0, 'src'); import shop._version"
+    trial = check_trial.ask(request(project, code), lambda: False)
+    assert not trial.ok
+    assert any('add `worktrees.copy = ["src/shop/_version.py"]`' in note for note in trial.notes), trial.notes
+    copied = check_trial.ask(request(project, code, copy=["src/shop/_version.py"]), lambda: False)
+    assert copied.ok, copied
+    unknown = check_trial.ask(request(project, "import no_such_module"), lambda: False)
+    assert not any("no_such_module" in note for note in unknown.notes)
+
+
 def test_a_missing_program_is_a_failure_with_a_reason(project):
     wish = request(project, "")
     wish.check.argv[:] = ["no-such-runner"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,6 +107,7 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
         setting = CheckContext(tree=tree, workspace=workspace, scratch=scratch, mark=mark)
         setting, note = with_interpreter(setting, request.interpreter)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
+        notes += _missing_modules(outcome.output, workspace, tree)
     counts = outcome.counts or outcome.printed
     return CheckTrial(
         ok=outcome.green,
@@ -130,6 +132,18 @@ def _worktree(request: CheckTrialRequest, folder: Path) -> tuple[Path, list[str]
     made = worktree.create_worktree(store, base, path)
     extra = extra_files.apply(made, found, copy=request.bootstrap.copy, link=request.bootstrap.link)
     return path, [*base.notes, *made.notes, *extra.notes]
+
+
+def _missing_modules(output: str, workspace: Path, tree: Path) -> list[str]:
+    """Return a note for each module that only the workspace has: git ignores it, because it is generated."""
+    modules = dict.fromkeys(re.findall(r"No module named '([\w.]+)'", output))
+    files = (f"{top}{module.replace('.', '/')}.py" for module in modules for top in ("", "src/"))
+    return [
+        f"{name} is ignored by git, so checks do not have it."
+        f' To copy it, add `worktrees.copy = ["{name}"]` to .understudy/config.toml.'
+        for name in files
+        if (workspace / name).is_file() and not (tree / name).exists()
+    ]
 
 
 @contextlib.contextmanager
