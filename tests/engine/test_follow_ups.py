@@ -224,6 +224,22 @@ def test_an_answer_in_text_can_be_replied_to(project):
     assert second.result.text == "Second."
 
 
+def test_the_ghostwriter_follows_no_words(project):
+    project.write(
+        "calc.py",
+        'def add(a: int, b: int) -> int:\n    """Add.\n\n    >>> add(1, 2)\n    3\n    """\n    return a + b\n',
+    )
+    project.commit()
+    done = project.run("tests", "calc.py", task="Use parametrize.", delegator="ghostwriter")
+    notes = [one.text for one in project.events(done.id) if isinstance(one, Note)]
+    assert any("does not follow the task's text" in note for note in notes), notes
+    with pytest.raises(UnderstudyError) as caught:
+        project.call("delegations/reply", id=done.id, text="Use parametrize.")
+    assert caught.value.kind is ErrorKind.INVALID_PARAMS
+    assert f"understudy retry {done.id} -d NAME" in str(caught.value.hint)
+    assert project.call("delegations/get", id=done.id).superseded_by is None
+
+
 def test_invalid_follow_ups_are_refused(replied):
     with pytest.raises(UnderstudyError) as caught:
         replied.call("delegations/reply", id=replied.id, text="  ")

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.checkout_runs import checkout_claim
-from understudy.engine.messages.message_request import undelivered
+from understudy.engine.messages import message_request
 from understudy.engine.planning import delegator_choice, strengthen_prompt
 from understudy.engine.planning import plan as resolve
 from understudy.engine.planning.reply_prompt import about_answer, words
@@ -46,7 +46,8 @@ def reply(
     """Send a result back with instructions; return the id of the new delegation, which takes over the worktree.
 
     Errors: ``input_empty``, ``conflict`` (not finished, already continued, or a decision is in progress),
-    ``base_unavailable`` (its worktree is gone), and those of a start.
+    ``invalid_params`` (an agent that follows no instructions), ``base_unavailable`` (its worktree is gone), and those
+    of a start.
     """
     if not text.strip():
         raise UnderstudyError(
@@ -122,7 +123,7 @@ def _continue(
         if checkout_claim.is_uncollected(folder.id):
             raise checkout_claim.uncollected(folder.id)
         request = request_of(delegation)
-        kept = undelivered(folder, delegation)
+        kept = message_request.undelivered(folder, delegation)
         text = "\n\n".join([*(one.text for one in kept), request.text])
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
@@ -151,6 +152,9 @@ def _continue(
             origin.words = about_answer(answered, said, text)
         origin.said = [*said, *(one.text for one in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
+        message_request.require_instructable(
+            plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
+        )
         if plan.in_checkout:
             _require_in_checkout(plan, origin)
         identifier = _begin(

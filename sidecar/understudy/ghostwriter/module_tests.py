@@ -82,9 +82,8 @@ class Report:
             parts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
             told.append(f"Not called with invented arguments: {'; '.join(parts)}.")
         if self.unsteady:
-            told.append(
-                f"{self.unsteady} examples were dropped because they do not hold in other processes or at other dates."
-            )
+            dropped = f"{_count(self.unsteady, 'example')} {'was' if self.unsteady == 1 else 'were'} dropped"
+            told.append(f"{dropped}: not the same in other processes or at other dates.")
         return " ".join(told)
 
 

@@ -12,13 +12,14 @@ from understudy import config
 from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import configuration
+from understudy.config.discovery import declarations
 from understudy.config.trust import records
 from understudy.engine import workspaces
 from understudy.engine.planning import delegator_choice
 from understudy.model.config import languages
 from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import Explanation
+from understudy.model.delegations import Delegation, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MOST_CHOICES = 5
@@ -96,6 +97,12 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     return next(
         (one.delegator.name for one in possible if delegator_choice.why_unusable(loaded, one, wanted) is None), None
     )
+
+
+def follows_instructions(delegation: Delegation) -> bool:
+    """Return whether the agent that worked last would read a reply; the ghostwriter does not."""
+    tool = declarations.tools().get(delegation.attempts[-1].tool or "") if delegation.attempts else None
+    return tool is None or tool.messages != "never"
 
 
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:

@@ -10,6 +10,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.delegations import Delegation, Delivery, SentMessage
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.spec import SpecCandidate
 from understudy.model.states import State
 
 ANSWER_SECONDS = 5.0
@@ -27,7 +28,7 @@ def say(folder: Folder, delegation: Delegation, text: str, *, by: str) -> tuple[
     """
     if not text.strip():
         raise UnderstudyError(ErrorKind.INPUT_EMPTY, "The message is empty.", hint="Write what the agent should know.")
-    _require_listener(folder)
+    require_instructable(delegation_folder.read_spec(folder).candidates[0])
     _require_open(delegation)
     earlier = sum(isinstance(one, worker_requests.Say) for one in worker_requests.read_requests(folder))
     if earlier >= MOST_MESSAGES:
@@ -81,12 +82,14 @@ def _require_open(delegation: Delegation) -> None:
         )
 
 
-def _require_listener(folder: Folder) -> None:
-    candidate = delegation_folder.read_spec(folder).candidates[0]
-    declared = declarations.capabilities_of(candidate.delegator, candidate.model_server)
+def require_instructable(
+    candidate: SpecCandidate, *, hint: str = "Use another delegator for work that needs instructions."
+) -> None:
+    """Raise ``invalid_params`` for an agent that follows no words, such as the ghostwriter."""
+    declared = declarations.capabilities_of(candidate.delegator, candidate.model_server, candidate.tool_definition)
     if declared is not None and declared.messages == "never":
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"{declared.title} works without a model, so it takes no messages.",
-            hint="Use another delegator for work that needs instructions.",
+            f"{declared.title} works without a model, so it follows no instructions.",
+            hint=hint,
         )

@@ -243,6 +243,8 @@ def plan(
         )
     if runs_in_checkout(delegator, recipe):
         explain.reason += "; in your checkout"
+    if supported.messages == "never" and params.task and params.task.strip() and follow_up is None:
+        notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
     rounds = _rounds(params, recipe)
     checkout_rules.refuse(params, delegator, recipe, rounds)
     held = limits_for(params, chosen, configuration, notes)

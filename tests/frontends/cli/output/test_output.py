@@ -242,6 +242,21 @@ def test_another_delegator_is_proposed_where_there_is_one(delegation) -> None:
         assert text.count(" -d ") == proposed
 
 
+def test_the_next_step_suits_a_result_that_fails_its_checks_and_an_agent_that_follows_no_words(delegation) -> None:
+    reply, retry = "understudy reply 20261121-004512-k3f9q ", "understudy retry 20261121-004512-k3f9q -d second\n"
+    for found in (
+        delegation(verdict=Verdict.CHECKS_FAILED, review=Review(pending=1, accepted=0, rejected=0)),
+        delegation(verdict=Verdict.VERIFIED, review=Review(pending=0, accepted=0, rejected=1)),
+    ):
+        text = verdict_card.card(found, PLAIN)
+        assert reply in text
+        assert "--all" not in text
+        text = verdict_card.card(found, PLAIN, alternative=lambda _: "second", follows=lambda _: False)
+        assert retry in text
+        assert reply not in text
+        assert "understudy retry 20261121-004512-k3f9q\n" not in text, "it would do the same again"
+
+
 def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code(delegation) -> None:
     for verdict in Verdict:
         assert verdict_words.VERDICTS[verdict] in verdict_card.card(delegation(verdict=verdict), PLAIN)

@@ -158,6 +158,24 @@ def test_accept_undo_reject_and_what_show_says(bench: Bench, run: Run) -> None:
     assert [f"a.txt:{second}", "rejected", "line", "20", "-", "not", "like", "this"] in rows
 
 
+def test_a_rejection_is_undone(bench: Bench, run: Run) -> None:
+    whole = bench.identifier
+    second = bench.hunk("a.txt", 1)
+    text = run("reject", whole, "a.txt:" + second)[1]
+    undo = f"undo: understudy undo {whole} a.txt:{second}\n"
+    assert text == f"rejected: 1 hunk in 1 file\n{undo}pending: 3 hunks; understudy review {whole}\n"
+    assert f"understudy undo {whole} PATH" in run("undo", whole)[2], "nothing is accepted, but this is what was meant"
+    code, text, _ = run(*undo.split()[2:])
+    assert (code, text) == (0, f"pending again: 1 hunk in 1 file\npending: 4 hunks; understudy review {whole}\n")
+    assert bench.states()["a.txt"] == ["pending", "pending"]
+    code, _, error = run("undo", whole, "a.txt")
+    assert code != 0
+    assert "No hunk is rejected there." in error
+    assert f"undo: understudy undo {whole} PATH[:HUNK]…" in run("reject", whole, "--all")[1]
+    run("undo", whole, ".")
+    assert {state for states in bench.states().values() for state in states} == {"pending"}
+
+
 def test_flagged_files_need_confirmation(bench: Bench, run: Run) -> None:
     code, _, text = run("accept", bench.identifier, "--all")
     assert code == exit_codes.Exit.ERROR

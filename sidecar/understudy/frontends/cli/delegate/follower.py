@@ -147,8 +147,17 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
 
 def show_card(delegation: Delegation, *, shown_answer: str = "") -> None:
     """Print the verdict card on stdout."""
-    text = verdict_card.card(delegation, output.paint(), shown_answer=shown_answer, alternative=_alternative)
+    text = verdict_card.card(
+        delegation, output.paint(), shown_answer=shown_answer, alternative=_alternative, follows=follows
+    )
     click.echo(text, nl=False)
+
+
+def follows(delegation: Delegation) -> bool:
+    """Return whether a reply to the delegation would have an effect."""
+    from understudy.api.handlers import offers
+
+    return offers.follows_instructions(delegation)
 
 
 def _alternative(delegation: Delegation) -> str | None:

@@ -41,17 +41,19 @@ def card(
     *,
     shown_answer: str = "",
     alternative: Callable[[Delegation], str | None] = lambda _: None,
+    follows: Callable[[Delegation], bool] = lambda _: True,
 ) -> str:
     """Return the card as text with a final newline; an answer that was already shown is not repeated.
 
-    ``alternative`` returns the delegator that could try instead, if any; it is called only where a retry is proposed.
+    ``alternative`` returns the delegator that could try instead, if any, and ``follows`` whether the agent would follow
+    a reply; they are called only where it matters.
     """
     parts = [_head(delegation, paint), _question(delegation, paint), _messages(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         parts.append(sanitize(answer).rstrip("\n"))
     parts += [_reservations(delegation, paint), _checks(delegation, paint)]
-    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative)]
+    parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative, follows)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -247,7 +249,9 @@ def _spent(delegation: Delegation) -> str:
     return ", ".join(parts)
 
 
-def _next_steps(delegation: Delegation, alternative: Callable[[Delegation], str | None]) -> str:
+def _next_steps(
+    delegation: Delegation, alternative: Callable[[Delegation], str | None], follows: Callable[[Delegation], bool]
+) -> str:
     identifier = delegation.id
     show, watch = f"understudy diff {identifier}", f"understudy watch {identifier}"
     if delegation.waiting_for is not None:
@@ -258,28 +262,34 @@ def _next_steps(delegation: Delegation, alternative: Callable[[Delegation], str 
         return event_lines.next_commands(f"understudy restore {one_line(delegation.rescue_ref)}", show)
     if delegation.superseded_by:
         return event_lines.next_commands(f"understudy show {one_line(delegation.superseded_by)}")
-    review = f"understudy review {identifier}"
+    review, reply = f"understudy review {identifier}", f"understudy reply {identifier} 'what to do instead'"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
-        again = _retries(delegation, alternative)
+        again = _retries(delegation, alternative, follows)
         return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         reviewed = (review,) if delegation.review.pending else ()
         return event_lines.next_commands(f"understudy check {identifier}", *reviewed, show)
+    if delegation.review.pending and delegation.verdict is Verdict.CHECKS_FAILED:
+        again = [reply] if follows(delegation) else _retries(delegation, alternative, follows)
+        return event_lines.next_commands(review, show, *again)
     if delegation.review.pending:
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
-        more = (f"understudy strengthen {identifier}",) if missed else ()
+        more = (f"understudy strengthen {identifier}",) if missed and follows(delegation) else ()
         return event_lines.next_commands(review, f"understudy accept {identifier} --all", show, *more)
     if delegation.review.rejected:
-        return event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'")
+        again = [reply] if follows(delegation) else _retries(delegation, alternative, follows)
+        return event_lines.next_commands(*again, *([] if again else [show]))
     if delegation.result and delegation.result.files:
         return event_lines.next_commands(show, f"understudy check {identifier}")
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return event_lines.next_commands(*_retries(delegation, alternative), *_read_logs(delegation), watch)
+    return event_lines.next_commands(*_retries(delegation, alternative, follows), *_read_logs(delegation), watch)
 
 
-def _retries(delegation: Delegation, alternative: Callable[[Delegation], str | None]) -> list[str]:
+def _retries(
+    delegation: Delegation, alternative: Callable[[Delegation], str | None], follows: Callable[[Delegation], bool]
+) -> list[str]:
     """Return the commands that try again, where that can help."""
     if delegation.error is not None and delegation.error.kind in _RETRY_IS_USELESS:
         return []
@@ -288,7 +298,9 @@ def _retries(delegation: Delegation, alternative: Callable[[Delegation], str | N
     helps = error is None or (bool(delegation.attempts) and class_of(error.kind) is not None)
     other = alternative(delegation) if helps else None
     with_other = [] if other is None else [f"understudy retry {delegation.id} -d {shlex.quote(other)}"]
-    return [f"understudy retry {delegation.id}", *with_other]
+    # What works without a model does the same again.
+    same = error is None and not follows(delegation)
+    return [*([] if same else [f"understudy retry {delegation.id}"]), *with_other]
 
 
 def _read_logs(delegation: Delegation) -> list[str]:

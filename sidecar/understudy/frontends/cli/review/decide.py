@@ -11,6 +11,7 @@ from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.review.send_decisions import confirm_flagged, send
 from understudy.frontends.cli.terminal import terminal, trust_prompt
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import HunkState
 
 
 @click.command(
@@ -104,22 +105,30 @@ def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str 
 
 
 @click.command(
-    epilog=options.examples("understudy undo 20261121-004512-k3f9q.9c41ab02", "understudy undo 20261121-004512-k3f9q")
+    epilog=options.examples(
+        "understudy undo 20261121-004512-k3f9q.9c41ab02", "understudy undo k3f9q", "understudy undo k3f9q src/wrap.py"
+    )
 )
-@click.argument("token", metavar="TOKEN|ID", required=False, shell_complete=hunk_targets.complete_tokens)
+@click.argument("identifier", metavar="TOKEN|ID", required=False, shell_complete=hunk_targets.complete_tokens)
+@hunk_targets.argument
 @options.as_json
-def undo(*, token: str | None, json_: bool) -> int:
-    """Undo an accept, or the last one of a delegation; keep your later edits.
+def undo(*, identifier: str | None, chosen: tuple[str, ...], json_: bool) -> int:
+    """Undo an accept, the last one of a delegation, or with PATH the rejection of hunks; keep your later edits.
 
-    The hunks become pending again. If a later edit overlaps, no file changes and the error names the overlap.
+    The hunks become pending again. If a later edit overlaps an accept, no file changes and the error names the overlap.
+    With --json and PATH, prints the `DecideResult`.
     """
-    if token is None:
+    if identifier is None:
         raise click.UsageError(
             "Name what to undo: the token that `accept` printed, or the ID of a delegation (`understudy list`), whose "
             "last accept is undone."
         )
-    if "." not in token:
-        token = hunk_targets.last_accept(resolve(token))
+    if chosen:
+        whole = resolve(identifier)
+        files = call("delegations/diff", id=whole).files
+        wanted = hunk_targets.find(files, chosen, identifier=whole, state=HunkState.REJECTED)
+        return send(whole, files, hunk_targets.decisions(wanted, "pending"), as_json=json_)
+    token = identifier if "." in identifier else hunk_targets.last_accept(resolve(identifier))
     done = call("delegations/undo", undoToken=token)
     if json_:
         output.json(done)

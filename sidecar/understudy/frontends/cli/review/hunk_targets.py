@@ -23,7 +23,7 @@ _LOOKED_AT = 20
 """How many of the newest delegations are searched for undo tokens to complete."""
 
 Target = tuple[str, str | None]
-"""A file, and the full ID of one hunk or None for all its pending hunks."""
+"""A file, and the full ID of one hunk or None for all its hunks in the state that the command changes."""
 
 
 def find(
@@ -33,20 +33,24 @@ def find(
     everything: bool = False,
     command: str = "",
     identifier: str = "ID",
+    state: HunkState = HunkState.PENDING,
 ) -> list[Target]:
-    """Return the chosen files and hunks, a folder as its files; no choice is a usage error unless ``everything``."""
+    """Return the chosen files and hunks, a folder as its files; no choice is a usage error unless ``everything``.
+
+    ``state`` is what the hunks of a file are in when the command changes them.
+    """
     if everything and chosen:
         raise click.UsageError("--all and paths exclude each other.")
     if not everything and not chosen:
         raise click.UsageError(f"Name what to {command}: PATH, PATH:HUNK or --all.")
     if everything:
-        found: list[Target] = [(file.path, None) for file in files if _pending(file)]
+        found: list[Target] = [(file.path, None) for file in files if _has(file, state)]
     else:
-        found = [target for text in chosen for target in _one(files, text)]
+        found = [target for text in chosen for target in _one(files, text, state)]
     if not found:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            "No hunk is pending there.",
+            f"No hunk is {state} there.",
             hint=f"`understudy review {identifier} --list` shows all hunks.",
         )
     return list(dict.fromkeys(found))
@@ -106,14 +110,17 @@ def complete_idle_tests(context: click.Context, parameter: click.Parameter, inco
 
 def last_accept(identifier: str) -> str:
     """Return the undo token of a delegation's last accept; raise ``conflict`` if all are undone."""
-    accepts = call("delegations/diff", id=identifier).undoable
-    if not accepts:
+    found = call("delegations/diff", id=identifier)
+    if not found.undoable:
+        rejected = any(_has(file, HunkState.REJECTED) for file in found.files)
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"Nothing of {identifier} is accepted.",
-            hint=f"`understudy show {identifier}` shows what happened.",
+            hint=f"Name what was rejected to undo that: understudy undo {identifier} PATH"
+            if rejected
+            else f"`understudy show {identifier}` shows what happened.",
         )
-    return str(accepts[0].undo_token)
+    return str(found.undoable[0].undo_token)
 
 
 def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -172,15 +179,15 @@ def _names(item: hunk_view.Item, text: str) -> bool:
     )
 
 
-def _one(files: Sequence[FileDiff], text: str) -> list[Target]:
+def _one(files: Sequence[FileDiff], text: str, state: HunkState) -> list[Target]:
     by_path = {path_quoting.unquote(file.path): file for file in files}
     for wanted in _spellings(text):
         if wanted in by_path:
             file = by_path[wanted]
-            return [(file.path, None)] if _pending(file) else []
+            return [(file.path, None)] if _has(file, state) else []
     below = [file for file in files if concerns(file.path, text)]
     if below:
-        return [(file.path, None) for file in below if _pending(file)]
+        return [(file.path, None) for file in below if _has(file, state)]
     path, colon, hunk = text.rpartition(":")
     for wanted in _spellings(path) if colon else []:
         if wanted in by_path:
@@ -201,8 +208,8 @@ def _hunk(file: FileDiff, beginning: str) -> str:
     )
 
 
-def _pending(file: FileDiff) -> bool:
-    return any(hunk.state is HunkState.PENDING for hunk in file.hunks)
+def _has(file: FileDiff, state: HunkState) -> bool:
+    return any(hunk.state is state for hunk in file.hunks)
 
 
 def _files(context: click.Context) -> list[FileDiff]:

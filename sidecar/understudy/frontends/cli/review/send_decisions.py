@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +11,14 @@ import click
 
 from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.hunks import FileDiff, HunkState
+
+_NAMED = 3
+"""At most so many rejected hunks are named in the command that undoes their rejection."""
 
 
 def send(
@@ -40,25 +45,37 @@ def send(
     if as_json:
         output.json(found)
     else:
-        text = summary(identifier, before, found, output.paint())
+        follows = follower.follows(call("delegations/get", id=identifier))
+        text = summary(identifier, before, found, output.paint(), follows=follows)
         if not found.decided and not found.conflicts:
             text = "Nothing changed: these hunks were decided before.\n" + text
         click.echo(text, nl=False)
     return exit_codes.Exit.CONFLICTS if found.conflicts else exit_codes.Exit.OK
 
 
-def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: terminal.Paint) -> str:
-    """Return the outcome of decisions as text: conflicts with their sides, counts, undo token, next step."""
+def summary(
+    identifier: str, before: Sequence[FileDiff], found: Any, paint: terminal.Paint, *, follows: bool = True
+) -> str:
+    """Return the outcome of decisions as text: conflicts with their sides, counts, undo token, next step.
+
+    ``follows``: a reply to the rejections would have an effect.
+    """
     paths = {item.hunk.id: item.file.path for item in hunk_view.items(before)}
     # Not the difference to `before`: another process may have decided in the meantime.
     moved = set(found.decided)
     rows = [hunk_view.three_sides(conflict.path, conflict, paint) for conflict in found.conflicts]
-    for state, colour in ((HunkState.ACCEPTED, "green"), (HunkState.REJECTED, "red")):
+    named = {item.hunk.id: item.spelled for item in hunk_view.items(before)}
+    for state, colour in ((HunkState.ACCEPTED, "green"), (HunkState.REJECTED, "red"), (HunkState.PENDING, "blue")):
         changed = [hunk for hunk in found.hunks if hunk.state is state and hunk.id in moved]
         if changed:
             touched = len({paths.get(hunk.id, "") for hunk in changed})
             count = f"{event_lines.plural(len(changed), 'hunk')} in {event_lines.plural(touched, 'file')}"
-            rows.append(f"{paint(state.value, fg=colour, bold=True)}: {count}\n")
+            again = " again" if state is HunkState.PENDING else ""
+            rows.append(f"{paint(state.value, fg=colour, bold=True)}{again}: {count}\n")
+        if changed and state is HunkState.REJECTED:
+            names = [named[hunk.id] for hunk in changed if hunk.id in named]
+            what = shlex.join(names) if len(names) <= _NAMED else "PATH[:HUNK]…"
+            rows.append(f"undo: understudy undo {identifier} {what}\n")
     if found.conflicts:
         stay = "stays" if len(found.conflicts) == 1 else "stay"
         count = event_lines.plural(len(found.conflicts), "hunk")
@@ -72,7 +89,7 @@ def summary(identifier: str, before: Sequence[FileDiff], found: Any, paint: term
     left = sum(hunk.state is HunkState.PENDING for hunk in found.hunks)
     if left:
         rows.append(f"pending: {event_lines.plural(left, 'hunk')}; understudy review {identifier}\n")
-    elif any(hunk.state is HunkState.REJECTED for hunk in found.hunks):
+    elif follows and any(hunk.state is HunkState.REJECTED for hunk in found.hunks):
         rows.append(event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'") + "\n")
     return "".join(rows)
 
