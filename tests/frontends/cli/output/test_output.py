@@ -7,6 +7,7 @@ import os
 import re
 
 import click
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -265,6 +266,12 @@ def test_every_verdict_and_reservation_is_explained_and_every_verdict_has_a_code
         assert all(verdict_words.RESERVATIONS[reservation])
     assert set(exit_codes.MEANING) == set(exit_codes.Exit)
     assert exit_codes.of_verdict(Verdict.UNVERIFIED) != exit_codes.of_verdict(Verdict.VERIFIED) == 0
+
+
+def test_what_uses_no_model_names_no_cost(delegation) -> None:
+    assert "$0" not in verdict_card.card(delegation(cost_usd="0", cost_known=True), PLAIN)
+    free = msgspec.structs.replace(no_usage(), input_tokens=10)
+    assert "$0" in verdict_card.card(delegation(cost_usd="0", cost_known=True, usage=free), PLAIN)
 
 
 def test_an_answer_is_shown_once(delegation) -> None:

@@ -236,7 +236,7 @@ def _spent(delegation: Delegation) -> str:
     if usage.input_tokens or usage.output_tokens:
         cached = f" ({thousands(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
         parts.append(f"{thousands(usage.input_tokens)} tokens in{cached}, {thousands(usage.output_tokens)} out")
-    if delegation.cost_usd is not None:
+    if delegation.cost_usd is not None and (parts or delegation.cost_usd.strip("0.")):  # not the $0 of no model
         priced = [attempt for attempt in delegation.attempts if attempt.cost_usd is not None]
         # Earlier versions recorded no source.
         sourced = [attempt for attempt in priced if attempt.cost_source != "unknown"]
