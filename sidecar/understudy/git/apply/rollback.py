@@ -254,7 +254,12 @@ def _put_back_overwritten(folder: int, place: int, name: bytes, step: Step, mode
         if found == before:
             filesystem.set_mode(place, name, mode)
         return
-    with filesystem.open_to_write(place, name) as descriptor, filesystem.alone(descriptor):
+    with (
+        filesystem.open_to_write(place, name) as descriptor,
+        filesystem.alone(descriptor),
+        # The content is back before a bit is found lost: the file changed hands meanwhile. The other steps must follow.
+        contextlib.suppress(attributes.LostError),
+    ):
         attributes.overwrite(descriptor, before, mode)
 
 
