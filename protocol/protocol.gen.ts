@@ -935,6 +935,8 @@ export interface DelegatorEntry {
   location?: Location;
   /** The display name of its tool; absent without a tool, and for an unknown tool. */
   toolDisplayName?: string;
+  /** Whether its agent reads a task's text and replies; one that works without a model does not. */
+  followsInstructions?: boolean;
   /** Whether it is the default for everything that no other default covers. */
   isDefault?: boolean;
   /** The recipes whose default it is. */

@@ -513,7 +513,8 @@ def _defined_tool(item: Item) -> DefinedTool:
 
 def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) -> DelegatorEntry:
     name = item.value.tool or ""
-    tool = declarations.tools().get(name) or (tools[name].value if name in tools else None)
+    known = declarations.tools().get(name)
+    tool = known or (tools[name].value if name in tools else None)
     return DelegatorEntry(
         delegator=item.value,
         scope=item.layer.scope,
@@ -521,6 +522,7 @@ def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) 
         editable=_editable(item),
         location=_location(item),
         tool_display_name=tool.title if tool is not None else None,
+        follows_instructions=known is None or known.messages != "never",
         is_default=defaults.delegator == item.value.name,
         default_for=sorted(recipe for recipe, name in defaults.recipes.items() if name == item.value.name),
         state=EntryState(ready=item.usable, problems=plain(item.problems), running=0, queued=0),

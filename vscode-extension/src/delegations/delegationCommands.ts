@@ -25,6 +25,7 @@ import { delegationIdOf, transcriptUri } from "../state/delegationUris.ts";
 import { batchesOf, batchOf } from "./batchRows.ts";
 import { statusLine, type DelegationTree, type Group } from "./delegationTree.ts";
 import { displayPath } from "../state/formatting.ts";
+import { followsInstructions } from "../state/instructions.ts";
 import { questionText } from "../state/questions.ts";
 import type { DelegationNotifications } from "./notifications.ts";
 import { pickRetryDelegator } from "./retryDelegator.ts";
@@ -138,6 +139,7 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     },
   );
   on("reply", t("Choose the delegation to reply to"), canReply, async (delegation) => {
+    if (!(await followsInstructions(deps, delegation))) return;
     const outcome = await host.windows.input({
       title: t("Reply to “{0}”", delegation.title),
       prompt: t("What should change? Rejected changes and their reasons are included."),
@@ -147,8 +149,9 @@ export function registerDelegationCommands(deps: DelegationCommandDeps): Disposa
     const { id } = await requester.request("understudy/delegations/reply", { id: delegation.id, text: outcome.value });
     await notifications.started(id);
   });
-  on("strengthen", t("Choose the result whose tests to strengthen"), canBeStrengthened, async ({ id: parent }) => {
-    const { id } = await requester.request("understudy/delegations/strengthen", { id: parent });
+  on("strengthen", t("Choose the result whose tests to strengthen"), canBeStrengthened, async (delegation) => {
+    if (!(await followsInstructions(deps, delegation))) return;
+    const { id } = await requester.request("understudy/delegations/strengthen", { id: delegation.id });
     await notifications.started(id);
   });
   on("retry", t("Choose the delegation to retry"), isFinished, async ({ id: parent }) => {

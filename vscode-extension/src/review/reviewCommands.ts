@@ -6,6 +6,7 @@ import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
+import { followsInstructions } from "../state/instructions.ts";
 import type { Store } from "../state/store.ts";
 import { needEngine } from "../state/engineNeeded.ts";
 import { isToReview } from "../state/wording.ts";
@@ -38,7 +39,7 @@ const TAB_KEY = "review.tab";
 export interface ReviewCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "delegation" | "delegations" | "loaded" | "read">;
+  readonly store: Pick<Store, "delegation" | "delegations" | "delegator" | "loaded" | "read">;
   readonly openResults: OpenResults;
   readonly tree: Pick<Tree, "reveal" | "selection">;
   readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
@@ -340,7 +341,7 @@ class ReviewCommands implements Disposable {
   async sendBack(): Promise<void> {
     const { host, requester } = this.#deps;
     const result = await this.#currentSaved();
-    if (!result) return;
+    if (!result || !(await followsInstructions(this.#deps, await this.#delegation(result.id)))) return;
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected");
     const said = rejectionReasons(spots);
@@ -371,7 +372,7 @@ class ReviewCommands implements Disposable {
 
   async strengthen(): Promise<void> {
     const result = await this.#currentSaved();
-    if (!result) return;
+    if (!result || !(await followsInstructions(this.#deps, await this.#delegation(result.id)))) return;
     const { id } = await this.#deps.requester.request("understudy/delegations/strengthen", { id: result.id });
     this.#deps.started(id); // the status bar shows that it runs
     await result.read();

@@ -24,13 +24,15 @@ const OWN: Recipe = {
   scope: "user",
 };
 
-async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; disposables: DisposableStore }> {
+async function app(
+  done = DONE,
+): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; disposables: DisposableStore }> {
   const peer = new GoldenSidecar()
     .answer("understudy/delegators/list", DELEGATORS)
     .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
     .answer("understudy/recipes/list", { recipes: [...RECIPES.recipes, OWN], problems: [] })
-    .answer("understudy/delegations/list", { delegations: [DONE] })
-    .answer("understudy/delegations/get", DONE)
+    .answer("understudy/delegations/list", { delegations: [done] })
+    .answer("understudy/delegations/get", done)
     .answer("understudy/delegations/subscribe", {})
     .answer("understudy/delegations/preview", PREVIEW)
     .answer("understudy/delegations/start", result("understudy/delegations/start", "delegations-start.valid"))
@@ -484,8 +486,22 @@ describe("retry with options", () => {
 describe("commands on a delegation", () => {
   const row = delegationRowId(DONE.id);
 
-  it("reply, strengthen, retry with a chosen delegator, and follow the new delegation", async () => {
+  it("offer another delegator instead of a reply to one that follows no instructions", async () => {
     const { host, peer, disposables } = await app();
+    peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    for (const name of ["reply", "strengthen"]) {
+      host.buttons.push("Retry with…");
+      host.answers.push({ pick: "local-coder" });
+      await host.commands.run(`understudy.delegations.${name}`, row);
+      expect(host.messages.at(-1)?.text).toMatch(/^ghostwriter works without a model/);
+      expect(peer.params("understudy/delegations/retry").at(-1)).toEqual({ id: DONE.id, delegator: "local-coder" });
+      expect(peer.params(`understudy/delegations/${name as "reply"}`)).toEqual([]);
+    }
+    disposables.dispose();
+  });
+
+  it("reply, strengthen, retry with a chosen delegator, and follow the new delegation", async () => {
+    const { host, peer, disposables } = await app({ ...DONE, delegator: "quick" });
     peer.answer("understudy/delegations/reply", { id: "20261121-020000-aaaaa" });
     peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
     peer.answer("understudy/delegations/strengthen", { id: "20261121-020000-ccccc" });

@@ -78,6 +78,8 @@ class DelegatorEntry(Wire, kw_only=True):
     location: Location | None = None
     tool_display_name: str | None = None
     """The display name of its tool; absent without a tool, and for an unknown tool."""
+    follows_instructions: bool = True
+    """Whether its agent reads a task's text and replies; one that works without a model does not."""
     is_default: bool = False
     """Whether it is the default for everything that no other default covers."""
     default_for: list[str] = msgspec.field(default_factory=list)

@@ -1,0 +1,19 @@
+/** A reply to an agent that works without a model would have no effect: another delegator is offered instead. */
+import { t } from "../base/l10n.ts";
+import type { Host } from "../host/host.ts";
+import type { Delegation } from "../protocol.ts";
+import type { Store } from "./store.ts";
+
+/** Return whether the agent of a delegation follows instructions; if not, say so and offer another one. */
+export async function followsInstructions(
+  { host, store }: { host: Pick<Host, "windows" | "commands">; store: Pick<Store, "delegator"> },
+  { id, delegator }: Pick<Delegation, "id" | "delegator">,
+): Promise<boolean> {
+  if (store.delegator(delegator)?.followsInstructions !== false) return true;
+  const retry = t("Retry with…");
+  const text = t("{0} works without a model, so it follows no instructions. Retry with another delegator.", delegator);
+  if ((await host.windows.message("info", text, { buttons: [retry] })) === retry) {
+    await host.commands.run("understudy.delegations.retryWith", id);
+  }
+  return false;
+}
