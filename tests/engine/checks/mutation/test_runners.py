@@ -551,12 +551,13 @@ class TestGo:
         assert panic.killers == ("example.com/calc.TestDouble",)
 
 
+# Counting down from 0, an i32 overflows, which ends the program, before the time limit of a busy machine.
 RUST = """\
 pub fn double(x: i32) -> i32 {
     x * 2
 }
 
-pub fn count(n: i32) -> i32 {
+pub fn count(n: i64) -> i64 {
     let mut i = 0;
     while i < n {
         i += 1;

@@ -166,12 +166,14 @@ def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
 
     vim.edit(review)
     until(lambda: len(vim.problems()) == 3, "a diagnostic for each hunk")
-    visited = set()
     vim.command("1")
+    until(lambda: vim.look("line('.')") == 1, "the first line")
+    visited = [1]
     for _ in range(3):
         vim.command("ALENextWrap")
-        visited.add(until(lambda: vim.look("line('.')"), "a line"))
-    assert visited == {problem["lnum"] for problem in vim.problems()}
+        until(lambda: vim.look("line('.')") != visited[-1], "the next hunk")
+        visited.append(vim.look("line('.')"))
+    assert set(visited[1:]) == {problem["lnum"] for problem in vim.problems()}
 
     # A hunk of a new file.
     vim.go("+def test_first")
