@@ -60,11 +60,20 @@ class LocatedFinding(Problem, kw_only=True):
         return Problem(severity=self.severity, message=self.message, hint=self.hint, location=self.location)
 
 
+def _unusable(what: str, name: str) -> str:
+    return f"The {what} {name!r} cannot be used: "
+
+
+def cause_of(error: UnderstudyError, what: str, name: str) -> str:
+    """Return the reason of an error from ``unusable``, without the entry that a list names already."""
+    return str(error.message).removeprefix(_unusable(what, name))
+
+
 def unusable(what: str, name: str, found: Finding | Problem, location: Location | None = None) -> UnderstudyError:
     """Return the error for using an entry that has a finding: always ``config_invalid``."""
     return UnderstudyError(
         ErrorKind.CONFIG_INVALID,
-        f"The {what} {name!r} cannot be used: {found.message}",
+        f"{_unusable(what, name)}{found.message}",
         hint=found.hint or "Correct its configuration.",
         location=(found.location if isinstance(found, Problem) else None) or location,
     )

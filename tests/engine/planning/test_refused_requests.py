@@ -72,3 +72,15 @@ def test_a_range_is_inside_of_its_file(project: Path, file: str, first: int, las
 def test_a_range_needs_a_file(project: Path) -> None:
     with pytest.raises(UnderstudyError, match="no file is named"):
         preview(project, recipe="explain", range=lines(0, 0))
+
+
+def test_a_recipe_that_nothing_can_run_says_why_once(project: Path) -> None:
+    caller = TerminalCaller(project)
+    method_table.call("delegators/delete", {"name": "echo"}, caller)
+    with pytest.raises(UnderstudyError) as refused:
+        method_table.call("delegations/preview", {"recipe": "implement", "task": "x"}, caller)
+    assert refused.value.message == (
+        "No delegator can run the recipe 'implement'. ghostwriter: The recipe `implement` is not supported by the tool "
+        "`ghostwriter`."
+    )
+    assert refused.value.hint == "Add one with `understudy delegators add`."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy import config
 from understudy.config.discovery import declarations
-from understudy.config.findings import unusable
+from understudy.config.findings import cause_of, unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry, Problem
@@ -96,13 +96,13 @@ def choose(
             # A request that names a delegator gets that one or an error, never silently another one. One that stands
             # for an agent on another service never gets ready by itself.
             raise reason
-        tried.append(Candidate(name=name, skipped_because=reason.message))
+        tried.append(Candidate(name=name, skipped_because=cause_of(reason, "delegator", name)))
     if tried:
-        skipped = "; ".join(f"{item.name}: {item.skipped_because}" for item in tried)
+        skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
-            f"No delegator can run the recipe {recipe.name!r} ({skipped}).",
-            hint="Add one with `understudy delegators add`, or name one in `delegator`.",
+            f"No delegator can run the recipe {recipe.name!r}. {skipped}",
+            hint=f"Add one with `understudy delegators add`{', or name another one' if own else ''}.",
             names=[entry.delegator.name for entry in own] or None,
         )
     raise UnderstudyError(

@@ -14,7 +14,7 @@ import msgspec
 
 from understudy import config
 from understudy.config import locality
-from understudy.config.findings import unusable
+from understudy.config.findings import cause_of, unusable
 from understudy.config.validation import delegator_rules
 from understudy.engine import workspaces
 from understudy.engine.planning import launch_override
@@ -90,8 +90,9 @@ def chain_after(request: ChainRequest) -> Chain:
             if request.explicit:
                 error.parameter = "fallback"
                 raise
-            chain.left_out.append(Candidate(name=name, skipped_because=error.message))
-            chain.notes.append(f"{name} does not take over from {owner.name}: {error.message}")
+            cause = cause_of(error, "delegator", name)
+            chain.left_out.append(Candidate(name=name, skipped_because=cause))
+            chain.notes.append(f"{name} does not take over from {owner.name}: {cause}")
             continue
         earlier.append(chosen)
         candidate = SpecCandidate(
