@@ -596,14 +596,23 @@ export class Workbench {
   async theme(name: Theme): Promise<void> {
     const ids = { "Dark High Contrast": "Default High Contrast", "Light High Contrast": "Default High Contrast Light" };
     const id = name in ids ? ids[name as keyof typeof ids] : `Default ${name}`;
-    this.code.configure({ "workbench.colorTheme": id });
     const kind = {
       "Dark Modern": "vs-dark",
       "Light Modern": "vs",
       "Dark High Contrast": "hc-black",
       "Light High Contrast": "hc-light",
     }[name];
-    await this.page.locator(`.monaco-workbench.${kind}`).waitFor();
+    // Repeat it: the editor misses a change of the file when it has only begun to watch it.
+    await until(async () => {
+      this.code.configure({ "workbench.colorTheme": id });
+      return this.page
+        .locator(`.monaco-workbench.${kind}`)
+        .waitFor({ timeout: 10_000 })
+        .then(
+          () => true,
+          () => false,
+        );
+    }, `the theme is ${name}`);
   }
 
   /** Save a picture in each kind of theme; the last one is that of a new window. */

@@ -44,7 +44,7 @@ describe("an agent in tmux", () => {
       const shown = vs.world.understudy("show", id);
       assert.match(shown.summary ?? JSON.stringify(shown), /You said 1 == 1/);
       await vs.waitForRow(VIEW, "To Review");
-      assert.ok(!(await vs.rowMenuItems(VIEW, "prices.py")).includes("Attach to Terminal"));
+      assert.ok(!(await vs.rowMenuItems(VIEW, "watched")).includes("Attach to Terminal"));
       await vs.shot("2 finished");
       await until(() => !vs.world.processes().some(({ argv }) => argv.includes("watched")), "the agent is ended");
     }),
