@@ -522,7 +522,7 @@ def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) 
         editable=_editable(item),
         location=_location(item),
         tool_display_name=tool.title if tool is not None else None,
-        follows_instructions=known is None or known.messages != "never",
+        follows_instructions=known is None or known.follows_instructions,
         is_default=defaults.delegator == item.value.name,
         default_for=sorted(recipe for recipe, name in defaults.recipes.items() if name == item.value.name),
         state=EntryState(ready=item.usable, problems=plain(item.problems), running=0, queued=0),

@@ -142,6 +142,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the contents of files go into the prompt, because it cannot read files itself."""
 
     @property
+    def follows_instructions(self) -> bool:
+        """Whether a task's text and replies have an effect; not on an agent that works without a model."""
+        return self.messages != "never"
+
+    @property
     def install_hint(self) -> str:
         """Return how to install it, as a sentence for errors without the full stop."""
         return f"Install {self.title} ({self.install.command})" if self.install else f"Install {self.title}"

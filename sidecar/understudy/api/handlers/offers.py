@@ -102,7 +102,7 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
 def follows_instructions(delegation: Delegation) -> bool:
     """Return whether the agent that worked last would read a reply; the ghostwriter does not."""
     tool = declarations.tools().get(delegation.attempts[-1].tool or "") if delegation.attempts else None
-    return tool is None or tool.messages != "never"
+    return tool is None or tool.follows_instructions
 
 
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:

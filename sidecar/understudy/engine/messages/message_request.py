@@ -87,7 +87,7 @@ def require_instructable(
 ) -> None:
     """Raise ``invalid_params`` for an agent that follows no words, such as the ghostwriter."""
     declared = declarations.capabilities_of(candidate.delegator, candidate.model_server, candidate.tool_definition)
-    if declared is not None and declared.messages == "never":
+    if declared is not None and not declared.follows_instructions:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{declared.title} works without a model, so it follows no instructions.",

@@ -243,7 +243,7 @@ def plan(
         )
     if runs_in_checkout(delegator, recipe):
         explain.reason += "; in your checkout"
-    if supported.messages == "never" and params.task and params.task.strip() and follow_up is None:
+    if not supported.follows_instructions and params.task and params.task.strip() and follow_up is None:
         notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
     rounds = _rounds(params, recipe)
     checkout_rules.refuse(params, delegator, recipe, rounds)
