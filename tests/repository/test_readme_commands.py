@@ -52,6 +52,18 @@ def parse(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 '''
 
+TESTS = """from src.parser import parse
+
+
+def test_pairs():
+    assert parse("a=1,b=2") == {"a": "1", "b": "2"}
+    assert parse(" a = 1 ,, b=") == {"a": "1", "b": ""}
+    assert parse("") == {}
+    assert parse("a=1=2,a=3") == {"a": "3"}
+    assert parse("a=1=2") == {"a": "1=2"}
+    assert parse("a") == {"a": ""}
+"""
+
 
 def test_every_line_is_a_command_or_listed():
     assert len(COMMANDS) > 15
@@ -143,7 +155,7 @@ class Terminal:
         return text
 
 
-@pytest.mark.heavy  # two delegations with real checks: 20 s and more
+@pytest.mark.heavy  # three delegations with real checks: 30 s and more
 def test_every_command_works_as_written(tmp_path: Path, own_home: Path, ollama: str):
     project = tmp_path / "your-project"
     (project / "src").mkdir(parents=True)
@@ -154,7 +166,9 @@ def test_every_command_works_as_written(tmp_path: Path, own_home: Path, ollama: 
         subprocess.run(["git", *step], cwd=project, check=True)
     agent = tmp_path / "bin" / "my-agent"
     agent.parent.mkdir()
-    agent.write_text(f'#!/bin/sh\nexec {sys.executable} -m understudy.testing.agent honest "$@"\n')
+    (tmp_path / "tests.txt").write_text(TESTS)
+    wrote = f"honest --write tests/test_parser.py={tmp_path}/tests.txt"
+    agent.write_text(f'#!/bin/sh\nexec {sys.executable} -m understudy.testing.agent {wrote} "$@"\n')
     (agent.parent / "claude").write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n")
     for program in agent.parent.iterdir():
         program.chmod(0o755)
@@ -173,8 +187,8 @@ def test_every_command_works_as_written(tmp_path: Path, own_home: Path, ollama: 
         shown = terminal.type(line, ANSWERS.get(command, ""))
         if command.startswith("understudy start tests"):
             assert "VERIFIED" in shown
-            [delegation] = json.loads(terminal.type("understudy list --json", ""))["delegations"]
-            words["ID"] = delegation["id"][:-2]  # the beginning of an id is enough
+            newest = json.loads(terminal.type("understudy list --json", ""))["delegations"][0]
+            words["ID"] = newest["id"][:-2]  # the beginning of an id is enough
         elif command.startswith("understudy accept"):
             assert written.exists()
             words["TOKEN"] = re.search(r"understudy undo (\S+)", shown)[1]
