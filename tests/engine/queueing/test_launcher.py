@@ -27,6 +27,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writer import Writer
 from understudy.model.config.delegators import Delegator, EnvReference, Limits
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Finished, Started
 from understudy.model.spec import SpecCandidate
 from understudy.model.states import State
@@ -288,7 +289,12 @@ def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
         for _ in range(launcher.MOST_LAUNCHES + 1):
             assert not launcher.serve(root)
             assert queue_entries.waiting(root) == [(folder.id, 1)]
-    assert supervision.current(folder).state is State.QUEUED
+        assert supervision.current(folder).state is State.QUEUED
+        with pytest.raises(UnderstudyError, match=f"{folder.id} cannot start yet. No space") as caught:
+            supervision.current(folder, raise_problem=True)
+        assert caught.value.kind is ErrorKind.DISK_FULL
+        assert f"understudy watch {folder.id}" in caught.value.hint
+    assert supervision.current(folder, raise_problem=True).state is State.QUEUED
     assert list(alone.workers) == [folder.id]
 
 

@@ -293,6 +293,17 @@ def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(top, journal):
     assert seen(top) == BEFORE
 
 
+def test_a_full_disk_is_named_where_it_is(top, tmp_path, monkeypatch):
+    (tmp_path / "state").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        with FileTransaction(top, tmp_path / "state" / "journal") as exchange, pytest.raises(UnderstudyError) as caught:
+            exchange.apply(changes())
+    assert caught.value.kind is ErrorKind.DISK_FULL
+    assert f"under {tmp_path / 'state'} is full" in str(caught.value)
+    assert seen(top) == BEFORE
+
+
 @pytest.mark.parametrize("call", ["fsync", "open", "rename", "mkdir", "rmdir"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_any_failing_call_changes_nothing(top, journal, monkeypatch, call, code):

@@ -154,7 +154,7 @@ def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
     if not found and seconds:
 
         def more() -> bool:
-            supervision.current(folder)
+            supervision.current(folder, raise_problem=True)
             found.extend(reader.read_events(folder, params.after, limit))
             return bool(found) or caller.cancelled()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from understudy.api import messages as m
 from understudy.api.caller import TerminalCaller
 from understudy.api.handlers import delegations, groups
+from understudy.engine.running import supervision
 from understudy.journal.change_notifications import ChangeListener
 from understudy.journal.delegation_folder import open_folder
 from understudy.journal.reader import Tail
@@ -32,7 +33,8 @@ def follow(
     """Yield the events of a delegation after sequence number ``after`` up to its end, and None while it is silent.
 
     ``idle_seconds``: how long to wait for an event before yielding None. ``over`` returns whether the end is reached;
-    without it, the end is the first ``finished`` event. Errors: ``unknown_delegation``.
+    without it, the end is the first ``finished`` event. Errors: ``unknown_delegation``; ``disk_full`` and
+    ``state_unavailable`` if that is why it cannot start now.
     """
     folder = open_folder(identifier)
     tail = Tail(folder, after)
@@ -48,7 +50,7 @@ def follow(
                 return
             if over is None and time.monotonic() - checked > WORKER_CHECK_SECONDS:
                 checked = time.monotonic()
-                current = delegations.get(TerminalCaller(), m.IdParams(id=folder.id))
+                current = supervision.current(folder, raise_problem=True)
                 if current.state is State.FINISHED and current.last_seq <= tail.last:
                     return
             changes.wait(idle_seconds)

@@ -90,11 +90,12 @@ def submit(folder: Folder, lock: int) -> None:
     serve(root)
 
 
-def serve(root: Path, mine: Claim | None = None) -> bool:
+def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyError] | None = None) -> bool:
     """Start as many waiting delegations as there are free slots, oldest first; return whether ``mine`` was started.
 
     Cheap when there is nothing to do. Also start a process that records bases, if none does and some are missing.
-    Raises an error only if ``mine`` can neither start nor wait: what is left undone now, a later call does.
+    Raises an error only if ``mine`` can neither start nor wait: what is left undone now, a later call does. A full disk
+    and the like are added to ``problems``.
     """
     launched_mine = False
     seen: set[str] = set()
@@ -110,15 +111,17 @@ def serve(root: Path, mine: Claim | None = None) -> bool:
             except (UnderstudyError, OSError) as error:
                 if claim is mine:
                     raise
+                _add(problems, error, root)
                 _give_up(root, claim, error)
             finally:
                 slot.close()
                 if claim is not mine:
                     os.close(claim.lock)
         ensure_recorder(root)
-    except (UnderstudyError, OSError):
+    except (UnderstudyError, OSError) as error:
         if mine is not None and not launched_mine:
             raise
+        _add(problems, error, root)
     return launched_mine
 
 
@@ -376,9 +379,7 @@ def _take_back(root: Path) -> None:
 
 def _give_up(root: Path, claim: Claim, error: Exception) -> None:
     """End a delegation that cannot be started, so that it does not block others; with a full disk, it waits on."""
-    if isinstance(error, OSError):
-        error = durable.failure(error, root)
-    info = error.info() if isinstance(error, UnderstudyError) else ErrorInfo(ErrorKind.INTERNAL, str(error))
+    info = _typed(error, root).info()
     if info.kind in _MAY_PASS and not _is_damaged(claim.folder):
         if claim.folder.id in queue_entries.launched(root):
             with contextlib.suppress(UnderstudyError):  # else the next call of _take_back() does it
@@ -387,6 +388,18 @@ def _give_up(root: Path, claim: Claim, error: Exception) -> None:
         return
     _finish(claim, info)
     queue_entries.remove(root, claim.folder.id)
+
+
+def _add(problems: list[UnderstudyError] | None, error: Exception, root: Path) -> None:
+    typed = _typed(error, root)
+    if problems is not None and typed.kind in _MAY_PASS:
+        problems.append(typed)
+
+
+def _typed(error: Exception, root: Path) -> UnderstudyError:
+    if isinstance(error, OSError):
+        return durable.failure(error, root)
+    return error if isinstance(error, UnderstudyError) else UnderstudyError(ErrorKind.INTERNAL, str(error))
 
 
 def _is_damaged(folder: Folder) -> bool:

@@ -6,6 +6,7 @@ import time
 
 from understudy.engine.queueing import launcher, queue_entries
 from understudy.engine.worktrees import ownership
+from understudy.files import durable
 from understudy.journal import (
     change_notifications,
     dead_workers,
@@ -17,6 +18,7 @@ from understudy.journal import (
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.delegations import Delegation
+from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 
@@ -26,18 +28,38 @@ LOCK_SECONDS = 3.0
 """A worker that has just finished releases its lock within this time."""
 
 
-def current(folder: Folder) -> Delegation:
-    """Return the delegation; first end it if its worker died, or start what is next in the queue."""
+def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
+    """Return the delegation; first end it if its worker died, or start what is next in the queue.
+
+    With ``raise_problem``, raise ``disk_full`` or ``state_unavailable`` if that is why it cannot start now; a later
+    call starts it.
+    """
     found = recover(summary.load(folder), folder)
     if found.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
-        launcher.serve(state_folder.state_root())
+        problems: list[UnderstudyError] = []
+        launcher.serve(state_folder.state_root(), problems=problems)
         found = summary.load(folder)
+        if raise_problem and problems and found.state in launcher.NOT_STARTED:
+            problem = problems[0]
+            raise UnderstudyError(
+                problem.kind,
+                f"{folder.id} cannot start yet. {problem}",
+                hint=f"{problem.hint} The delegation waits; start and follow it then: understudy watch {folder.id}",
+            ) from problem
     return found
 
 
 def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
-    """Finish a run, decision or follow-up that a dead process interrupted; return the delegation after that."""
+    """Finish a run, decision or follow-up that a dead process interrupted; return the delegation after that.
+
+    Raises ``disk_full`` and ``state_unavailable``; the next caller then tries again.
+    """
     folder = folder or Folder(found.id, delegation_folder.delegations_root() / found.id)
+    with durable.named_failures(folder.path):
+        return _recover(found, folder)
+
+
+def _recover(found: Delegation, folder: Folder) -> Delegation:
     interrupted = (folder.path / "decision-intent.json").exists() or ownership.has_failed_follow_up(found)
     if interrupted and not worker_lock.is_held(folder):
         from understudy.engine.review import decision_recovery
@@ -59,9 +81,9 @@ def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
 def has_ended(folder: Folder) -> bool:
     """Return whether a delegation has ended and no process uses it: a held lock means that its checks run again.
 
-    Like ``current``, first start what is next in the queue.
+    Like ``current`` with ``raise_problem``, first start what is next in the queue.
     """
-    return current(folder).state is State.FINISHED and not worker_lock.is_held(folder)
+    return current(folder, raise_problem=True).state is State.FINISHED and not worker_lock.is_held(folder)
 
 
 def cancel(folder: Folder, *, by: str, at: str) -> Delegation:

@@ -106,11 +106,12 @@ class FileTransaction:
             return
         with typed_errors(self.top):
             self._plan(wanted)
-            try:
-                _write_journal(self.journal, self._record)
-            except OSError:
-                self.journal.unlink(missing_ok=True)
-                raise
+            with typed_errors(self.journal.parent):  # often on another disk
+                try:
+                    _write_journal(self.journal, self._record)
+                except OSError:
+                    self.journal.unlink(missing_ok=True)
+                    raise
             self._active = True
             failpoint("journalled")
             try:
@@ -138,7 +139,7 @@ class FileTransaction:
                 self._recheck()
                 self._sync()
                 failpoint("synced")
-                with self.journal.open("ab") as stream:
+                with typed_errors(self.journal.parent), self.journal.open("ab") as stream:
                     stream.write(b'{"committed":true}\n')
                     stream.flush()
                     os.fsync(stream.fileno())
