@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from understudy.git.apply import filesystem, rollback
+from understudy.git.apply import attributes, filesystem, rollback
 from understudy.git.apply.transaction import FileTransaction
 from understudy.git.changes import Change, Entry
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -256,3 +256,21 @@ def test_what_would_be_lost_is_said_before_anything_changes(owner, group, mode, 
         facts = file.stat()
         assert (facts.st_uid, facts.st_gid, stat.S_IMODE(facts.st_mode)) == (owner, group, mode)
         assert names_left(folder) == ["file"]
+
+
+def test_a_bit_that_is_lost_meanwhile_does_not_end_a_roll_back(monkeypatch):
+    def lost(descriptor: int, mode: int) -> None:
+        raise attributes.LostError("setuid or setgid bit")
+
+    with checkout(b"old\n", 0o644, 2, {}) as folder:
+        for name in ("before", "later"):
+            (folder / "checkout" / name).write_bytes(b"old\n")
+        planned = [
+            Change(name, entry(0o644, b"old\n"), entry(0o644, b"new\n")) for name in (b"before", b"file", b"later")
+        ]
+        with FileTransaction(folder / "checkout", folder / "journal") as exchange:
+            exchange.apply(planned)
+            monkeypatch.setattr(attributes, "set_mode", lost)
+        assert {path.read_bytes() for path in (folder / "checkout").iterdir()} == {b"old\n"}
+        assert names_left(folder) == ["before", "file", "later"]
+        assert not (folder / "journal").exists()
