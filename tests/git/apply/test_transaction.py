@@ -646,6 +646,19 @@ def test_undo_restores_every_file(store, top, journal):
     assert seen(top) == BEFORE
 
 
+def test_blobs_of_the_result_are_not_written_again(store, tmp_path):
+    content = b"from the result\n"
+    result = undo_merge.record(store, [Change(b"a", None, Entry("100644", content))]).images[0].after
+    objects = store.path / "objects"
+    shutil.rmtree(objects / result[:2])
+    again = [Change(b"b", None, Entry("100644", content)), Change(b"c", Entry("100644", content), None)]
+    assert undo_merge.record(store, again[:1], verified={result}).images[0].after == result
+    assert not (objects / result[:2]).exists()
+    # What was in the user's file is nowhere else for sure.
+    assert undo_merge.record(store, again, verified={result}).images[1].before == result
+    assert (objects / result[:2] / result[2:]).exists()
+
+
 def test_undo_keeps_later_edits(store, top, journal):
     record = accepted(store, top, journal)
     later = (top / "big").read_bytes().replace(b"line 2000\n", b"mine\n")

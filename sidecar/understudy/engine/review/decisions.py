@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -262,6 +262,7 @@ def _accept(
 
     A file that is saved during the merge is merged again. Hunks in ``merged_manually`` are only recorded.
     """
+    verified = {split.change.new_blob for split in splits}
     with decision_recovery.lock_workspace(at.workspace, at.folder):
         for attempt in range(1, MERGE_TRIES + 1):
             chosen = review_state.selection([(one.path, one.hunk) for one in accept])
@@ -276,7 +277,7 @@ def _accept(
                 "accept", token, by, merged, [path_quoting.quote(change.path) for change in plan.changes]
             )
             try:
-                _carry_out(at, intent, plan.changes, seen)
+                _carry_out(at, intent, plan.changes, seen, verified=verified)
             except UnderstudyError as error:
                 if error.kind is not ErrorKind.MERGE_CONFLICT or seen.refused or attempt == MERGE_TRIES:
                     raise
@@ -408,8 +409,17 @@ def _paths_of(files: list[FileDiff], chosen: list[decision_log.HunkRef]) -> list
     return [path for file in found for path in (file.path, file.from_) if path is not None]
 
 
-def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: Iterable[Change], seen: Buffers) -> None:
+def _carry_out(
+    at: LockedResult,
+    intent: decision_log.DecisionIntent,
+    changes: Iterable[Change],
+    seen: Buffers,
+    *,
+    verified: Container[str] = (),
+) -> None:
     """Change the files and record it in the journal: both or neither, even if this process is killed.
+
+    ``verified``: blobs of the result, which are in its store undamaged.
 
     The editor is asked after the files on disk were replaced but before the transaction is committed. If the process
     is killed after the editor agreed, the hunk is still pending, and accepting it again finds its change in the text.
@@ -421,7 +431,7 @@ def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: I
     edited = False
     try:
         if intent.kind == "accept":
-            _write_undo_file(at, intent, todo)
+            _write_undo_file(at, intent, todo, verified)
             failpoint("undo file written")
         decision_log.record_intent(at.folder, intent)
         with transaction.FileTransaction(at.workspace, decision_log.exchange_file(at.folder)) as files:
@@ -437,7 +447,7 @@ def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: I
                 failpoint("edited")
                 actual = seen.actual_changes(todo, edits)
                 if intent.kind == "accept" and actual != todo:
-                    _write_undo_file(at, intent, actual)
+                    _write_undo_file(at, intent, actual, verified)
             if on_disk:
                 files.commit(lambda: decision_recovery.append_events(at.folder, at.writer, intent))
             elif edits:
@@ -458,7 +468,9 @@ def _carry_out(at: LockedResult, intent: decision_log.DecisionIntent, changes: I
     decision_log.intent_file(at.folder).unlink()
 
 
-def _write_undo_file(at: LockedResult, intent: decision_log.DecisionIntent, changes: list[Change]) -> None:
+def _write_undo_file(
+    at: LockedResult, intent: decision_log.DecisionIntent, changes: list[Change], verified: Container[str]
+) -> None:
     """Record how to undo these changes."""
-    kept = decision_log.UndoFile(undo_merge.record(at.store, changes))
+    kept = decision_log.UndoFile(undo_merge.record(at.store, changes, verified=verified))
     decision_log.write(decision_log.undo_file(at.folder, intent.token), msgspec.json.encode(kept))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from understudy.files import durable
@@ -12,7 +12,7 @@ from understudy.git.diff import line_splits
 from understudy.git.merge.hunk_merge import Removals, makes_room, plan
 from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
 from understudy.git.object_store import ObjectStore
-from understudy.git.objects import read_blobs, write_blob, write_flat_tree, write_object
+from understudy.git.objects import object_id, read_blobs, write_blob, write_flat_tree, write_object
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote, unquote
 from understudy.model.wire import Wire
@@ -40,8 +40,11 @@ class UndoRecord(Wire, kw_only=True):
     images: list[FileImage]
 
 
-def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
-    """Save both images of each change to the store, for ``undo``. Call it before ``FileTransaction.apply``."""
+def record(store: ObjectStore, changes: Iterable[Change], *, verified: Container[str] = ()) -> UndoRecord:
+    """Save both images of each change to the store, for ``undo``. Call it before ``FileTransaction.apply``.
+
+    ``verified``: blobs that are in the store itself, undamaged.
+    """
     images = []
     changes = list(changes)
     few = sum(change.before is not None for change in changes) <= durable.FEW_FILES
@@ -52,7 +55,9 @@ def record(store: ObjectStore, changes: Iterable[Change]) -> UndoRecord:
             if change.before is not None:
                 image.before_mode, image.before = change.before.mode, _write(store, change.before, sync=few)
             if change.after is not None:
-                image.after_mode, image.after = change.after.mode, _write(store, change.after)
+                known = object_id("blob", change.after.content, store.object_format)
+                image.after_mode = change.after.mode
+                image.after = known if known in verified else _write(store, change.after)
             images.append(image)
     if not few:
         with store.writing():
