@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from journals import spec_of_a_test
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.queueing import key_holder, launcher, queue_entries
+from understudy.engine.queueing import dependencies, key_holder, launcher, queue_entries
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.engine.running import supervision
 from understudy.files import durable
@@ -34,6 +35,7 @@ from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 
 MOST_SLOTS = 3
+TRY_LOCK = worker_lock.try_lock
 
 
 class Killed(BaseException):
@@ -58,8 +60,11 @@ class Machine:
     """Processes without processes: workers and the recorder are the descriptors that they hold."""
 
     workers: dict[str, Worker] = field(default_factory=dict)
+    locks: list[tuple[int, int]] = field(default_factory=list)
+    """What the current process locked: descriptor and inode."""
     recorder: int | None = None
-    kill_at: str | None = None
+    kill_at: str | int | None = None
+    """A failpoint, or the number of calls in ``FILE_CALLS`` after which the process is killed."""
 
     def spawn_worker(self, folder: Folder, lock: int, *, slot: Slot, only_check: bool = False) -> None:
         assert not only_check
@@ -67,6 +72,8 @@ class Machine:
         spec = delegation_folder.read_spec(folder)
         older = [name for name, slots in queue_entries.waiting(root) if slots == spec.slots and name < folder.id]
         assert not older, "the oldest of those with the same number of slots is first"
+        others = [summary.load(delegation_folder.open_folder(other)).verdict for other in spec.after]
+        assert set(others) <= dependencies.SUCCEEDED, "what it comes after has succeeded"
         assert folder.id not in self.workers
         assert slot.number < spec.slots
         self.workers[folder.id] = Worker(folder, os.dup(lock), Slot(slot.number, os.dup(slot.descriptor)))
@@ -81,6 +88,31 @@ class Machine:
             self.kill_at = None
             raise Killed
 
+    def counted(self, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **keywords: object) -> object:
+            if isinstance(self.kill_at, int):
+                if self.kill_at == 0:
+                    self.kill_at = None
+                    raise Killed
+                self.kill_at -= 1
+            return real(*args, **keywords)
+
+        return call
+
+    def try_lock(self, folder: Folder) -> int | None:
+        lock = TRY_LOCK(folder)
+        if lock is not None:
+            self.locks.append((lock, os.fstat(lock).st_ino))
+        return lock
+
+    def close_locks(self) -> None:
+        """Do what the kernel does for a killed process."""
+        passed_on = {worker.lock for worker in self.workers.values()}
+        for lock, number in self.locks:
+            with contextlib.suppress(OSError):
+                if lock not in passed_on and os.fstat(lock).st_ino == number:
+                    os.close(lock)
+
     def kill_all(self) -> None:
         for worker in self.workers.values():
             worker.die()
@@ -88,6 +120,26 @@ class Machine:
         if self.recorder is not None:
             os.close(self.recorder)
             self.recorder = None
+
+
+FILE_CALLS = (
+    (queue_entries, "_touch"),
+    (queue_entries, "_move_folder"),
+    (queue_entries, "_release"),
+    (queue_entries, "unmark"),
+    (Path, "unlink"),
+    (Path, "replace"),
+    (Path, "rename"),
+    (Path, "rmdir"),
+    (Path, "mkdir"),
+)
+"""Every change of a folder is one of these; a process may be killed before each."""
+
+KILLS = st.one_of(
+    st.none(),
+    st.sampled_from(["entry added", "launched", "queued", "released", "blocked", "entry is followed"]),
+    st.integers(0, 40),
+)
 
 
 class Queue(RuleBasedStateMachine):
@@ -101,8 +153,12 @@ class Queue(RuleBasedStateMachine):
         self.patch.setattr(launcher, "spawn_worker", self.machine.spawn_worker)
         self.patch.setattr(launcher, "_spawn_helper", self.machine.spawn_helper)
         self.patch.setattr(launcher, "failpoint", self.machine.failpoint)
+        self.patch.setattr(worker_lock, "try_lock", self.machine.try_lock)
+        for owner, name in FILE_CALLS:
+            self.patch.setattr(owner, name, self.machine.counted(getattr(owner, name)))
         self.root = state_folder.state_root()
         self.known: list[Folder] = []
+        self.boots = 0
 
     def teardown(self) -> None:
         self.machine.kill_at = None
@@ -113,32 +169,51 @@ class Queue(RuleBasedStateMachine):
 
     # -- what happens ------------------------------------------------------------------------------------------
 
-    @rule(
-        slots=st.sampled_from([1, MOST_SLOTS]),
-        kill_at=st.sampled_from([None, None, "entry added", "launched", "queued"]),
-    )
-    def start(self, slots: int, kill_at: str | None) -> None:
-        folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=slots), {})
+    @rule(slots=st.sampled_from([1, MOST_SLOTS]), kill_at=KILLS, data=st.data())
+    def start(self, slots: int, kill_at: str | int | None, data: st.DataObject) -> None:
+        after: list[str] = []
+        if self.known:
+            others = st.sampled_from([folder.id for folder in self.known[-6:]])
+            after = data.draw(st.lists(others, max_size=3, unique=True))
+        folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=slots, after=after), {})
         self.known.append(folder)
-        self.machine.kill_at = kill_at
-        with contextlib.suppress(Killed):
+        with self.killed(kill_at, lock):
             launcher.submit(folder, lock)
-        self.machine.kill_at = None
+
+    @rule(slots=st.sampled_from([1, MOST_SLOTS]), kill_at=KILLS, order=st.permutations(range(4)))
+    def start_a_chain(self, slots: int, kill_at: str | int | None, order: list[int]) -> None:
+        """As a group does: all exist, and are locked, before the first is submitted, in the order of the file."""
+        ids = delegation_folder.new_ids(len(order))
+        claims: dict[str, tuple[Folder, int]] = {}
+        for place, number in sorted(enumerate(order), key=lambda one: one[1]):
+            after = [ids[order[place - 1]]] if place else []
+            claims[ids[number]] = delegation_folder.create(
+                lambda name, after=after: spec_of_a_test(name, slots=slots, after=after), {}, identifier=ids[number]
+            )
+        self.known += [folder for folder, _ in claims.values()]
+        with self.killed(kill_at, *(lock for _, lock in claims.values())):
+            for identifier in ids:
+                launcher.submit(*claims[identifier])
 
     @precondition(lambda self: self.machine.workers)
-    @rule(data=st.data())
-    def worker_writes_started(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), kill_at=KILLS)
+    def worker_writes_started(self, data: st.DataObject, kill_at: str | int | None) -> None:
+        worker = self.any_worker(data)
+        if not worker.has_started:
+            self.start_work(worker, kill_at)
+
+    @precondition(lambda self: self.machine.workers)
+    @rule(
+        data=st.data(),
+        then=st.sampled_from(["exits", "runs the next", "is killed"]),
+        verdict=st.sampled_from([Verdict.VERIFIED, Verdict.VERIFIED, Verdict.FAILED]),
+        kill_at=KILLS,
+    )
+    def worker_ends(self, data: st.DataObject, then: str, verdict: Verdict, kill_at: str | int | None) -> None:
         worker = self.any_worker(data)
         if not worker.has_started:
             self.start_work(worker)
-
-    @precondition(lambda self: self.machine.workers)
-    @rule(data=st.data(), then=st.sampled_from(["exits", "runs the next", "is killed"]))
-    def worker_ends(self, data: st.DataObject, then: str) -> None:
-        worker = self.any_worker(data)
-        if not worker.has_started:
-            self.start_work(worker)
-        self.end_work(worker, then)
+        self.end_work(worker, then, verdict, kill_at)
 
     @precondition(lambda self: self.machine.workers)
     @rule(data=st.data())
@@ -151,12 +226,19 @@ class Queue(RuleBasedStateMachine):
     def all_are_killed(self) -> None:
         self.machine.kill_all()
 
-    @rule(kill_at=st.sampled_from([None, "launched"]))
-    def a_process_serves(self, kill_at: str | None) -> None:
-        self.machine.kill_at = kill_at
-        with contextlib.suppress(Killed):
+    @rule(kill_at=KILLS)
+    def a_process_serves(self, kill_at: str | int | None) -> None:
+        with self.killed(kill_at):
             launcher.serve(self.root)
-        self.machine.kill_at = None
+
+    @rule()
+    def the_machine_restarts(self) -> None:
+        """What was not synchronised with the disk may be gone: here, all that says what comes after what."""
+        self.machine.kill_all()
+        self.boots += 1
+        self.patch.setattr(queue_entries.identity, "boot_id", lambda boot=f"boot-{self.boots}": boot)
+        for name in ("after", "after-queued"):
+            shutil.rmtree(self.root / "queue" / name, ignore_errors=True)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
@@ -164,13 +246,14 @@ class Queue(RuleBasedStateMachine):
         supervision.current(data.draw(st.sampled_from(self.known)))
 
     @precondition(lambda self: self.known)
-    @rule(data=st.data())
-    def a_waiting_one_is_cancelled(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), kill_at=KILLS)
+    def a_waiting_one_is_cancelled(self, data: st.DataObject, kill_at: str | int | None) -> None:
         folder = data.draw(st.sampled_from(self.known))
         if summary.load(folder).state is State.QUEUED and folder.id not in self.machine.workers:
-            done = supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z")
-            assert done.verdict is Verdict.CANCELLED or folder.id in self.machine.workers
-            assert done.verdict is None or not queue_entries.contains(self.root, folder.id)
+            with self.killed(kill_at):
+                done = supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z")
+                assert done.verdict is Verdict.CANCELLED or folder.id in self.machine.workers
+                assert done.verdict is None or not queue_entries.contains(self.root, folder.id)
 
     @precondition(lambda self: self.machine.recorder is not None)
     @rule(dies=st.booleans())
@@ -206,36 +289,68 @@ class Queue(RuleBasedStateMachine):
         for folder in self.known:
             ends = [event for event in reader.read_events(folder, 0, 1000) if isinstance(event, Finished)]
             assert len(ends) == 1, (folder.id, summary.load(folder).state)
+            others = [
+                summary.load(delegation_folder.open_folder(other))
+                for other in delegation_folder.read_spec(folder).after
+            ]
+            if ends[0].verdict is Verdict.VERIFIED:
+                assert all(other.verdict in dependencies.SUCCEEDED for other in others)
         assert (
             queue_entries.waiting(self.root)
             == queue_entries.launched(self.root)
             == queue_entries.unrecorded(self.root)
+            == queue_entries.held(self.root)
+            == queue_entries.followed(self.root)
             == []
         )
 
     # -- parts -------------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def killed(self, kill_at: str | int | None, *locks: int) -> Iterator[None]:
+        self.machine.kill_at = kill_at
+        self.machine.locks[:] = [(lock, os.fstat(lock).st_ino) for lock in locks]
+        try:
+            yield
+        except Killed:
+            self.machine.close_locks()
+        finally:
+            self.machine.kill_at = None
+
     def any_worker(self, data: st.DataObject) -> Worker:
         return self.machine.workers[data.draw(st.sampled_from(sorted(self.machine.workers)))]
 
-    def start_work(self, worker: Worker) -> None:
-        with Writer(worker.folder, worker.lock) as writer:
-            if writer.delegation.state in launcher.NOT_STARTED:
-                writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
-        queue_entries.remove(self.root, worker.folder.id)
+    def start_work(self, worker: Worker, kill_at: str | int | None = None) -> None:
         worker.has_started = True
+        with self.killed(kill_at):
+            with Writer(worker.folder, worker.lock) as writer:
+                if writer.delegation.state in launcher.NOT_STARTED:
+                    writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
+            queue_entries.remove(self.root, worker.folder.id)
+            return
+        del self.machine.workers[worker.folder.id]
+        worker.die()
 
-    def end_work(self, worker: Worker, then: str) -> None:
+    def end_work(
+        self,
+        worker: Worker,
+        then: str,
+        verdict: Verdict = Verdict.VERIFIED,
+        kill_at: str | int | None = None,
+    ) -> None:
         del self.machine.workers[worker.folder.id]
         with Writer(worker.folder, worker.lock) as writer:
-            writer.append(Finished(verdict=Verdict.VERIFIED, reservations=[]), attempt=1)
+            writer.append(Finished(verdict=verdict, reservations=[]), attempt=1)
         os.close(worker.lock)
-        if then == "runs the next" and (claim := launcher.next_for(self.root, worker.slot)) is not None:
-            self.machine.workers[claim.folder.id] = Worker(claim.folder, claim.lock, worker.slot)
+        with self.killed(kill_at):
+            if then == "runs the next" and (claim := launcher.next_for(self.root, worker.slot)) is not None:
+                self.machine.workers[claim.folder.id] = Worker(claim.folder, claim.lock, worker.slot)
+                return
+            worker.slot.close()
+            if then != "is killed":
+                launcher.serve(self.root)
             return
         worker.slot.close()
-        if then != "is killed":
-            launcher.serve(self.root)
 
 
 def test_nothing_is_lost_and_the_order_is_kept() -> None:
@@ -330,6 +445,62 @@ def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypat
     launcher.serve(root)
     assert list(alone.workers) == [waiting[0][0].id]
     assert set(looked) == {waiting[0][0].id}
+
+
+class DiskCalls:
+    """Counts what is opened and listed, and the names in the listings, while it is entered."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for name in ("open", "stat", "listdir"):
+            patch.setattr(os, name, self._counted(getattr(os, name)))
+
+    def _counted(self, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **keywords: object) -> object:
+            found = real(*args, **keywords)
+            self.count += 1 + (len(found) if isinstance(found, list) else 0)
+            return found
+
+        return call
+
+
+def hold_many(root: Path, first: str, count: int, shape: str) -> None:
+    """Hold delegations that come after ``first``: each after the one before (``chain``), or all after it (``fan``)."""
+    other = first
+    for identifier in delegation_folder.new_ids(count):
+        _, lock = delegation_folder.create(
+            lambda name, other=other: spec_of_a_test(name, slots=1, after=[other]), {}, identifier=identifier
+        )
+        os.close(lock)
+        queue_entries.add(root, identifier, 1, keys=None, record=False, after=[other])
+        if shape == "chain":
+            other = identifier
+
+
+@pytest.mark.parametrize("shape", ["chain", "fan"])
+def test_serving_a_slot_costs_the_same_however_many_are_held(alone, monkeypatch, shape) -> None:
+    root = state_folder.state_root()
+    first, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=2), {})
+    launcher.submit(first, lock)
+    with Writer(first, alone.workers[first.id].lock) as writer:
+        writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
+    queue_entries.remove(root, first.id)
+    costs = []
+    for more in (10, 190):
+        hold_many(root, first.id, more, shape)
+        launcher.serve(root)
+        folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=2), {})
+        os.close(lock)
+        queue_entries.add(root, folder.id, 2, keys=None, record=False)
+        with monkeypatch.context() as patch:
+            calls = DiskCalls(patch)
+            launcher.serve(root)
+            costs.append(calls.count)
+        assert folder.id in alone.workers
+        alone.workers.pop(folder.id).die()
+        queue_entries.remove(root, folder.id)
+    assert len(queue_entries.held(root)) == 200
+    assert costs[0] == costs[1]
 
 
 def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) -> None:

@@ -20,7 +20,7 @@ def get(caller: Caller, params: m.NoParams) -> m.QueueResult:
     root = state_folder.state_root()
     launcher.serve(root)
     found = []
-    for identifier, _slots in queue_entries.waiting(root):
+    for identifier, _slots in queue_entries.queued(root):
         with contextlib.suppress(UnderstudyError):  # it was removed meanwhile
             one = supervision.current(delegations.folder_of(identifier))
             if one.state is not State.FINISHED:
@@ -38,7 +38,7 @@ def move(caller: Caller, params: m.QueueMoveParams) -> m.QueueResult:
     """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
     root = state_folder.state_root()
     identifier = delegations.folder_of(params.id).id
-    order = [other for other, _ in queue_entries.waiting(root)]
+    order = [other for other, _ in queue_entries.queued(root)]
     if identifier not in order:
         raise UnderstudyError(
             ErrorKind.CONFLICT,

@@ -1,7 +1,7 @@
 """Hold tasks of a group back until the tasks that they come after have succeeded.
 
-No process is in charge of this: each process that serves the queue looks at what is held back. What a task waits for is
-in its specification, so a crash or a restart changes nothing.
+No process is in charge of this: each process that serves the queue looks at what comes after those that have ended
+(``queue_entries``). What a task waits for is in its specification, so a crash or a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -59,26 +59,33 @@ def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) 
     return found
 
 
-def is_ready(spec: Spec) -> bool:
-    """Return whether all tasks that this one comes after have succeeded; raise ``Blocked`` if one never will."""
-    ready = True
+def unended(spec: Spec) -> list[str]:
+    """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
+    found: list[str] = []
     for identifier in spec.after:
         try:
             ended = _current(identifier)
         except UnderstudyError as error:
-            cause = error.__cause__
-            if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
-                ready = False  # it cannot be read now
+            if _may_pass(error):
+                found.append(identifier)
                 continue
             how = "was removed" if error.kind is ErrorKind.UNKNOWN_DELEGATION else "cannot be read"
             raise Blocked(Verdict.FAILED, _failed(identifier, how)) from None
-        if ended.state is not State.FINISHED or ended.verdict is None:
-            ready = False
+        if ended.verdict is None or not _is_over(ended):
+            found.append(identifier)
         elif ended.verdict not in SUCCEEDED:
             verdict = Verdict.CANCELLED if ended.verdict is Verdict.CANCELLED else Verdict.FAILED
             how = f"ended as “{ended.verdict.replace('_', ' ')}” ({meaning(ended.verdict, ended.error)})"
             raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
-    return ready
+    return found
+
+
+def has_ended(identifier: str) -> bool:
+    """Return whether a task has ended, in any way, so that those that come after it must be looked at."""
+    try:
+        return _is_over(_current(identifier))
+    except UnderstudyError as error:
+        return not _may_pass(error)
 
 
 def after_retries(spec: Spec) -> list[str]:
@@ -105,6 +112,16 @@ def after_retries(spec: Spec) -> list[str]:
             if _current(newest).state is not State.FINISHED:
                 found.append(newest)
     return found
+
+
+def _is_over(found: Delegation) -> bool:
+    return found.state is State.FINISHED and found.verdict is not None
+
+
+def _may_pass(error: UnderstudyError) -> bool:
+    """Return whether a delegation cannot be read now, but perhaps later."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
 
 
 def _current(identifier: str) -> Delegation:

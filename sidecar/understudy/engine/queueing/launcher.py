@@ -71,9 +71,7 @@ def submit(folder: Folder, lock: int) -> None:
         spec = delegation_folder.read_spec(folder)
         keys = key_holder.needed_keys(spec, os.environ)
         try:
-            queue_entries.add(
-                root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec), held=bool(spec.after)
-            )
+            queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec), after=spec.after)
             failpoint("entry added")
             if serve(root, Claim(folder, lock)):
                 return
@@ -101,7 +99,8 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
     seen: set[str] = set()
     try:
         _take_back(root)
-        _release_held(root)
+        _look_at_followers(root)
+        _set_queued(root)
         while (taken := _take_next(root, seen, mine)) is not None:
             slot, claim, slots = taken
             try:
@@ -128,7 +127,7 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
 def next_for(root: Path, slot: Slot) -> Claim | None:
     """Return the oldest waiting delegation that may have ``slot``, for this process to run; None: give the slot up."""
     _take_back(root)
-    _release_held(root)
+    _look_at_followers(root)
     seen: set[str] = set()
     while (taken := _take_next(root, seen, own=slot)) is not None:
         _, claim, slots = taken
@@ -149,7 +148,7 @@ def ensure_entry(folder: Folder) -> None:
     try:
         if summary.load(folder).state is State.QUEUED and not queue_entries.contains(root, folder.id):
             spec = delegation_folder.read_spec(folder)
-            queue_entries.add(root, folder.id, spec.slots, keys=None, record=False, held=bool(spec.after))
+            queue_entries.add(root, folder.id, spec.slots, keys=None, record=False, after=spec.after)
     except UnderstudyError as error:
         _give_up(root, Claim(folder, lock), error)
     finally:
@@ -211,9 +210,8 @@ def _take_next(
     try:
         while True:
             full: set[int] = set()
-            held = set(queue_entries.held(root))
             for identifier, slots in queue_entries.waiting(root):
-                if identifier in seen or identifier in held or slots in full:
+                if identifier in seen or slots in full:
                     continue
                 if slot is None or slot.number >= slots:
                     other = take_slot(root, slots) if own is None else None
@@ -284,7 +282,7 @@ def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
     have not ended waits on.
     """
     spec = delegation_folder.read_spec(claim.folder)
-    if spec.after and not _is_ready(root, claim, spec):
+    if spec.after and not _is_ready(root, claim, slots, spec):
         return False
     if queue_entries.read(root, claim.folder.id).launches >= MOST_LAUNCHES:
         _finish(claim, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times."))
@@ -300,55 +298,93 @@ def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
     return True
 
 
-def _is_ready(root: Path, claim: Claim, spec: Spec) -> bool:
-    """Return whether those that a delegation comes after have succeeded; hold it back or end it otherwise."""
+def _is_ready(root: Path, claim: Claim, slots: int, spec: Spec) -> bool:
+    """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise."""
     try:
-        if dependencies.is_ready(spec):
-            return True
-        queue_entries.hold(root, claim.folder.id)  # a power cut took the mark
+        others = dependencies.unended(spec)
+        if others:
+            queue_entries.hold(root, claim.folder.id, slots, others)
+            # One that ended before this was on disk did not see it.
+            if dependencies.unended(spec):
+                return False
+            queue_entries.release(root, claim.folder.id)
     except dependencies.Blocked as blocked:
         _finish(claim, blocked.error, blocked.verdict)
         queue_entries.remove(root, claim.folder.id)
-    return False
+        return False
+    return True
 
 
-def _release_held(root: Path) -> None:
-    """Let delegations wait for a slot only when those that they come after have succeeded; else end them.
+def _look_at_followers(root: Path) -> None:
+    """Let delegations wait for a slot when those that they come after have succeeded; end those that never can start.
 
     One that ends may be what another comes after, so this looks again until nothing changes.
     """
+    queue_entries.release_earlier(root)
     changed = True
     while changed:
         changed = False
-        for identifier in queue_entries.held(root):
-            with contextlib.suppress(UnderstudyError):  # a damaged one is ended when it would start
-                changed = _release_one(root, identifier) or changed
+        for other in queue_entries.followed(root):
+            if dependencies.has_ended(other):
+                for identifier in queue_entries.followers(root, other):
+                    with contextlib.suppress(UnderstudyError):  # a later call tries again
+                        changed = _look_at_follower(root, other, identifier) or changed
 
 
-def _release_one(root: Path, identifier: str) -> bool:
-    """Look at one delegation that is held back; return whether this call ended it."""
+def _look_at_follower(root: Path, other: str, identifier: str) -> bool:
+    """Look at a delegation that comes after ``other``, which has ended; return whether others must be looked at."""
+    changed = False
     try:
         folder = delegation_folder.open_folder(identifier)
-        ready = dependencies.is_ready(delegation_folder.read_spec(folder))
+        locked = worker_lock.is_held(folder)
+        if queue_entries.is_held(root, identifier):
+            others = dependencies.unended(delegation_folder.read_spec(folder))
+            # Only now, because one that has ended can run again for a follow-up.
+            changed = queue_entries.mark(root, others, identifier)
+            if other in others:
+                return changed
+            if not others:
+                queue_entries.release(root, identifier)
+                failpoint("released")
+        elif locked and summary.load(folder).state in NOT_STARTED and not queue_entries.contains(root, identifier):
+            return False  # it is being added, and the process that adds it looks afterwards
     except dependencies.Blocked as blocked:
         lock = worker_lock.try_lock(folder)
         if lock is None:
             return False  # its holder serves the queue afterwards
         try:
             _finish(Claim(folder, lock), blocked.error, blocked.verdict)
+            failpoint("blocked")
             queue_entries.remove(root, identifier)
         finally:
             os.close(lock)
-        return True
+        changed = True
     except UnderstudyError as error:
         if error.kind is ErrorKind.UNKNOWN_DELEGATION:
             queue_entries.remove(root, identifier)
+            changed = True
         else:
             queue_entries.release(root, identifier)  # it cannot be read: starting it ends it with the reason
-        return False
-    if ready:
-        queue_entries.release(root, identifier)
-    return False
+    queue_entries.unmark(root, other, identifier)
+    return changed
+
+
+def _set_queued(root: Path) -> None:
+    """Look at a delegation that others come after no more until its entry is removed."""
+    for other in queue_entries.followed(root):
+        with contextlib.suppress(UnderstudyError):
+            if not queue_entries.contains(root, other):
+                continue
+            folder = delegation_folder.open_folder(other)
+            lock = worker_lock.try_lock(folder)
+            if lock is None:
+                continue
+            try:
+                if queue_entries.contains(root, other) and summary.load(folder).state in NOT_STARTED:
+                    queue_entries.set_queued(root, other)
+                    failpoint("entry is followed")
+            finally:
+                os.close(lock)
 
 
 def _take_back(root: Path) -> None:

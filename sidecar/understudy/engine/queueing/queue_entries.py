@@ -2,22 +2,28 @@
 
 ::
 
-    <state>/queue/waiting/<slots>/<id>    waits for a slot below <slots>
-    <state>/queue/launched/<id>           a worker has a slot and is about to write ``started``
-    <state>/queue/unrecorded/<id>         its base is not recorded yet; one byte for each try
-    <state>/queue/held/<id>               it comes after others of its group, which have not all ended
-    <state>/queue/keys/<digest>/<id>      it needs keys from the environment with this digest
-    <state>/queue/paused                  nothing that waits starts while this file exists
-    <state>/queue/order                   the order that the user gave to what waits; what is not in it comes after
+    <state>/queue/waiting/<slots>/<id>         waits for a slot below <slots>
+    <state>/queue/launched/<id>                a worker has a slot and is about to write ``started``
+    <state>/queue/held/<boot>/<slots>/<id>     it comes after others of its group, which have not all ended
+    <state>/queue/after/<other>/<id>           <id> comes after <other>, which may run or have ended
+    <state>/queue/after-queued/<other>/<id>    <id> comes after <other>, which has an entry itself
+    <state>/queue/unrecorded/<id>              its base is not recorded yet; one byte for each try
+    <state>/queue/keys/<digest>/<id>           it needs keys from the environment with this digest
+    <state>/queue/paused                       nothing that waits starts while this file exists
+    <state>/queue/order                        the order that the user gave to what waits; what is not in it comes after
 
 An entry moves by one rename, so a killed process leaves it in one state or in the other. Except for ``add``, only the
 process that holds the delegation's lock changes an entry; ``remove`` may also follow the end of a delegation.
+
+What is held is not looked at when a slot is served: only the delegations in ``after`` are, which are about as many as
+run. One that has an entry cannot end before the entry is removed, and that moves what comes after it to ``after``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +33,11 @@ import msgspec
 from understudy.files import durable
 from understudy.journal import delegation_folder
 from understudy.model.wire import ready
+from understudy.process import identity
 
 _LIMIT = 64 * 1024
+_MOST_TRIES = 100
+"""Most repetitions after another process changed a folder in the same moment."""
 _MOST_ORDERED = 10_000
 _ORDER_BYTES = 1024 * 1024
 
@@ -38,10 +47,13 @@ class EntryState(enum.StrEnum):
 
     .. code-block:: text
 
-        (none) ─► waiting ⇄ launched ─► (none)
-                     └────────────────────►┘
+        (none) ─► held ⇄ waiting ⇄ launched ─► (none)
+                    └───────┴──────────────────►┘
     """
 
+    HELD = "held"
+    """It comes after others. It waits when they have succeeded; it is removed when one of them has failed, or when it
+    was cancelled."""
     WAITING = "waiting"
     """No process runs it. It becomes ``launched`` by the process that found a free slot and nothing older to start;
     it is removed when it was cancelled."""
@@ -66,17 +78,18 @@ class Entry(msgspec.Struct):
     """How often a worker was started for it."""
 
 
-def add(root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, record: bool, held: bool = False) -> None:
-    """Create an entry that waits. ``record``: its base must be recorded; ``held``: it comes after others.
+def add(
+    root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, record: bool, after: Sequence[str] = ()
+) -> None:
+    """Create an entry that waits, or is held if it comes ``after`` others. ``record``: its base must be recorded.
 
-    Raises the errors of ``durable.failure``.
+    The caller serves the queue afterwards, because the others may have ended. Raises the errors of ``durable.failure``.
     """
-    place = _queue(root) / EntryState.WAITING / str(max(1, slots)) / identifier
+    place = (_held(root) if after else _queue(root) / EntryState.WAITING) / str(max(1, slots)) / identifier
     with durable.named_failures(place):
         if record:
             _touch(_queue(root) / "unrecorded" / identifier)
-        if held:
-            _touch(_queue(root) / "held" / identifier)
+        mark(root, after, identifier)
         if keys is not None:
             _touch(_queue(root) / "keys" / keys.digest / identifier)
         _make(place.parent)
@@ -84,20 +97,29 @@ def add(root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, rec
 
 
 def waiting(root: Path) -> list[tuple[str, int]]:
-    """Return the waiting delegations with their number of slots, in the order in which they start.
+    """Return the delegations that wait for a slot with their number of slots, in the order in which they start.
 
     That is oldest first (an id begins with its time), after those that ``reorder`` put in another order.
     """
-    found: list[tuple[str, int]] = []
-    for name in _names(_queue(root) / EntryState.WAITING):
-        if name.isdecimal():
-            found += [(identifier, int(name)) for identifier in _ids(_queue(root) / EntryState.WAITING / name)]
+    return _in_order(root, _entries(_queue(root) / EntryState.WAITING))
+
+
+def queued(root: Path) -> list[tuple[str, int]]:
+    """Return the delegations that wait for a slot or are held, in the order of ``waiting``."""
+    return _in_order(root, [*_entries(_queue(root) / EntryState.WAITING), *_all_held(root)])
+
+
+def _entries(pools: Path) -> list[tuple[str, int]]:
+    return [(identifier, int(name)) for name in _names(pools) if name.isdecimal() for identifier in _ids(pools / name)]
+
+
+def _in_order(root: Path, found: list[tuple[str, int]]) -> list[tuple[str, int]]:
     places = _order(root)
     return sorted(found, key=lambda entry: (places.get(entry[0], len(places)), entry))
 
 
 def reorder(root: Path, identifiers: Sequence[str]) -> None:
-    """Let these delegations start in this order, before all others that wait, also those that are added later."""
+    """Let these delegations start in this order, before all others in the queue, also those that are added later."""
     place = _queue(root) / "order"
     with durable.named_failures(place):
         _make(place.parent)
@@ -129,19 +151,108 @@ def pause(root: Path, *, paused: bool) -> None:
 
 def held(root: Path) -> list[str]:
     """Return the delegations that come after others which have not all ended, oldest first."""
-    return sorted(_ids(_queue(root) / "held"))
+    return sorted(identifier for identifier, _ in _all_held(root))
 
 
-def hold(root: Path, identifier: str) -> None:
-    """Let a waiting delegation wait for those that it comes after."""
-    place = _queue(root) / "held" / identifier
-    with durable.named_failures(place):
-        _touch(place)
+def is_held(root: Path, identifier: str) -> bool:
+    """Return whether the delegation has an entry that is held."""
+    return any(place.exists() for place in _held_places(root, identifier))
+
+
+def hold(root: Path, identifier: str, slots: int, after: Sequence[str]) -> None:
+    """Let a delegation that waits for a slot wait for others first, which may end before this returns."""
+    target = _held(root) / str(slots) / identifier
+    with durable.named_failures(target):
+        mark(root, after, identifier)
+        _make(target.parent)
+        (_queue(root) / EntryState.WAITING / str(slots) / identifier).replace(target)
 
 
 def release(root: Path, identifier: str) -> None:
-    """Let a delegation wait for a slot only: those that it comes after have ended."""
-    (_queue(root) / "held" / identifier).unlink(missing_ok=True)
+    """Let a delegation that is held wait for a slot."""
+    for place in _held_places(root, identifier):
+        _release(root, place)
+
+
+def release_earlier(root: Path) -> None:
+    """Let everything wait for a slot that was held before the machine was started: it is held again at its turn.
+
+    What is in ``after`` is not on the disk for sure, and without it no process looks at what is held.
+    """
+    for boot in _names(_queue(root) / EntryState.HELD):
+        folder = _queue(root) / EntryState.HELD / boot
+        if folder == _held(root):
+            continue
+        for identifier, slots in _entries(folder):
+            _release(root, folder / str(slots) / identifier)
+        with contextlib.suppress(OSError):
+            for pool in folder.iterdir():
+                pool.rmdir()
+            folder.rmdir()
+
+
+def _release(root: Path, place: Path) -> None:
+    target = _queue(root) / EntryState.WAITING / place.parent.name / place.name
+    with durable.named_failures(target):
+        _make(target.parent)
+        with contextlib.suppress(FileNotFoundError):  # another process did it
+            place.replace(target)
+
+
+def _held(root: Path) -> Path:
+    return _queue(root) / EntryState.HELD / (identity.boot_id() or "unknown")
+
+
+def _all_held(root: Path) -> list[tuple[str, int]]:
+    folder = _queue(root) / EntryState.HELD
+    return [entry for boot in _names(folder) for entry in _entries(folder / boot)]
+
+
+def _held_places(root: Path, identifier: str) -> list[Path]:
+    folder = _queue(root) / EntryState.HELD
+    return [folder / boot / name / identifier for boot in _names(folder) for name in _names(folder / boot)]
+
+
+def mark(root: Path, others: Sequence[str], identifier: str) -> bool:
+    """Note that a delegation comes after ``others``, which then are in ``followed``; return whether this is new."""
+    new = False
+    for other in filter(delegation_folder.is_id, others):
+        place = _after(root) / other / identifier
+        if not (_after_queued(root) / other / identifier).exists() and not place.exists():
+            _touch(place)
+            new = True
+    return new
+
+
+def unmark(root: Path, other: str, identifier: str) -> None:
+    """Note that a delegation no longer needs a look because of ``other``."""
+    folder = _after(root) / other
+    (folder / identifier).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is not empty
+        folder.rmdir()
+
+
+def followed(root: Path) -> list[str]:
+    """Return the delegations that others come after, without those that are known to have an entry."""
+    return sorted(_ids(_after(root)))
+
+
+def followers(root: Path, other: str) -> list[str]:
+    """Return the delegations that come after ``other``, one of ``followed``, oldest first."""
+    return sorted(_ids(_after(root) / other))
+
+
+def set_queued(root: Path, other: str) -> None:
+    """Take a delegation from ``followed`` until its entry is removed. The caller holds its lock and saw the entry."""
+    _move_folder(_after(root) / other, _after_queued(root) / other)
+
+
+def _after(root: Path) -> Path:
+    return _queue(root) / "after"
+
+
+def _after_queued(root: Path) -> Path:
+    return _queue(root) / "after-queued"
 
 
 def launched(root: Path) -> list[str]:
@@ -165,8 +276,8 @@ def contains(root: Path, identifier: str) -> bool:
 
 
 def position(root: Path, identifier: str, slots: int) -> int:
-    """Return the place of a waiting delegation among those with the same number of slots; the first is 1."""
-    others = [other for other, its_slots in waiting(root) if its_slots == max(1, slots)]
+    """Return the place of a queued delegation among those with the same number of slots; the first is 1."""
+    others = [other for other, its_slots in queued(root) if its_slots == max(1, slots)]
     return others.index(identifier) + 1 if identifier in others else len(others) + 1
 
 
@@ -223,11 +334,9 @@ def recorded(root: Path, identifier: str) -> None:
 def remove(root: Path, identifier: str) -> None:
     """Remove the entry of a delegation that started or ended, if there is one."""
     keys = read(root, identifier).keys
-    for place in [
-        *_places(root, identifier),
-        _queue(root) / "unrecorded" / identifier,
-        _queue(root) / "held" / identifier,
-    ]:
+    # First: without an entry, it may end at any time.
+    _move_folder(_after_queued(root) / identifier, _after(root) / identifier)
+    for place in [*_places(root, identifier), _queue(root) / "unrecorded" / identifier]:
         place.unlink(missing_ok=True)
     if keys is not None:
         (_queue(root) / "keys" / keys.digest / identifier).unlink(missing_ok=True)
@@ -238,6 +347,7 @@ def _places(root: Path, identifier: str) -> list[Path]:
     return [
         *(_queue(root) / EntryState.WAITING / name / identifier for name in pools),
         _queue(root) / EntryState.LAUNCHED / identifier,
+        *_held_places(root, identifier),
     ]
 
 
@@ -250,8 +360,33 @@ def _make(folder: Path) -> None:
 
 
 def _touch(place: Path) -> None:
-    _make(place.parent)
-    os.close(durable.open_regular(place, os.O_WRONLY | os.O_CREAT))
+    for left in reversed(range(_MOST_TRIES)):
+        _make(place.parent)
+        try:
+            os.close(durable.open_regular(place, os.O_WRONLY | os.O_CREAT))
+        except FileNotFoundError:  # another process moved the folder, or removed it while it was empty
+            if not left:
+                raise
+        else:
+            return
+
+
+def _move_folder(source: Path, target: Path) -> None:
+    """Move the files of a folder to another, which may have some; do nothing if it does not exist."""
+    with durable.named_failures(target):
+        for _ in range(_MOST_TRIES):
+            if not source.exists():
+                return
+            _make(target)
+            with contextlib.suppress(OSError):
+                source.rename(target)
+                return
+            for name in _names(source):  # the target is not empty
+                with contextlib.suppress(FileNotFoundError):
+                    (source / name).replace(target / name)
+            with contextlib.suppress(OSError):
+                source.rmdir()
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(source))
 
 
 def _names(folder: Path) -> list[str]:
