@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import wait_until
 
 from understudy.engine.queueing import dependencies, launcher, queue_entries
 from understudy.journal import delegation_folder, state_folder, worker_lock
@@ -102,18 +103,22 @@ def test_a_lost_mark_starts_nothing_early(project, go):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
     root = state_folder.state_root()
+
+    def is_held_again() -> bool:
+        launcher.serve(root)  # does nothing while another process records the base
+        return queue_entries.held(root) == [second]
+
     queue_entries.release(root, second)  # as if a power cut had taken it
-    launcher.serve(root)
-    assert queue_entries.held(root) == [second]
-    queue_entries.remove(root, second)  # and the whole entry
+    wait_until.until(is_held_again)
+    next(root.glob(f"queue/held/*/*/{second}")).unlink()  # and the whole entry
     assert project.call("delegations/get", id=second).state == "queued"
-    assert queue_entries.held(root) == [second]
+    wait_until.until(is_held_again)
     go.touch()
     assert project.finish(second).verdict == "answered"
 
 
-def test_a_start_that_is_killed_ends_what_comes_after_its_tasks(project, go):
-    tasks = [task(project, "second", "first"), task(project, "first")]
+def test_a_start_that_is_killed_ends_the_tasks_that_it_did_not_submit(project, go):
+    tasks = [task(project, "third", "second"), task(project, "second", "first"), task(project, "first")]
     script = f"""
 import pathlib
 from understudy.api import method_table
@@ -121,14 +126,27 @@ from understudy.api.caller import TerminalCaller
 
 method_table.call("groups/start", {{"tasks": {tasks!r}}}, TerminalCaller(pathlib.Path.cwd()))
 """
-    # The second task waits already; the first, which it comes after, was not submitted.
+    # Tasks are submitted after those that they come after: the third one was not.
     environment = {**os.environ, "UNDERSTUDY_FAILPOINT": "queued:1"}
     killed = subprocess.run([sys.executable, "-c", script], env=environment, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    first, second = sorted(project.call("delegations/list").delegations, key=lambda one: one.title)
-    assert first.verdict == "interrupted"
-    done = project.finish(second.id)
-    assert (done.verdict, done.error.kind) == ("failed", ErrorKind.DEPENDENCY_FAILED)
+    first, second, third = sorted(project.call("delegations/list").delegations, key=lambda one: one.title)
+    assert third.verdict == "interrupted"
+    go.touch()
+    assert [project.finish(one.id).verdict for one in (first, second)] == ["answered"] * 2
+
+
+@pytest.mark.parametrize(
+    ("after", "order"),
+    [
+        ([[], [0], []], [0, 1, 2]),
+        ([[2], [], []], [1, 2, 0]),
+        ([[1], [2], [3], []], [3, 2, 1, 0]),
+        ([[], [3], [0], [2], []], [0, 2, 3, 1, 4]),
+    ],
+)
+def test_tasks_are_submitted_after_those_that_they_come_after(after, order):
+    assert dependencies.submission_order(after) == order
 
 
 def test_retries_wait_for_each_other_as_their_tasks_did(project, go, tmp_path):

@@ -140,7 +140,7 @@ def test_planted_entries_of_the_queue_stop_nothing(project, go, tmp_path):
         (folder / (unknown[:-1] + "y")).symlink_to(secret)
         os.mkfifo(folder / (unknown[:-1] + "x"))
         (folder / (unknown[:-1] + "w")).mkdir()
-    for name in ("held", "unrecorded", "launched"):
+    for name in ("held", "left", "after", "unrecorded", "launched"):
         (queue / name).mkdir(exist_ok=True)
         (queue / name / unknown).symlink_to(secret)
     (queue / "order").unlink(missing_ok=True)

@@ -98,7 +98,7 @@ def _record(root: Path, identifier: str) -> bool:
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
             return False
-        queue_entries.remove(root, identifier)
+        queue_entries.leave(root, identifier)
         return True
     if lock is None:
         return False

@@ -59,6 +59,19 @@ def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) 
     return found
 
 
+def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
+    """Return the numbers of tasks so that each follows those that it comes after, else in the order of the file.
+
+    ``after`` is what ``resolve`` returned.
+    """
+    left, order = list(range(len(after))), list[int]()
+    while left:
+        following = next(number for number in left if set(after[number]).isdisjoint(left))
+        left.remove(following)
+        order.append(following)
+    return order
+
+
 def unended(spec: Spec) -> list[str]:
     """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
     found: list[str] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from understudy.config.validation import delegator_rules
-from understudy.engine.queueing import base_snapshots, launcher
+from understudy.engine.queueing import base_snapshots, dependencies, launcher
 from understudy.journal import delegation_folder, groups, state_folder
 from understudy.model.config.delegators import Limits
 from understudy.model.delegations import AskedBy, Group, GroupBudget, GroupKind
@@ -96,6 +96,9 @@ def start_group(
             for publish, members in bases.values():
                 publish(members)
             failpoint("group created")
+            # A task is held only because of others that are in the queue.
+            if ids and after is not None:
+                claims[:] = [claims[number] for number in dependencies.submission_order(after)]
             while claims:
                 claim = claims.pop(0)
                 launcher.submit(claim.folder, claim.lock)

@@ -73,12 +73,16 @@ def submit(folder: Folder, lock: int) -> None:
         try:
             queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec), after=spec.after)
             failpoint("entry added")
-            if serve(root, Claim(folder, lock)):
+            claim = Claim(folder, lock)
+            if spec.after:
+                _settle(root, claim, spec)
+            if serve(root, claim):
                 return
             with Writer(folder, lock) as writer:
-                writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
+                if writer.delegation.state in NOT_STARTED:
+                    writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
         except (UnderstudyError, OSError):
-            queue_entries.remove(root, folder.id)
+            queue_entries.leave(root, folder.id)
             raise
         failpoint("queued")
     finally:
@@ -99,8 +103,7 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
     seen: set[str] = set()
     try:
         _take_back(root)
-        _look_at_followers(root)
-        _set_queued(root)
+        _look_at_left(root)
         while (taken := _take_next(root, seen, mine)) is not None:
             slot, claim, slots = taken
             try:
@@ -127,7 +130,7 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
 def next_for(root: Path, slot: Slot) -> Claim | None:
     """Return the oldest waiting delegation that may have ``slot``, for this process to run; None: give the slot up."""
     _take_back(root)
-    _look_at_followers(root)
+    _look_at_left(root)
     seen: set[str] = set()
     while (taken := _take_next(root, seen, own=slot)) is not None:
         _, claim, slots = taken
@@ -204,6 +207,13 @@ def _take_next(
     The caller closes both. Ids that were looked at are added to ``seen`` and left out in later calls. Nothing is
     returned while the queue is paused.
     """
+    # An entry that was looked at may have left, or have been held until now.
+    while (taken := _take_oldest(root, seen, mine, own)) is None and (released := _look_at_left(root)):
+        seen -= released
+    return taken
+
+
+def _take_oldest(root: Path, seen: set[str], mine: Claim | None, own: Slot | None) -> tuple[Slot, Claim, int] | None:
     if queue_entries.is_paused(root):
         return None
     slot = own
@@ -251,7 +261,7 @@ def _claim(root: Path, identifier: str, mine: Claim | None) -> Claim | None:
         lock = worker_lock.try_lock(folder)
     except UnderstudyError as error:
         if error.kind is ErrorKind.UNKNOWN_DELEGATION:
-            queue_entries.remove(root, identifier)
+            queue_entries.leave(root, identifier)
         return None
     if lock is None:
         return None
@@ -259,7 +269,7 @@ def _claim(root: Path, identifier: str, mine: Claim | None) -> Claim | None:
     try:
         if summary.load(folder).state in NOT_STARTED:
             return claim
-        queue_entries.remove(root, identifier)
+        queue_entries.leave(root, identifier)
     except UnderstudyError as error:
         _give_up(root, claim, error)
     os.close(lock)
@@ -282,109 +292,121 @@ def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
     have not ended waits on.
     """
     spec = delegation_folder.read_spec(claim.folder)
-    if spec.after and not _is_ready(root, claim, slots, spec):
+    if spec.after and not _settle(root, claim, spec):
         return False
     if queue_entries.read(root, claim.folder.id).launches >= MOST_LAUNCHES:
         _finish(claim, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times."))
-        queue_entries.remove(root, claim.folder.id)
+        queue_entries.leave(root, claim.folder.id)
         return False
     spent = group_budget.exceeded(spec.group_id)
     if spent is not None:
         _finish(claim, spent.info())
-        queue_entries.remove(root, claim.folder.id)
+        queue_entries.leave(root, claim.folder.id)
         return False
     queue_entries.launch(root, claim.folder.id, slots)
     failpoint("launched")
     return True
 
 
-def _is_ready(root: Path, claim: Claim, slots: int, spec: Spec) -> bool:
-    """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise."""
+def _settle(root: Path, claim: Claim, spec: Spec) -> bool:
+    """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise.
+
+    ``queue_entries`` says why these steps have this order.
+    """
+    identifier = claim.folder.id
     try:
         others = dependencies.unended(spec)
         if others:
-            queue_entries.hold(root, claim.folder.id, slots, others)
-            # One that ended before this was on disk did not see it.
-            if dependencies.unended(spec):
-                return False
-            queue_entries.release(root, claim.folder.id)
+            queue_entries.mark(root, identifier, others)
+            failpoint("marked")
+            others = [other for other in dependencies.unended(spec) if other in others]
     except dependencies.Blocked as blocked:
         _finish(claim, blocked.error, blocked.verdict)
-        queue_entries.remove(root, claim.folder.id)
+        failpoint("blocked")
+        queue_entries.leave(root, identifier)
+        queue_entries.unmark(root, identifier, spec.after)
         return False
-    return True
+    if others and all(queue_entries.has_entry(root, other) for other in others):
+        queue_entries.hold(root, identifier, spec.slots)
+    else:
+        # Without an entry of its own, such as of an earlier version, nothing leads from the other to this one.
+        queue_entries.release(root, identifier)
+    queue_entries.unmark(root, identifier, [other for other in spec.after if other not in others])
+    return not others
 
 
-def _look_at_followers(root: Path) -> None:
-    """Let delegations wait for a slot when those that they come after have succeeded; end those that never can start.
+def _look_at_left(root: Path) -> set[str]:
+    """Look at what comes after delegations that have ended; return those that are no longer held.
 
     One that ends may be what another comes after, so this looks again until nothing changes.
     """
     queue_entries.release_earlier(root)
-    changed = True
-    while changed:
-        changed = False
-        for other in queue_entries.followed(root):
-            if dependencies.has_ended(other):
-                for identifier in queue_entries.followers(root, other):
-                    with contextlib.suppress(UnderstudyError):  # a later call tries again
-                        changed = _look_at_follower(root, other, identifier) or changed
+    released: set[str] = set()
+    looked: set[str] = set()
+    while left := set(queue_entries.left(root)) - looked:
+        looked |= left
+        for identifier in sorted(left):
+            with contextlib.suppress(UnderstudyError):  # a later call tries again
+                released |= _look_after(root, identifier)
+    return released
+
+
+def _look_after(root: Path, identifier: str) -> set[str]:
+    """Look at what comes after a delegation that has left, if it has ended, and drop its entry; return as above."""
+    released: set[str] = set()
+    folder = _folder(identifier)
+    if folder is not None and not queue_entries.is_followed(root, identifier) and worker_lock.is_held(folder):
+        return released  # it runs
+    if not dependencies.has_ended(identifier):
+        return released
+    for follower in queue_entries.followers(root, identifier):
+        with contextlib.suppress(UnderstudyError):
+            if _look_at_follower(root, identifier, follower):
+                released.add(follower)
+    lock = worker_lock.try_lock(folder) if folder is not None else None
+    if folder is not None and lock is None:
+        return released
+    try:
+        if dependencies.has_ended(identifier):
+            queue_entries.drop(root, identifier)
+    finally:
+        if lock is not None:
+            os.close(lock)
+    return released
 
 
 def _look_at_follower(root: Path, other: str, identifier: str) -> bool:
-    """Look at a delegation that comes after ``other``, which has ended; return whether others must be looked at."""
-    changed = False
+    """Look at a delegation that comes after ``other``, which has ended; return whether it may be held no longer."""
+    folder = _folder(identifier)
+    if folder is None:
+        queue_entries.leave(root, identifier)
+        queue_entries.unmark(root, identifier, [other])
+        return False
+    if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
+        return False
     try:
-        folder = delegation_folder.open_folder(identifier)
-        locked = worker_lock.is_held(folder)
-        if queue_entries.is_held(root, identifier):
-            others = dependencies.unended(delegation_folder.read_spec(folder))
-            # Only now, because one that has ended can run again for a follow-up.
-            changed = queue_entries.mark(root, others, identifier)
-            if other in others:
-                return changed
-            if not others:
-                queue_entries.release(root, identifier)
-                failpoint("released")
-        elif locked and summary.load(folder).state in NOT_STARTED and not queue_entries.contains(root, identifier):
-            return False  # it is being added, and the process that adds it looks afterwards
-    except dependencies.Blocked as blocked:
-        lock = worker_lock.try_lock(folder)
-        if lock is None:
-            return False  # its holder serves the queue afterwards
-        try:
-            _finish(Claim(folder, lock), blocked.error, blocked.verdict)
-            failpoint("blocked")
-            queue_entries.remove(root, identifier)
-        finally:
-            os.close(lock)
-        changed = True
+        if summary.load(folder).state in NOT_STARTED:
+            return _settle(root, Claim(folder, lock), delegation_folder.read_spec(folder))
+        queue_entries.leave(root, identifier)
+    except UnderstudyError:
+        queue_entries.release(root, identifier)  # starting it ends it with the reason
+        queue_entries.unmark(root, identifier, [other])
+        return True
+    else:
+        queue_entries.unmark(root, identifier, [other])
+        return False
+    finally:
+        os.close(lock)
+
+
+def _folder(identifier: str) -> Folder | None:
+    """Return the folder of a delegation, None if it was removed."""
+    try:
+        return delegation_folder.open_folder(identifier)
     except UnderstudyError as error:
         if error.kind is ErrorKind.UNKNOWN_DELEGATION:
-            queue_entries.remove(root, identifier)
-            changed = True
-        else:
-            queue_entries.release(root, identifier)  # it cannot be read: starting it ends it with the reason
-    queue_entries.unmark(root, other, identifier)
-    return changed
-
-
-def _set_queued(root: Path) -> None:
-    """Look at a delegation that others come after no more until its entry is removed."""
-    for other in queue_entries.followed(root):
-        with contextlib.suppress(UnderstudyError):
-            if not queue_entries.contains(root, other):
-                continue
-            folder = delegation_folder.open_folder(other)
-            lock = worker_lock.try_lock(folder)
-            if lock is None:
-                continue
-            try:
-                if queue_entries.contains(root, other) and summary.load(folder).state in NOT_STARTED:
-                    queue_entries.set_queued(root, other)
-                    failpoint("entry is followed")
-            finally:
-                os.close(lock)
+            return None
+        raise
 
 
 def _take_back(root: Path) -> None:
@@ -402,12 +424,12 @@ def _take_back(root: Path) -> None:
                 dead_workers.end_leftovers(folder)
                 queue_entries.wait_again(root, identifier, delegation_folder.read_spec(folder).slots)
             else:
-                queue_entries.remove(root, identifier)
+                queue_entries.leave(root, identifier)
         except UnderstudyError as error:
             if claim is not None:
                 _give_up(root, claim, error)
             elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
-                queue_entries.remove(root, identifier)
+                queue_entries.leave(root, identifier)
         finally:
             if claim is not None:
                 os.close(claim.lock)
@@ -423,7 +445,7 @@ def _give_up(root: Path, claim: Claim, error: Exception) -> None:
                 queue_entries.wait_again(root, claim.folder.id, slots, was_started=False)
         return
     _finish(claim, info)
-    queue_entries.remove(root, claim.folder.id)
+    queue_entries.leave(root, claim.folder.id)
 
 
 def _add(problems: list[UnderstudyError] | None, error: Exception, root: Path) -> None:

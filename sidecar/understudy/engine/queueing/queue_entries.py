@@ -2,29 +2,39 @@
 
 ::
 
-    <state>/queue/waiting/<slots>/<id>         waits for a slot below <slots>
-    <state>/queue/launched/<id>                a worker has a slot and is about to write ``started``
-    <state>/queue/held/<boot>/<slots>/<id>     it comes after others of its group, which have not all ended
-    <state>/queue/after/<other>/<id>           <id> comes after <other>, which may run or have ended
-    <state>/queue/after-queued/<other>/<id>    <id> comes after <other>, which has an entry itself
-    <state>/queue/unrecorded/<id>              its base is not recorded yet; one byte for each try
-    <state>/queue/keys/<digest>/<id>           it needs keys from the environment with this digest
-    <state>/queue/paused                       nothing that waits starts while this file exists
-    <state>/queue/order                        the order that the user gave to what waits; what is not in it comes after
+    <state>/queue/waiting/<slots>/<id>        waits for a slot below <slots>
+    <state>/queue/held/<boot>/<slots>/<id>    it comes after others of its group, which have not all ended
+    <state>/queue/launched/<id>               a worker has a slot and is about to write ``started``
+    <state>/queue/left/<id>                   it started or ended; what comes after it was not looked at yet
+    <state>/queue/after/<boot>/<other>/<id>   <id> must be looked at when <other> has ended
+    <state>/queue/unrecorded/<id>             its base is not recorded yet; one byte for each try
+    <state>/queue/keys/<digest>/<id>          it needs keys from the environment with this digest
+    <state>/queue/paused                      nothing that waits starts while this file exists
+    <state>/queue/order                       the order that the user gave to what waits; what is not in it comes after
 
-An entry moves by one rename, so a killed process leaves it in one state or in the other. Except for ``add``, only the
-process that holds the delegation's lock changes an entry; ``remove`` may also follow the end of a delegation.
+An entry is created by ``add``, removed by ``drop``, and moves by one rename in between, so a killed process leaves it
+in one state or in the other. Only the process that holds the delegation's lock changes an entry; ``leave`` may also
+follow the end of the delegation. Its marks (in ``after``, ``unrecorded`` and ``keys``) are made after the entry and
+removed before it, so none is left without an entry that leads to it.
 
-What is held is not looked at when a slot is served: only the delegations in ``after`` are, which are about as many as
-run. One that has an entry cannot end before the entry is removed, and that moves what comes after it to ``after``.
+To serve a slot, no process looks at what is held, only at what is in ``left`` and ``launched``: about as many as run.
+Yet nothing is held for ever, whatever process is killed:
+
+- A delegation is held while each of those that it comes after has ended and was looked at, or has an entry, and a mark
+  for it in ``after``. The mark is made first. Then the other must still have an entry, and must not have ended. Then it
+  is held. All this happens under its lock.
+- An entry is dropped when its delegation has ended, under its lock, and nothing in ``after`` is marked for it. Such a
+  mark is removed under the lock of the marked delegation, after that was looked at and is not held because of it.
+- A process that finds a lock taken leaves the mark and the entry to the next one that serves the queue. The holder does
+  that after it has released the lock; if it is killed, any other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
-import errno
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,19 +57,23 @@ class EntryState(enum.StrEnum):
 
     .. code-block:: text
 
-        (none) ─► held ⇄ waiting ⇄ launched ─► (none)
-                    └───────┴──────────────────►┘
+        (none) ─► waiting ⇄ launched ─► left ─► (none)
+                   ⇅ └──────────────────►┘
+                  held ─────────────────►┘
     """
 
     HELD = "held"
-    """It comes after others. It waits when they have succeeded; it is removed when one of them has failed, or when it
-    was cancelled."""
+    """It comes after others. It waits when they have succeeded; it leaves when one of them has failed, or when it was
+    cancelled."""
     WAITING = "waiting"
     """No process runs it. It becomes ``launched`` by the process that found a free slot and nothing older to start;
-    it is removed when it was cancelled."""
+    it leaves when it was cancelled."""
     LAUNCHED = "launched"
-    """A worker has a slot. It is removed when the worker writes ``started`` or ends. When the worker died before that,
-    it waits again, at its old place; after ``launcher.MOST_LAUNCHES`` it is removed, and the delegation ends."""
+    """A worker has a slot. It leaves when the worker writes ``started`` or ends. When the worker died before that, it
+    waits again, at its old place; after ``launcher.MOST_LAUNCHES`` the delegation ends."""
+    LEFT = "left"
+    """It is no longer in the queue: it has started, or never will. When it has ended, the next process that serves the
+    queue looks at those that come after it, and removes the entry."""
 
 
 class NeededKeys(msgspec.Struct, frozen=True):
@@ -76,24 +90,26 @@ class Entry(msgspec.Struct):
     keys: NeededKeys | None = None
     launches: int = 0
     """How often a worker was started for it."""
+    after: list[str] = []
+    """Those that it comes after: only for these can it have marks."""
 
 
 def add(
     root: Path, identifier: str, slots: int, *, keys: NeededKeys | None, record: bool, after: Sequence[str] = ()
 ) -> None:
-    """Create an entry that waits, or is held if it comes ``after`` others. ``record``: its base must be recorded.
+    """Create an entry that waits. ``record``: its base must be recorded; ``after``: those that it comes after.
 
-    The caller serves the queue afterwards, because the others may have ended. Raises the errors of ``durable.failure``.
+    Raises the errors of ``durable.failure``.
     """
-    place = (_held(root) if after else _queue(root) / EntryState.WAITING) / str(max(1, slots)) / identifier
+    place = _waiting(root, identifier, slots)
     with durable.named_failures(place):
+        _make(place.parent)
+        _make(_queue(root) / EntryState.LEFT)  # so that to leave needs no space on the disk
+        durable.replace(place, msgspec.json.encode(Entry(keys=keys, after=[*filter(delegation_folder.is_id, after)])))
         if record:
             _touch(_queue(root) / "unrecorded" / identifier)
-        mark(root, after, identifier)
         if keys is not None:
             _touch(_queue(root) / "keys" / keys.digest / identifier)
-        _make(place.parent)
-        durable.replace(place, msgspec.json.encode(Entry(keys=keys)))
 
 
 def waiting(root: Path) -> list[tuple[str, int]]:
@@ -154,53 +170,76 @@ def held(root: Path) -> list[str]:
     return sorted(identifier for identifier, _ in _all_held(root))
 
 
-def is_held(root: Path, identifier: str) -> bool:
-    """Return whether the delegation has an entry that is held."""
-    return any(place.exists() for place in _held_places(root, identifier))
+def mark(root: Path, identifier: str, others: Sequence[str]) -> None:
+    """Note that a delegation must be looked at when one of ``others`` has ended. The caller holds its lock."""
+    for other in filter(delegation_folder.is_id, others):
+        with durable.named_failures(_after(root, other)):
+            _touch(_after(root, other) / identifier)
 
 
-def hold(root: Path, identifier: str, slots: int, after: Sequence[str]) -> None:
-    """Let a delegation that waits for a slot wait for others first, which may end before this returns."""
-    target = _held(root) / str(slots) / identifier
-    with durable.named_failures(target):
-        mark(root, after, identifier)
-        _make(target.parent)
-        (_queue(root) / EntryState.WAITING / str(slots) / identifier).replace(target)
+def unmark(root: Path, identifier: str, others: Sequence[str]) -> None:
+    """Note that a delegation is not held because of ``others``. The caller holds its lock, or it has ended."""
+    for other in filter(delegation_folder.is_id, others):
+        (_after(root, other) / identifier).unlink(missing_ok=True)
+        _remove_if_empty(_after(root, other))
+
+
+def is_followed(root: Path, other: str) -> bool:
+    """Return whether a delegation may have to be looked at when ``other`` has ended."""
+    return _after(root, other).exists()
+
+
+def followers(root: Path, other: str) -> list[str]:
+    """Return the delegations that must be looked at when ``other`` has ended, oldest first."""
+    return sorted(_ids(_after(root, other)))
+
+
+def hold(root: Path, identifier: str, slots: int) -> None:
+    """Hold a delegation that waits or is held. Each that it waits for has a mark and an entry."""
+    _move(_waiting(root, identifier, slots), _held(root, identifier, slots))
 
 
 def release(root: Path, identifier: str) -> None:
-    """Let a delegation that is held wait for a slot."""
+    """Let a delegation wait for a slot if it is held."""
     for place in _held_places(root, identifier):
-        _release(root, place)
+        _move(place, _waiting(root, identifier, int(place.parent.name)))
 
 
 def release_earlier(root: Path) -> None:
     """Let everything wait for a slot that was held before the machine was started: it is held again at its turn.
 
-    What is in ``after`` is not on the disk for sure, and without it no process looks at what is held.
+    After a power cut, the marks and the entries that it was held with are not on the disk for sure.
     """
-    for boot in _names(_queue(root) / EntryState.HELD):
-        folder = _queue(root) / EntryState.HELD / boot
-        if folder == _held(root):
-            continue
-        for identifier, slots in _entries(folder):
-            _release(root, folder / str(slots) / identifier)
-        with contextlib.suppress(OSError):
-            for pool in folder.iterdir():
-                pool.rmdir()
-            folder.rmdir()
+    boot = _boot()
+    for name in _names(_queue(root) / EntryState.HELD):
+        if name != boot:
+            folder = _queue(root) / EntryState.HELD / name
+            for identifier, slots in _entries(folder):
+                _move(folder / str(slots) / identifier, _waiting(root, identifier, slots))
+            shutil.rmtree(folder, ignore_errors=True)
+    for name in _names(_queue(root) / "after"):
+        if name != boot:
+            shutil.rmtree(_queue(root) / "after" / name, ignore_errors=True)
 
 
-def _release(root: Path, place: Path) -> None:
-    target = _queue(root) / EntryState.WAITING / place.parent.name / place.name
-    with durable.named_failures(target):
-        _make(target.parent)
-        with contextlib.suppress(FileNotFoundError):  # another process did it
-            place.replace(target)
+def _boot() -> str:
+    return identity.boot_id() or "unknown"
 
 
-def _held(root: Path) -> Path:
-    return _queue(root) / EntryState.HELD / (identity.boot_id() or "unknown")
+def _after(root: Path, other: str) -> Path:
+    return _queue(root) / "after" / _boot() / other
+
+
+def _held(root: Path, identifier: str, slots: int) -> Path:
+    return _queue(root) / EntryState.HELD / _boot() / str(max(1, slots)) / identifier
+
+
+def _waiting(root: Path, identifier: str, slots: int) -> Path:
+    return _queue(root) / EntryState.WAITING / str(max(1, slots)) / identifier
+
+
+def _left(root: Path, identifier: str) -> Path:
+    return _queue(root) / EntryState.LEFT / identifier
 
 
 def _all_held(root: Path) -> list[tuple[str, int]]:
@@ -211,48 +250,6 @@ def _all_held(root: Path) -> list[tuple[str, int]]:
 def _held_places(root: Path, identifier: str) -> list[Path]:
     folder = _queue(root) / EntryState.HELD
     return [folder / boot / name / identifier for boot in _names(folder) for name in _names(folder / boot)]
-
-
-def mark(root: Path, others: Sequence[str], identifier: str) -> bool:
-    """Note that a delegation comes after ``others``, which then are in ``followed``; return whether this is new."""
-    new = False
-    for other in filter(delegation_folder.is_id, others):
-        place = _after(root) / other / identifier
-        if not (_after_queued(root) / other / identifier).exists() and not place.exists():
-            _touch(place)
-            new = True
-    return new
-
-
-def unmark(root: Path, other: str, identifier: str) -> None:
-    """Note that a delegation no longer needs a look because of ``other``."""
-    folder = _after(root) / other
-    (folder / identifier).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # it is not empty
-        folder.rmdir()
-
-
-def followed(root: Path) -> list[str]:
-    """Return the delegations that others come after, without those that are known to have an entry."""
-    return sorted(_ids(_after(root)))
-
-
-def followers(root: Path, other: str) -> list[str]:
-    """Return the delegations that come after ``other``, one of ``followed``, oldest first."""
-    return sorted(_ids(_after(root) / other))
-
-
-def set_queued(root: Path, other: str) -> None:
-    """Take a delegation from ``followed`` until its entry is removed. The caller holds its lock and saw the entry."""
-    _move_folder(_after(root) / other, _after_queued(root) / other)
-
-
-def _after(root: Path) -> Path:
-    return _queue(root) / "after"
-
-
-def _after_queued(root: Path) -> Path:
-    return _queue(root) / "after-queued"
 
 
 def launched(root: Path) -> list[str]:
@@ -271,8 +268,18 @@ def keyed(root: Path, digest: str) -> list[str]:
 
 
 def contains(root: Path, identifier: str) -> bool:
-    """Return whether the delegation has an entry. One that moves now may be missed."""
+    """Return whether the delegation is in the queue: it has an entry and has not left. One that moves may be missed."""
     return any(place.exists() for place in _places(root, identifier))
+
+
+def has_entry(root: Path, identifier: str) -> bool:
+    """Return whether the delegation has an entry, perhaps one that has left. One that moves now may be missed."""
+    return contains(root, identifier) or _left(root, identifier).exists()
+
+
+def left(root: Path) -> list[str]:
+    """Return the delegations that have started or ended, and whose entry was not dropped yet."""
+    return _ids(_queue(root) / EntryState.LEFT)
 
 
 def position(root: Path, identifier: str, slots: int) -> int:
@@ -283,7 +290,7 @@ def position(root: Path, identifier: str, slots: int) -> int:
 
 def read(root: Path, identifier: str) -> Entry:
     """Return the content of an entry; a damaged one counts as new."""
-    for place in _places(root, identifier):
+    for place in [*_places(root, identifier), _left(root, identifier)]:
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return msgspec.json.decode(durable.read_whole(place, _LIMIT), type=ready(Entry))
     return Entry()
@@ -293,7 +300,7 @@ def launch(root: Path, identifier: str, slots: int) -> None:
     """Move an entry from ``waiting`` to ``launched``, and count it."""
     entry = read(root, identifier)
     entry.launches += 1
-    place = _queue(root) / EntryState.WAITING / str(slots) / identifier
+    place = _waiting(root, identifier, slots)
     target = _queue(root) / EntryState.LAUNCHED / identifier
     with durable.named_failures(place):
         _make(target.parent)
@@ -304,7 +311,7 @@ def launch(root: Path, identifier: str, slots: int) -> None:
 def wait_again(root: Path, identifier: str, slots: int, *, was_started: bool = True) -> None:
     """Move an entry from ``launched`` back to ``waiting``; if no worker ``was_started``, this launch does not count."""
     place = _queue(root) / EntryState.LAUNCHED / identifier
-    target = _queue(root) / EntryState.WAITING / str(max(1, slots)) / identifier
+    target = _waiting(root, identifier, slots)
     with durable.named_failures(target):
         if not was_started:
             entry = read(root, identifier)
@@ -331,15 +338,37 @@ def recorded(root: Path, identifier: str) -> None:
     (_queue(root) / "unrecorded" / identifier).unlink(missing_ok=True)
 
 
-def remove(root: Path, identifier: str) -> None:
-    """Remove the entry of a delegation that started or ended, if there is one."""
+def leave(root: Path, identifier: str) -> None:
+    """Take a delegation that started, ended, or never starts out of the queue; do nothing if it is not in the queue."""
+    for place in _places(root, identifier):
+        _move(place, _left(root, identifier))
+    (_queue(root) / "unrecorded" / identifier).unlink(missing_ok=True)
     keys = read(root, identifier).keys
-    # First: without an entry, it may end at any time.
-    _move_folder(_after_queued(root) / identifier, _after(root) / identifier)
-    for place in [*_places(root, identifier), _queue(root) / "unrecorded" / identifier]:
-        place.unlink(missing_ok=True)
     if keys is not None:
         (_queue(root) / "keys" / keys.digest / identifier).unlink(missing_ok=True)
+
+
+def drop(root: Path, identifier: str) -> None:
+    """Remove the entry of a delegation that has ended, unless another one must be looked at before.
+
+    The caller holds its lock: checks that run again would let it end a second time.
+    """
+    leave(root, identifier)
+    # Before its own entry: without that, nothing leads to what is left of these.
+    unmark(root, identifier, read(root, identifier).after)
+    if _remove_if_empty(_after(root, identifier)):
+        _left(root, identifier).unlink(missing_ok=True)
+
+
+def _remove_if_empty(folder: Path) -> bool:
+    """Return whether the folder is gone."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _places(root: Path, identifier: str) -> list[Path]:
@@ -360,33 +389,23 @@ def _make(folder: Path) -> None:
 
 
 def _touch(place: Path) -> None:
-    for left in reversed(range(_MOST_TRIES)):
+    for left_tries in reversed(range(_MOST_TRIES)):
         _make(place.parent)
         try:
             os.close(durable.open_regular(place, os.O_WRONLY | os.O_CREAT))
-        except FileNotFoundError:  # another process moved the folder, or removed it while it was empty
-            if not left:
+        except FileNotFoundError:  # another process removed the folder while it was empty
+            if not left_tries:
                 raise
         else:
             return
 
 
-def _move_folder(source: Path, target: Path) -> None:
-    """Move the files of a folder to another, which may have some; do nothing if it does not exist."""
-    with durable.named_failures(target):
-        for _ in range(_MOST_TRIES):
-            if not source.exists():
-                return
-            _make(target)
-            with contextlib.suppress(OSError):
-                source.rename(target)
-                return
-            for name in _names(source):  # the target is not empty
-                with contextlib.suppress(FileNotFoundError):
-                    (source / name).replace(target / name)
-            with contextlib.suppress(OSError):
-                source.rmdir()
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(source))
+def _move(place: Path, target: Path) -> None:
+    """Move an entry; do nothing if it is not there."""
+    if place.exists():
+        with durable.named_failures(target), contextlib.suppress(FileNotFoundError):
+            _make(target.parent)
+            place.replace(target)
 
 
 def _names(folder: Path) -> list[str]:

@@ -96,7 +96,7 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = state_folder.state_root()
-    queue_entries.remove(root, folder.id)
+    queue_entries.leave(root, folder.id)
     launcher.serve(root)
     return summary.load(folder)
 

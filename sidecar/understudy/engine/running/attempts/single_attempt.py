@@ -83,7 +83,7 @@ class SingleAttempt:
                 commit=start_commit,
             )
         )
-        queue_entries.remove(run.state, run.folder.id)
+        queue_entries.leave(run.state, run.folder.id)
 
     async def work(self, order: Order) -> Outcome:
         """Let the agent work, and return its outcome.

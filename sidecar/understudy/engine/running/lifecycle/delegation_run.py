@@ -202,7 +202,7 @@ class DelegationRun:
         if end.verdict is Verdict.VERIFIED:
             await self._keep_as_branch()
         run.emit(events.Finished(verdict=end.verdict, reservations=end.reservations, error=end.error))
-        queue_entries.remove(run.state, run.folder.id)
+        queue_entries.drop(run.state, run.folder.id)
         self._release()
 
     def _decided(self, *, changed: bool) -> RunEnd:
