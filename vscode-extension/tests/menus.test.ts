@@ -13,6 +13,7 @@ import { holds, type ContextKeys } from "./support/whenClause.ts";
 
 const DONE = result("understudy/delegations/get", "delegations-get.valid");
 const ID = DONE.id;
+const GHOSTWRITER = result("understudy/delegators/list", "delegators-list.valid").delegators[0]!;
 const NOTHING = { pending: 0, accepted: 0, rejected: 0 };
 
 interface Item {
@@ -42,12 +43,13 @@ const onRow = (view: "delegations" | "review", context: string | undefined) =>
   offered("view/item/context", { view: `understudy.${view}`, viewItem: context }, "inline");
 
 describe("the menus of a delegation", () => {
-  function menusOf(change: Partial<Delegation>, without: readonly (keyof Delegation)[] = []) {
+  function menusOf(change: Partial<Delegation>, without: readonly (keyof Delegation)[] = [], instructable = true) {
     const delegation = { ...structuredClone(DONE), ...change };
     for (const name of without) Reflect.deleteProperty(delegation, name);
     const store = {
       delegations: [delegation],
       delegation: () => delegation,
+      delegator: () => ({ ...GHOSTWRITER, followsInstructions: instructable }),
       hasMore: false,
       loaded: true,
       onDidChange: () => ({ dispose: () => {} }),
@@ -102,6 +104,9 @@ describe("the menus of a delegation", () => {
       expect.arrayContaining(["Discard Result…", "Open Transcript as Text", "Reply to Delegation…"]),
     );
     expect(menu).not.toContain("Dismiss");
+    const { menu: without } = menusOf({}, [], false); // its agent follows no instructions
+    expect(menu.filter((title) => !without.includes(title))).toEqual(["Reply to Delegation…"]);
+    expect(without).toContain("Retry with…");
     const discarded = menusOf({ rescueRef: "refs/rescue/1" });
     expect(discarded.buttons).toEqual(["Restore Result"]);
     expect(discarded.menu).not.toContain("Discard Result…");
@@ -115,7 +120,7 @@ describe("the menus of a review", () => {
     ...{ state: "pending", conflict: false, edited: false },
   };
 
-  function menusOf(row: string, change: Partial<Hunk> = {}, delegation: Delegation = DONE) {
+  function menusOf(row: string, change: Partial<Hunk> = {}, delegation: Delegation = DONE, instructable = true) {
     const file: FileDiff = { path: "a.py", status: "modified", binary: false, hunks: [{ ...hunk, ...change }] };
     const edited = change.edited ? [{ path: "a.py", at: "2026-11-21T00:50:00Z", undoable: true }] : [];
     const current = {
@@ -124,7 +129,8 @@ describe("the menus of a review", () => {
       knownText: () => undefined,
       knownMode: () => undefined,
     };
-    return onRow("review", new ReviewTree({ current, delegation: () => delegation }).row(row)?.context);
+    const tree = new ReviewTree({ current, delegation: () => delegation, takesInstructions: () => instructable });
+    return onRow("review", tree.row(row)?.context);
   }
   const HUNK = hunkRow(ID, "a.py", hunk.id);
   const FILE = fileRow(ID, "a.py");
@@ -156,6 +162,9 @@ describe("the menus of a review", () => {
     const verdict = `verdict:${ID}`;
     const all = ["Send Back…", "Accept All Changes", "Reject All Changes"];
     expect(menusOf(verdict).menu.slice(0, 3)).toEqual(all);
+    const { menu } = menusOf(verdict, {}, DONE, false); // its agent follows no instructions
+    expect(menu).not.toContain("Send Back…");
+    expect(menu).toContain("Retry with…");
     expect(menusOf(verdict, { state: "rejected" }).menu).not.toContain("Reject All Changes");
     const unchecked = { ...DONE, reservations: ["no_checks" as const] };
     expect(menusOf(`reservation:${ID}:no_checks`, {}, unchecked).buttons).toEqual(["Add Check…"]);
@@ -190,6 +199,13 @@ describe("the menus of a review", () => {
 });
 
 describe("the menus of a view", () => {
+  it("send a result back if its agent follows instructions", () => {
+    const title = (keys: ContextKeys): string[] => offered("view/title", keys, "navigation").buttons;
+    const review = { view: "understudy.review" };
+    expect(title({ ...review, "understudy.canSendBack": true })).toContain("Send Back…");
+    expect(title(review)).not.toContain("Send Back…");
+  });
+
   it("add a delegator, and lead to what is managed", () => {
     const { buttons, menu } = offered("view/title", { view: "understudy.delegators" }, "navigation");
     expect(buttons).toEqual(["Add Delegator…", "Refresh Delegators"]);

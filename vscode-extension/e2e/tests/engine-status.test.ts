@@ -30,6 +30,10 @@ describe("a machine without a sidecar", () => {
       await vs.notification(/ghostwriter.*Verified/).waitFor();
       await vs.notificationAction(/ghostwriter.*Verified/, "Review");
       await vs.bar("Change 1 of 1").waitFor();
+      // A reply to an agent without a model would have no effect.
+      const items = (await vs.rowMenuItems("Review", "Verified")).join();
+      assert.match(items, /Retry with…/);
+      assert.doesNotMatch(items, /Send Back/);
       await vs.barAction("Change 1 of 1", "Accept");
       await until(() => vs.world.git("status", "--short").includes("?? tests/test_prices_"), "the tests are there");
       await vs.shot("4 first job");

@@ -37,6 +37,7 @@ import {
 } from "../state/formatting.ts";
 import type { Delegation } from "../protocol.ts";
 import { delegationIdOf, delegationRowId } from "../state/delegationUris.ts";
+import { takesInstructions } from "../state/instructions.ts";
 import { questionText } from "../state/questions.ts";
 import { batchesOf, batchOf, batchRow, batchRowId } from "./batchRows.ts";
 
@@ -50,7 +51,7 @@ const MORE = "more:";
 const GROUPS = ["attention", "running", "review", "done", "elsewhere"] as const;
 export type Group = (typeof GROUPS)[number];
 
-type RowStore = Pick<Store, "delegations" | "delegation" | "hasMore" | "loaded" | "onDidChange">;
+type RowStore = Pick<Store, "delegations" | "delegation" | "delegator" | "hasMore" | "loaded" | "onDidChange">;
 
 export interface DelegationTreeDeps {
   readonly store: RowStore;
@@ -164,7 +165,12 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     }
     const name = delegationIdOf(id);
     const delegation = name === undefined ? undefined : this.#store.delegation(name);
-    return delegation && delegationRow(id, delegation, this.#now(), this.#inWindow(delegation));
+    if (!delegation) return undefined;
+    return delegationRow(id, delegation, {
+      now: this.#now(),
+      here: this.#inWindow(delegation),
+      instructable: takesInstructions(this.#store, delegation),
+    });
   }
 
   #moreRow(id: string, group: Group): TreeRow {
@@ -239,6 +245,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
         return delegation === undefined || this.#groupFor(delegation) !== before.get(id);
       });
     if (change.delegations.size > 0 || moved) this.#groups = undefined;
+    if (change.delegators && this.#visible) this.#redraw([...this.#drawn.keys()]);
     if (moved) {
       // The editor keeps a row below its parent: redraw everything when a row moves.
       this.#drawn.clear();
@@ -311,7 +318,16 @@ const BUTTON = 4;
 /** The words of the context for which `package.json` has a button in the row of a finished delegation. */
 const WITH_BUTTON = new Set(["changes", "review", "done", "failure", "discarded"]);
 
-function delegationRow(id: string, delegation: Delegation, now: number, here: boolean): TreeRow {
+interface RowFacts {
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** Whether the delegation belongs to this window. */
+  readonly here: boolean;
+  /** Whether a reply to its agent has an effect. */
+  readonly instructable: boolean;
+}
+
+function delegationRow(id: string, delegation: Delegation, { now, here, instructable }: RowFacts): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
@@ -342,7 +358,8 @@ function delegationRow(id: string, delegation: Delegation, now: number, here: bo
   if (!live && delegation.rescueRef === undefined && (delegation.result?.files.length ?? 0) > 0)
     context.push("changes");
   if (failure) context.push("failure");
-  if (canBeStrengthened(delegation)) context.push("survivors");
+  if (!instructable) context.push("noReply");
+  if (instructable && canBeStrengthened(delegation)) context.push("survivors");
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;

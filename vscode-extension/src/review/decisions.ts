@@ -9,6 +9,8 @@ import type { OpenResult } from "./openResults.ts";
 
 export interface DecisionDeps {
   readonly host: Pick<Host, "windows" | "commands">;
+  /** Whether the result can be sent back to its agent. */
+  readonly canSendBack: (id: string) => Promise<boolean>;
 }
 
 export class Decisions {
@@ -84,15 +86,17 @@ export class Decisions {
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected").length;
     const accepted = spots.filter(({ hunk }) => hunk.state === "accepted").length;
-    const [back, close, undo] = [t("Send Back…"), t("Close Review"), t("Undo")];
+    const [back, retry, close, undo] = [t("Send Back…"), t("Retry with…"), t("Close Review"), t("Undo")];
+    const again = rejected === 0 ? [] : [(await this.#deps.canSendBack(result.id)) ? back : retry];
     const answer = await host.windows.message(
       "info",
       t("Review complete: {0} accepted, {1} rejected.", accepted, rejected),
-      { buttons: [...(token === undefined ? [] : [undo]), ...(rejected > 0 ? [back] : []), close] },
+      { buttons: [...(token === undefined ? [] : [undo]), ...again, close] },
     );
-    if (answer === back) await host.commands.run("understudy.review.sendBack");
+    if (answer === back) await host.commands.run("understudy.review.sendBack", result.id);
+    if (answer === retry) await host.commands.run("understudy.delegations.retryWith", result.id);
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
-    if (answer === close) await host.commands.run("understudy.review.close");
+    if (answer === close) await host.commands.run("understudy.review.close", result.id);
   }
 }
 

@@ -3,7 +3,9 @@
 import type { App } from "../appContext.ts";
 import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
+import type { Delegation } from "../protocol.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
+import { takesInstructions } from "../state/instructions.ts";
 import { isLive, isToReview } from "../state/wording.ts";
 import { canBeStrengthened, droppableTests } from "../state/mutationWording.ts";
 import { registerSurvivorHints } from "./survivorHints.ts";
@@ -33,6 +35,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       return openResults.current;
     },
     delegation: (id: string) => store.delegation(id),
+    takesInstructions: (delegation: Delegation) => takesInstructions(store, delegation),
   };
   const rows = disposables.add(new ReviewTree(state));
   /** Whether the review of an earlier window was not read yet. */
@@ -64,7 +67,9 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     );
     host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
-    host.commands.setContext("understudy.canStrengthen", reviewed !== undefined && canBeStrengthened(reviewed));
+    const instructable = reviewed !== undefined && takesInstructions(store, reviewed);
+    host.commands.setContext("understudy.canSendBack", instructable);
+    host.commands.setContext("understudy.canStrengthen", instructable && canBeStrengthened(reviewed));
     host.commands.setContext("understudy.canDropTests", reviewed !== undefined && droppableTests(reviewed).length > 0);
   };
   const place = (): void => {
@@ -83,7 +88,9 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     }),
   );
   disposables.add(
-    store.onDidChange(({ delegations }) => openResults.current && delegations.has(openResults.current.id) && draw()),
+    store.onDidChange(({ delegations, delegators }) => {
+      if (openResults.current && (delegators || delegations.has(openResults.current.id))) draw();
+    }),
   );
   /** When the follow-up has finished, show its result, unless the user has closed the review or opened another one. */
   const follow = (): void => {

@@ -6,7 +6,7 @@ import { DisposableStore, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { DiffPair, Host, Tree } from "../host/host.ts";
-import { followsInstructions } from "../state/instructions.ts";
+import { followsInstructions, takesInstructions } from "../state/instructions.ts";
 import type { Store } from "../state/store.ts";
 import { needEngine } from "../state/engineNeeded.ts";
 import { isToReview } from "../state/wording.ts";
@@ -53,7 +53,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   const add = (name: string, work: (value: unknown) => Promise<void> | void): void =>
     void disposables.add(deps.host.commands.register(`understudy.review.${name}`, work));
   add("open", (value) => commands.open(value));
-  add("close", () => commands.close());
+  add("close", (value) => commands.close(value));
   add("show", (value) => commands.show(value));
   add("evidence", (value) => commands.evidence(value));
   add("acceptHunk", (value) => commands.accept(value));
@@ -70,7 +70,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("undoEdit", (value) => commands.undoEdit(value));
   add("next", () => commands.goTo(1));
   add("previous", () => commands.goTo(-1));
-  add("sendBack", () => commands.sendBack());
+  add("sendBack", (value) => commands.sendBack(value));
   add("strengthen", () => commands.strengthen());
   add("dropTests", (value) => commands.dropTests(value));
   add("openConflict", (value) => commands.openConflict(value));
@@ -93,7 +93,10 @@ class ReviewCommands implements Disposable {
 
   constructor(deps: ReviewCommandDeps) {
     this.#deps = deps;
-    this.#decisions = new Decisions({ host: deps.host });
+    this.#decisions = new Decisions({
+      host: deps.host,
+      canSendBack: async (id) => takesInstructions(deps.store, await this.#delegation(id)),
+    });
     this.#conflicts = new Conflicts({
       host: deps.host,
       openResults: deps.openResults,
@@ -133,9 +136,11 @@ class ReviewCommands implements Disposable {
     await store.read(id);
   }
 
-  async close(): Promise<void> {
+  /** Close the review; a message about another one closes nothing. */
+  async close(value: unknown): Promise<void> {
     const { host, openResults } = this.#deps;
     const id = openResults.current?.id;
+    if ((delegationIdOf(value) ?? id) !== id) return;
     openResults.close();
     this.#last = undefined;
     this.#conflicts.clear();
@@ -229,7 +234,11 @@ class ReviewCommands implements Disposable {
     const { host, openResults } = this.#deps;
     const id = undoTokenId(value);
     if (id !== undefined) {
-      await (await openResults.result(id)).undo(value as string);
+      // The message with the button stays when the accept is undone elsewhere: VS Code cannot close it.
+      const result = await openResults.result(id);
+      const { undoable } = await result.read();
+      if (undoable.some(({ undoToken }) => undoToken === value)) await result.undo(value as string);
+      else await host.windows.message("info", t("This accept is already undone."));
       return;
     }
     const result = await this.#resultToUndo(
@@ -338,8 +347,12 @@ class ReviewCommands implements Disposable {
     if (hunkRef) await this.#reveal(hunkRef);
   }
 
-  async sendBack(): Promise<void> {
-    const { host, requester } = this.#deps;
+  /** Send the review back, or the result that a message or a row is about. */
+  async sendBack(value: unknown): Promise<void> {
+    const { host, requester, openResults } = this.#deps;
+    const id = delegationIdOf(value);
+    if (id !== undefined && id !== openResults.current?.id) await this.open(id);
+    if (id !== undefined && id !== openResults.current?.id) return;
     const result = await this.#currentSaved();
     if (!result || !(await followsInstructions(this.#deps, await this.#delegation(result.id)))) return;
     const { hunks: spots } = result;
@@ -362,11 +375,11 @@ class ReviewCommands implements Disposable {
       validate: (text) => (text.trim() === "" ? t("Enter instructions.") : undefined),
     });
     if (outcome.kind !== "accepted") return;
-    const { id } = await requester.request("understudy/delegations/reply", {
+    const reply = await requester.request("understudy/delegations/reply", {
       id: result.id,
       text: outcome.value.trim(),
     });
-    this.#deps.started(id); // the status bar shows that it runs
+    this.#deps.started(reply.id); // the status bar shows that it runs
     await result.read();
   }
 

@@ -29,6 +29,7 @@ export interface ReviewSource {
   readonly current:
     Pick<OpenResult, "id" | "files" | "edited" | "file" | "hunk" | "knownText" | "knownMode"> | undefined;
   delegation(id: string): Delegation | undefined;
+  takesInstructions(delegation: Delegation): boolean;
 }
 
 export class ReviewTree implements TreeDataProvider, Disposable {
@@ -77,7 +78,7 @@ export class ReviewTree implements TreeDataProvider, Disposable {
       return hunkRef && hunkRowOf(id, hunkRef, current);
     }
     const delegation = this.#state.delegation(current.id);
-    return delegation && verdictRow(id, delegation, this.#counts());
+    return delegation && verdictRow(id, delegation, this.#counts(), this.#state.takesInstructions(delegation));
   }
 
   dispose(): void {
@@ -101,7 +102,12 @@ export class ReviewTree implements TreeDataProvider, Disposable {
   }
 }
 
-function verdictRow(id: string, delegation: Delegation, counts: { pending: number; all: number }): TreeRow | undefined {
+function verdictRow(
+  id: string,
+  delegation: Delegation,
+  counts: { pending: number; all: number },
+  instructable: boolean,
+): TreeRow | undefined {
   const command = { id: EVIDENCE_COMMAND, title: t("Show Evidence"), arguments: [delegation.id] };
   const rest = { children: "none", command } as const;
   if (id === `verdict:${delegation.id}`) {
@@ -116,7 +122,8 @@ function verdictRow(id: string, delegation: Delegation, counts: { pending: numbe
       context: [
         "verdict",
         ...(counts.pending > 0 ? ["hasPending"] : []),
-        ...(canBeStrengthened(delegation) ? ["survivors"] : []),
+        ...(instructable ? [] : ["noReply"]),
+        ...(instructable && canBeStrengthened(delegation) ? ["survivors"] : []),
         ...(droppableTests(delegation).length > 0 ? ["idleTests"] : []),
       ].join(" "),
       tooltip: t("Show the evidence for this verdict"),

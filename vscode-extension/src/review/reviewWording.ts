@@ -59,7 +59,7 @@ export function checkFacts(check: CheckResult, delegation: Pick<Delegation, "res
 export function verdictReasons(delegation: Delegation): readonly string[] {
   const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
   const outdated = delegation.reservations.includes("checks_outdated");
-  const failed = delegation.checks.filter(({ ok }) => !ok && !outdated).map(({ name }) => t("{0} failed", name));
+  const failed = delegation.checks.filter(({ ok }) => !ok && !outdated).map(({ name }) => t("check {0} failed", name));
   const confirmed = delegation.confirmedTests
     ? [t("you confirmed the changed tests ({0})", delegation.confirmedTests)]
     : [];

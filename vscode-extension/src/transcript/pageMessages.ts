@@ -33,6 +33,8 @@ export type FromPage =
 export interface PageStart {
   /** ID of the delegation. */
   readonly delegation: string;
+  /** Whether messages and replies to the agent have an effect. */
+  readonly instructable: boolean;
   /** Texts of the UI by their English text. */
   readonly translations: Readonly<Record<string, string>>;
 }

@@ -10,7 +10,8 @@ import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
 import type { FileChange, Fold, Host, Lens, TextLink } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
-import { isLive, isToReview, orderedOptions } from "../state/wording.ts";
+import { takesInstructions } from "../state/instructions.ts";
+import { canReply, isLive, isToReview, orderedOptions } from "../state/wording.ts";
 import type { Event } from "../protocol.ts";
 import { delegationIdOf, TRANSCRIPT_SCHEME } from "../state/delegationUris.ts";
 import { linkTarget } from "./linkTarget.ts";
@@ -24,7 +25,7 @@ const MAX_DRAW_MS = 2_000;
 
 export interface TranscriptDeps {
   readonly host: Pick<Host, "documents" | "review" | "commands" | "output">;
-  readonly store: Pick<Store, "delegation" | "loaded" | "follow" | "read" | "onDidChange">;
+  readonly store: Pick<Store, "delegation" | "delegator" | "loaded" | "follow" | "read" | "onDidChange">;
   readonly now?: () => number;
   /** Whether a file exists. */
   readonly exists?: (file: string) => boolean;
@@ -291,7 +292,7 @@ export class TranscriptDocuments implements Disposable {
       if (isToReview(delegation)) {
         lenses.push(lens(0, withIcon("diff-multiple", t("Review")), "understudy.review.open"));
       }
-      if (delegation.result && delegation.rescueRef === undefined) {
+      if (canReply(delegation) && takesInstructions(this.#deps.store, delegation)) {
         lenses.push(lens(0, withIcon("reply", t("Reply…")), "understudy.delegations.reply"));
       }
       lenses.push(lens(0, withIcon("refresh", t("Retry with…")), "understudy.delegations.retryWith"));

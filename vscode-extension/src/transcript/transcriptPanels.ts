@@ -13,16 +13,17 @@ import type { Host, Panel } from "../host/host.ts";
 import type { Store } from "../state/store.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { oneLine } from "../state/formatting.ts";
+import { takesInstructions } from "../state/instructions.ts";
 import type { Delegation, Event } from "../protocol.ts";
 import { linkTarget } from "./linkTarget.ts";
-import type { EditorAction, FromPage, ToPage } from "./pageMessages.ts";
+import type { EditorAction, FromPage, PageStart, ToPage } from "./pageMessages.ts";
 
 export const TRANSCRIPT_PANEL = "understudy.transcript";
 
 export interface TranscriptPanelsDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "environment" | "output">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "delegation" | "loaded" | "follow" | "read" | "onDidChange">;
+  readonly store: Pick<Store, "delegation" | "delegator" | "loaded" | "follow" | "read" | "onDidChange">;
   /** Whether a file exists. */
   readonly exists?: (file: string) => boolean;
 }
@@ -115,7 +116,13 @@ export class TranscriptPanels implements Disposable {
     const { id } = one;
     if (message.method === "page/start") {
       unsubscribe(one);
-      return { delegation: id, translations: host.environment.translations };
+      const delegation = store.delegation(id);
+      const start: PageStart = {
+        delegation: id,
+        instructable: delegation === undefined || takesInstructions(store, delegation),
+        translations: host.environment.translations,
+      };
+      return start;
     }
     if (!store.loaded) {
       one.waiting = true;

@@ -38,6 +38,8 @@ export interface EditorActions {
 export interface PageOptions {
   /** ID of the delegation. */
   readonly id: string;
+  /** Whether messages and replies to the agent have an effect (default: yes). */
+  readonly instructable?: boolean;
   readonly editor?: EditorActions;
   /** Where the reader was: the index of the first visible block; absent: at the end, or not shown before. */
   readonly at?: number;
@@ -238,7 +240,8 @@ export class TranscriptPage {
     setText(this.#facts, [...facts, workspace].join(" · "));
     document.title = this.#title.textContent;
     // What was typed stays until it can be sent: as a reply, after the end.
-    this.#form.hidden = !isLive(delegation) || delegation.state === "checking";
+    const { instructable = true } = this.#options;
+    this.#form.hidden = !instructable || !isLive(delegation) || delegation.state === "checking";
     const buttons = this.#actions(delegation);
     const now = JSON.stringify(buttons.map(([text]) => text));
     if (now === this.#buttons) return; // a button cannot be pressed while it is replaced
@@ -251,7 +254,7 @@ export class TranscriptPage {
   /** The next steps, the most likely one first. */
   #actions(delegation: Delegation): [string, "primary" | "secondary", () => void][] {
     const { id } = this.#options;
-    const { editor } = this.#options;
+    const { editor, instructable = true } = this.#options;
     const found: [string, "primary" | "secondary", () => void][] = [];
     const add = (text: string, press: () => void): void =>
       void found.push([text, found.length === 0 ? "primary" : "secondary", press]);
@@ -264,11 +267,12 @@ export class TranscriptPage {
     } else {
       if (isToReview(delegation)) edit(t("Review"), "review");
       const failed = isFailure(delegation);
-      if (canReply(delegation) && !failed) edit(t("Reply…"), "reply");
+      const replies = instructable && canReply(delegation);
+      if (replies && !failed) edit(t("Reply…"), "reply");
       if (delegation.rescueRef !== undefined) edit(t("Restore"), "restore");
       add(t("Retry"), () => void this.#send("understudy/delegations/retry", { id }));
       edit(t("Retry with…"), "retryWith");
-      if (canReply(delegation) && failed) edit(t("Reply…"), "reply");
+      if (replies && failed) edit(t("Reply…"), "reply");
       if (failed) edit(t("Show Log"), "showLog");
     }
     if (editor) found.push([t("Open as Text"), "secondary", () => editor.run("openText")]);

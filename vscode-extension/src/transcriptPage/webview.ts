@@ -35,13 +35,14 @@ const transport = {
 } as Transport;
 
 void requests.request("page/start", {}).then((answer) => {
-  const { delegation: id, translations } = answer as PageStart;
+  const { delegation: id, instructable, translations } = answer as PageStart;
   setTranslator(translateWith(translations));
   const before = vscode.getState();
   const at = before?.id === id ? before.at : undefined;
   vscode.setState(at === undefined ? { id } : { id, at });
   new TranscriptPage(document.body, transport, {
     id,
+    instructable,
     ...(at === undefined ? {} : { at }),
     remember: (now) => vscode.setState(now === undefined ? { id } : { id, at: now }),
     editor: {

@@ -64,6 +64,10 @@ class HandStore {
     return this.#all.get(id);
   }
 
+  delegator(): undefined {
+    return undefined;
+  }
+
   read(id: string): Promise<Delegation | undefined> {
     this.reads.push(id);
     return Promise.resolve(this.#all.get(id));

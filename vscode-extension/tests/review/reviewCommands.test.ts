@@ -109,9 +109,11 @@ function rows(id?: string): string[] {
 function decides(answer = DECIDED): void {
   peer.answer("understudy/delegations/decide", () => {
     const states = new Map(answer.hunks.map((hunk) => [hunk.id, hunk]));
+    const { undoToken } = answer;
     now = {
       ...now,
       files: now.files.map((file) => ({ ...file, hunks: file.hunks.map((hunk) => states.get(hunk.id) ?? hunk) })),
+      undoable: undoToken === undefined ? [] : [{ undoToken, paths: [WRAP] }],
     };
     return answer;
   });
@@ -452,6 +454,37 @@ describe("deciding", () => {
     expect(new Set(sent.map(({ decision }) => decision))).toEqual(new Set(["reject"]));
   });
 
+  it.each([
+    ["Send Back…", "understudy.review.sendBack", undefined],
+    ["Retry with…", "understudy.delegations.retryWith", false],
+  ])("ends with the next step of a rejected change: %s", async (title, command, follows) => {
+    const [entry] = result("understudy/delegators/list", "delegators-list.valid").delegators;
+    vi.spyOn(store, "delegator").mockReturnValue({ ...entry!, followsInstructions: follows });
+    const [file] = now.files;
+    now = { ...now, files: [{ ...file!, hunks: [file!.hunks[0]!] }] };
+    decides({ ...DECIDED, conflicts: [], hunks: [{ ...DECIDED.hunks[0]!, state: "rejected" }] });
+    await reviewing();
+    host.buttons.push(title);
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.review.rejectHunk", ROW("5a1e0c77b9d2"));
+    await settle();
+    expect(host.ran.at(-1)).toEqual({ id: command, values: [ID] });
+    expect(host.contexts.get("understudy.canSendBack")).toBe(follows !== false);
+  });
+
+  it("closes or sends back only the result that a message is about", async () => {
+    await reviewing();
+    const other = "20261121-020000-aaaaa";
+    await host.commands.run("understudy.review.close", other);
+    expect(host.contexts.get("understudy.reviewing")).toBe(true);
+    peer.answer("understudy/delegations/get", () => ({ ...delegation, id: other, state: "running" }));
+    await host.commands.run("understudy.review.sendBack", other);
+    expect(host.shown).toEqual([]);
+    expect(peer.params("understudy/delegations/reply")).toEqual([]);
+    await host.commands.run("understudy.review.close", ID);
+    expect(host.contexts.get("understudy.reviewing")).toBe(false);
+  });
+
   it("does not confuse another conflict with a confirmation", async () => {
     peer.answer("understudy/delegations/decide", () => {
       throw refusal("delegations-amend.stale");
@@ -551,8 +584,26 @@ describe("deciding", () => {
     expect(host.messages.at(-1)?.text).toBe("There is no decision to undo here.");
   });
 
+  it("says so if the accept of a message is already undone elsewhere", async () => {
+    decides({ ...DECIDED, conflicts: [], hunks: [{ ...DECIDED.hunks[0]!, ...ACCEPTED }], undoToken: `${ID}.aa` });
+    await reviewing();
+    const message = host.windows.message.bind(host.windows);
+    vi.spyOn(host.windows, "message").mockImplementationOnce((...shown) => {
+      now = diff(); // undone in a terminal, while the message is shown
+      host.buttons.push("Undo");
+      return message(...shown);
+    });
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    await settle();
+    expect(host.messages.map(({ level, text }) => `${level}: ${text}`)).toEqual([
+      "info: 1 change accepted.",
+      "info: This accept is already undone.",
+    ]);
+    expect(peer.params("understudy/delegations/undo")).toEqual([]);
+  });
+
   it("reports an undo that a later edit prevents", async () => {
-    decides();
+    now = { ...now, undoable: [{ undoToken: `${ID}.9f3a61c2`, paths: [WRAP] }] };
     peer.answer("understudy/delegations/undo", () => {
       throw refusal("delegations-undo.overlap");
     });

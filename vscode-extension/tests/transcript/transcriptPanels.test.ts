@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Emitter, type Disposable } from "../../src/base/events.ts";
 import type { Change } from "../../src/state/store.ts";
 import { TRANSCRIPT_PANEL, TranscriptPanels } from "../../src/transcript/transcriptPanels.ts";
-import type { Event } from "../../src/protocol.ts";
+import type { DelegatorEntry, Event } from "../../src/protocol.ts";
 import { FakeHost } from "../support/fakeHost.ts";
 import { golden, GoldenSidecar, result } from "../support/golden.ts";
 import { settled } from "../support/flushPromises.ts";
@@ -11,6 +11,7 @@ const LIFE = golden("notification.event").params as unknown as { id: string; eve
 const { id } = LIFE;
 const DONE = { ...result("understudy/delegations/get", "delegations-get.valid"), id };
 const SAID = result("understudy/delegations/say", "delegations-say.valid");
+const [GHOSTWRITER] = result("understudy/delegators/list", "delegators-list.valid").delegators;
 const LOGS = result("understudy/delegations/logs", "delegations-logs.valid");
 
 function panels() {
@@ -22,6 +23,7 @@ function panels() {
     loaded: true,
     delegation: () => DONE,
     read: () => Promise.resolve(DONE),
+    delegator: (): DelegatorEntry | undefined => undefined,
     onDidChange: changed.subscribe,
     follow: (_: string, hear: (events: readonly Event[]) => void, after = 0): Promise<Disposable> => {
       const number = (count += 1);
@@ -72,9 +74,12 @@ describe("transcript panels", () => {
   });
 
   it("send the messages of the contract, and follow only while their page is there", async () => {
-    const { host, made, ask, followers } = panels();
+    const { host, made, ask, followers, store } = panels();
     made.show(DONE);
-    expect(await ask("page/start")).toMatchObject({ result: { delegation: id, translations: {} } });
+    const answer = { delegation: id, instructable: true, translations: {} };
+    expect(await ask("page/start")).toMatchObject({ result: answer });
+    store.delegator = () => ({ ...GHOSTWRITER!, followsInstructions: false });
+    expect(await ask("page/start")).toMatchObject({ result: { ...answer, instructable: false } });
     expect(await ask("understudy/delegations/get", { id })).toMatchObject({ result: { id } });
     expect(await ask("understudy/delegations/subscribe", { id, after: { [id]: 5 } })).toMatchObject({ result: {} });
     const events = (): Event[] =>

@@ -259,6 +259,7 @@ describe("transcript documents", () => {
         return state.loaded;
       },
       read: () => Promise.resolve(state.delegation),
+      delegator: () => undefined,
       onDidChange: changed.subscribe,
       follow: (_: string, hear: (events: readonly Event[]) => void, after = 0): Promise<Disposable> => {
         listener = hear;

@@ -112,6 +112,15 @@ describe("the page of a transcript", () => {
     expect(page.sent("understudy/delegations/retry")).toEqual([{ id }]);
   });
 
+  it("offers no words to an agent that follows no instructions", async () => {
+    const agent = { instructable: false };
+    const ended = await open(LIFE.events, { ...DONE, id, lastSeq: LIFE.events.at(-1)!.seq }, agent);
+    expect(ended.buttons().slice(0, 4)).toEqual(["Review", "Retry", "Retry with…", "Open as Text"]);
+    const live = { ...running(), state: "running" as const };
+    expect((await open([], live)).root.querySelector("form")?.hidden).toBe(false);
+    expect((await open([], live, agent)).root.querySelector("form")?.hidden).toBe(true);
+  });
+
   it("sends what the user types to a running agent, and shows what happens to it", async () => {
     const page = await open([text(1, "Begun.")]);
     const field = page.root.querySelector("textarea")!;
