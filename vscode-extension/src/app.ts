@@ -61,7 +61,7 @@ export function createApp(deps: AppDeps, disposables: DisposableStore): App {
       }),
       connect: deps.connect(async (command, values) => interceptors.get(command)?.(values)),
       log: (line) => host.output.info(line),
-      repair: ({ kind }) => (kind === "untrusted_workspace" ? trustRepair(host) : undefined),
+      repair: ({ kind }) => (kind === "untrusted_workspace" ? trustRepair() : undefined),
     }),
   );
   const store = disposables.add(

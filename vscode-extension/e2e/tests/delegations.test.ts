@@ -78,9 +78,11 @@ describe("delegations in the editor", () => {
         await vs.page.mouse.move(700, 400);
       }
       await vs.shot("2 review");
-      // The diagnostics document must not need saving.
+      // The page of the diagnostics must not need saving, and nothing of it is cut off.
       await vs.command("Understudy: Run Diagnostics");
-      await vs.waitForText("git");
+      const page = vs.webview().locator("body");
+      await page.getByText("process namespace").waitFor();
+      assert.ok(await page.evaluate((body) => body.scrollWidth <= body.clientWidth), "its lines are wrapped");
       assert.equal((await reviews()).length, 1);
       assert.deepEqual(
         (await vs.tabs()).filter((title) => /Untitled/.test(title)),

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { until } from "../driver/environment.ts";
 import { inCode } from "../driver/test.ts";
 
+const BY_DEFAULT = { "config.toml": '[defaults]\ndelegator = "quick"\n' };
+
 describe("the sidebar", () => {
   it(
     "shows how to start if there are no delegators",
@@ -58,9 +60,10 @@ describe("an untrusted workspace", () => {
       await vs.shot("untrusted");
       await vs.page.locator(".monaco-editor .view-lines").click();
       await vs.codeAction("tests for this file");
-      await vs.notification(/trust/i).waitFor();
+      await vs.dialog().filter({ hasText: "Restricted Mode" }).waitFor();
       await vs.shot("refused");
-      await vs.notificationAction(/trust/i, "Manage Workspace Trust");
+      assert.deepEqual(await vs.notifications(), [], "no message stays after the answer");
+      await vs.dialogAction("Manage Workspace Trust");
       await vs.page.getByText("You are in Restricted Mode").waitFor();
       await vs.page.keyboard.press("Escape");
       const started = vs.world.processes().filter(({ argv }) => argv.includes("worker"));
@@ -91,7 +94,7 @@ describe("an untrusted workspace", () => {
 describe("a trusted workspace", () => {
   it(
     "asks again only when what it allows has changed",
-    inCode({ delegators: ["quick"], agreed: false, file: "shop/prices.py" }, async (vs) => {
+    inCode({ delegators: ["quick"], agreed: false, file: "shop/prices.py", configuration: BY_DEFAULT }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");
       const trusted = (): boolean => {
@@ -110,8 +113,16 @@ describe("a trusted workspace", () => {
       await vs.shot("changed");
       assert.match(await vs.dialog().innerText(), /runs \.\/agent\.sh --fast/);
       assert.equal(trusted(), false);
+      await vs.dialogAction("Cancel");
+      // What needs trust asks again, once, and goes on after the answer.
+      await vs.command("Understudy: Delegate Tests for This File");
+      await vs.dialog().filter({ hasText: "has changed" }).waitFor();
+      assert.deepEqual(await vs.notifications(), []);
+      await vs.shot("asked again");
       await vs.dialogAction("Trust");
       await until(trusted, "the new state is recorded");
+      await until(() => vs.world.delegations().length === 1, "it is started");
+      assert.deepEqual(await vs.notifications(), []);
     }),
   );
 });

@@ -109,7 +109,7 @@ export class ComposePanel implements Disposable {
       return;
     }
     const { id } = message;
-    this.#answer(message).then(
+    this.#answerOrAsk(message).then(
       (result) => this.#post({ id, result }),
       (error: unknown) => {
         this.#deps.host.output.warn(`new delegation: ${toErrorInfo(error).message}`);
@@ -123,9 +123,20 @@ export class ComposePanel implements Disposable {
   async #offerRepair(error: unknown): Promise<void> {
     const { windows, commands } = this.#deps.host;
     const repair = error instanceof SidecarError ? error.repair : undefined;
-    if (!repair) return;
+    if (!repair || repair.asks) return; // it was asked
     const answer = await windows.message("error", toErrorInfo(error).message, { buttons: [repair.title] });
     if (answer === repair.title) await commands.run(repair.command);
+  }
+
+  /** If the user declines what is asked, the page shows what is missing. */
+  async #answerOrAsk(message: Extract<FromComposePage, { id: number }>): Promise<unknown> {
+    try {
+      return await this.#answer(message);
+    } catch (error) {
+      if (!(error instanceof SidecarError) || !error.repair?.asks) throw error;
+      if ((await this.#deps.host.commands.run(error.repair.command)) !== true) throw error;
+      return this.#answer(message);
+    }
   }
 
   async #answer(message: Extract<FromComposePage, { id: number }>): Promise<unknown> {

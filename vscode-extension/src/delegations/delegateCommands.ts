@@ -4,7 +4,7 @@ import type { App, Interceptor } from "../appContext.ts";
 import { DisposableStore, Emitter } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { ComposePanel } from "../compose/composePanel.ts";
-import { SidecarError, toErrorInfo } from "../sidecar/connection.ts";
+import { repairing, SidecarError, toErrorInfo } from "../sidecar/connection.ts";
 import { delegate, showPrompt, startDelegation, startRecipe, subjectOf, type DelegateDeps } from "./delegate.ts";
 import { TextRequests } from "./textRequests.ts";
 import type { StartParams, TextParams } from "../protocol.ts";
@@ -120,7 +120,12 @@ export function registerDelegateCommands(
     const run: Interceptor = async ([params]) => {
       if (typeof params !== "object" || params === null) return undefined;
       try {
-        return (await start(params)) ?? "";
+        return (
+          (await repairing(
+            () => start(params),
+            (id) => host.commands.run(id),
+          )) ?? ""
+        );
       } catch (error) {
         const { message, hint } = toErrorInfo(error);
         const repair = error instanceof SidecarError ? error.repair : undefined;

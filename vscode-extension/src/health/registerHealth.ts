@@ -9,7 +9,7 @@ import { install, InstallError, hasWheels } from "../sidecar/installer.ts";
 import { registerDiagnostics } from "./diagnosticsPage.ts";
 import { createReport } from "./issueReport.ts";
 import { registerStatus, mismatchText } from "./statusBar.ts";
-import { syncWorkspaceTrust } from "./workspaceTrust.ts";
+import { trustSync } from "./workspaceTrust.ts";
 
 export function registerHealth(app: App): Disposable {
   const { host, sidecar, store } = app;
@@ -75,10 +75,9 @@ export function registerHealth(app: App): Disposable {
 
 export function registerTrust({ host, sidecar, store }: App): Disposable {
   const disposables = new DisposableStore();
-  const settle = serialize(() => syncWorkspaceTrust({ requester: sidecar, host })); // avoid asking twice at the same time
-  disposables.add(
-    host.commands.register("understudy.trust", () => syncWorkspaceTrust({ requester: sidecar, host }, true)),
-  );
+  const sync = trustSync({ requester: sidecar, host });
+  const settle = serialize(() => sync());
+  disposables.add(host.commands.register("understudy.trust", () => sync(true)));
   disposables.add(sidecar.onDidChange(({ kind }) => kind === "running" && settle()));
   disposables.add(store.onDidChange((change) => change.trust && settle()));
   disposables.add(host.workspace.onDidChangeFolders(() => sidecar.state.kind === "running" && settle()));

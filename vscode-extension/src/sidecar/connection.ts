@@ -74,6 +74,13 @@ export function exitText(exit: ProcessExit): string {
   return exit.fault ?? how;
 }
 
+export interface Repair {
+  readonly title: string;
+  readonly command: string;
+  /** The command says what is missing and asks for it: a message before it would say it twice, and stay after it. */
+  readonly asks?: boolean;
+}
+
 /**
  * An error response of the sidecar, or the reason why there is no response. Decide by `kind`; show `message` and
  * `hint`.
@@ -81,9 +88,9 @@ export function exitText(exit: ProcessExit): string {
 export class SidecarError extends Error {
   readonly info: ErrorInfo;
   /** The command that repairs it, offered as a button where the error is shown. If it returns true, try again. */
-  readonly repair: { readonly title: string; readonly command: string } | undefined;
+  readonly repair: Repair | undefined;
 
-  constructor(info: ErrorInfo, repair?: SidecarError["repair"]) {
+  constructor(info: ErrorInfo, repair?: Repair) {
     super(info.message);
     this.name = "SidecarError";
     this.info = info;
@@ -107,6 +114,22 @@ export function toErrorInfo(error: unknown): ErrorInfo {
   if (typeof data?.kind === "string" && typeof data.message === "string") return data as ErrorInfo;
   if (typeof data?.kind === "string") return { ...data, kind: data.kind, message };
   return { kind: "internal", message };
+}
+
+/**
+ * Do something that the user wants. If it fails for a cause whose repair asks the user, ask, and do it again once.
+ * Undefined: the user has declined.
+ */
+export async function repairing<T>(
+  work: () => T | Promise<T>,
+  run: (command: string) => Promise<unknown>,
+): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof SidecarError) || !error.repair?.asks) throw error;
+    return (await run(error.repair.command)) === true ? work() : undefined;
+  }
 }
 
 /** Typed requests; the only way to send requests to the sidecar. */

@@ -27,6 +27,7 @@ import {
   type Subscriber,
   type LaunchCommand,
   type Connection,
+  type Repair,
 } from "./connection.ts";
 
 export type SidecarState =
@@ -65,7 +66,7 @@ export interface SidecarDeps {
   readonly connect: Connect;
   readonly log: (line: string) => void;
   /** The command that repairs the cause of an error response, if there is one; it replaces the hint. */
-  readonly repair?: (info: ErrorInfo) => SidecarError["repair"];
+  readonly repair?: (info: ErrorInfo) => Repair | undefined;
   readonly now?: () => number;
 }
 

@@ -131,6 +131,20 @@ describe("the panel of a new delegation", () => {
     expect(host.ran.map(({ id }) => id)).toEqual(["understudy.install"]);
   });
 
+  it("starts what was refused as soon as the user has given the trust that was missing", async () => {
+    const repair = { title: "Review Trust…", command: "understudy.trust", asks: true };
+    const refused = new SidecarError({ kind: "untrusted_workspace", message: "Not trusted." }, repair);
+    outcome = () => Promise.reject(refused);
+    composer.show({ files: [] });
+    expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "Not trusted." } });
+    host.handlers.set("understudy.trust", () => {
+      outcome = () => Promise.resolve("20261121-020000-aaaaa");
+      return true;
+    });
+    expect(await ask("page/send", { task: "Kept" })).not.toHaveProperty("error");
+    expect(host.messages).toEqual([]);
+  });
+
   it("adds chosen files and the editor that was active last, and refuses other requests", async () => {
     composer.show({ files: [] });
     expect(await ask("page/activeFile")).toMatchObject({ error: { message: "Open a file on disk first." } });

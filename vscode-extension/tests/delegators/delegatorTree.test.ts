@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { DisposableStore, Emitter } from "../../src/base/events.ts";
 import { describe as words, mismatchText } from "../../src/health/statusBar.ts";
-import { syncWorkspaceTrust } from "../../src/health/workspaceTrust.ts";
+import { trustSync } from "../../src/health/workspaceTrust.ts";
 import type { Change } from "../../src/state/store.ts";
 import type { Delegation, DelegatorEntry, Problem, Requests } from "../../src/protocol.ts";
 import { DelegatorTree, delegatorRow } from "../../src/delegators/delegatorTree.ts";
@@ -284,7 +284,7 @@ describe("health", () => {
     const uri = host.opened.at(-1)?.uri ?? "";
     expect(uri).toMatch(/^understudy-diagnostics:\/Diagnostics/);
     expect(host.provided.get("understudy-diagnostics")?.text(uri)).toBe(
-      "1 check failed.\n\n✓ python: 3.12\n✗ git: git is too old\n  Upgrade it.\n",
+      "# 1 check failed.\n\n- ✓ **python**: 3.12\n- ✗ **git**: git is too old  \n  Upgrade it.\n",
     );
     disposables.dispose();
   });
@@ -318,7 +318,7 @@ describe("workspace trust", () => {
     );
     const told = (): unknown[] =>
       peer.params("understudy/workspace/trust").filter((params) => "trusted" in (params as object));
-    return { host, settle: (again = false) => syncWorkspaceTrust({ requester: peer, host }, again), told };
+    return { host, settle: trustSync({ requester: peer, host }), told };
   }
 
   it("asks again about what was declined, on request", async () => {
@@ -358,6 +358,21 @@ describe("workspace trust", () => {
     expect(told()).toHaveLength(1);
   });
 
+  it("asks once if something that needs trust is wanted while the question is open", async () => {
+    const { host, settle, told } = saying({});
+    let answer: (button: string) => void = () => {};
+    const message = vi
+      .spyOn(host.windows, "message")
+      .mockImplementation(() => new Promise((resolve) => void (answer = resolve)));
+    const both = [settle(), settle(true)];
+    await vi.waitFor(() => expect(message).toHaveBeenCalledTimes(1));
+    await new Promise((resolve) => setImmediate(resolve));
+    answer("Trust");
+    expect(await Promise.all(both)).toEqual([true, true]);
+    expect(message).toHaveBeenCalledTimes(1);
+    expect(told()).toHaveLength(1);
+  });
+
   it("asks once, however many notifications arrive before the answer", async () => {
     const { host, peer, disposables } = await app();
     peer.answer("understudy/workspace/trust", ASK);
@@ -389,7 +404,15 @@ describe("workspace trust", () => {
     const host = new FakeHost();
     host.trusted = false;
     const peer = new GoldenSidecar();
-    await syncWorkspaceTrust({ requester: peer, host });
+    const settle = trustSync({ requester: peer, host });
+    expect(await settle()).toBe(false);
+    expect(host.messages).toEqual([]);
+    host.buttons.push("Manage Workspace Trust");
+    expect(await settle(true)).toBe(false); // for something that the user wants
+    expect(host.messages.map(({ text }) => text)).toEqual([
+      "This window is in Restricted Mode, so Understudy runs nothing here.",
+    ]);
+    expect(host.ran.map(({ id }) => id)).toEqual(["workbench.trust.manage"]);
     expect(peer.asked).toEqual([]);
   });
 });

@@ -10,7 +10,7 @@ import * as vscode from "vscode";
 import { DisposableStore, Emitter } from "../../base/events.ts";
 import { escapeMarkup } from "../../base/untrustedText.ts";
 import { setTranslator, t } from "../../base/l10n.ts";
-import { SidecarError, toErrorInfo } from "../../sidecar/connection.ts";
+import { repairing, SidecarError, toErrorInfo } from "../../sidecar/connection.ts";
 import type * as h from "../host.ts";
 import { plainTextWindows } from "../plainTextWindows.ts";
 import { assistantsOf } from "./assistants.ts";
@@ -134,7 +134,8 @@ function commandsOf(disposables: DisposableStore, output: h.Output): h.Commands 
       own.add(
         vscode.commands.registerCommand(id, async (...values: unknown[]) => {
           try {
-            return await handler(...values.map(plainValue));
+            const run = async (command: string): Promise<unknown> => vscode.commands.executeCommand(command);
+            return await repairing(() => handler(...values.map(plainValue)), run);
           } catch (error) {
             const { message, hint, logPaths } = toErrorInfo(error);
             output.error(`${id}: ${error instanceof Error ? (error.stack ?? message) : message}`);
