@@ -214,6 +214,11 @@ describe("review", () => {
       await vs.statusItem("Understudy").waitFor();
       const id = await reviewing(vs, "ci", "Unverified");
       await vs.bar("runs in continuous integration").waitFor();
+      // The reasons are longer than a line.
+      const reasons = vs.bar("Unverified").locator(".comment-header-info").first();
+      const [tall, cut] = await reasons.evaluate((one) => [one.clientHeight > 30, one.scrollWidth > one.clientWidth]);
+      assert.deepEqual([tall, cut], [true, false], "they are wrapped");
+      await vs.shot("0 wrapped");
       await vs.viewAction(VIEW, "Accept All Changes");
       await vs.dialog().waitFor();
       assert.match(await vs.dialog().innerText(), /\.github\/workflows\/test\.yml/);

@@ -96,7 +96,11 @@ export async function chooseDefault({ host }: ChooseDeps, recipe: string): Promi
 }
 
 /** Add a delegator without leaving the current question. */
-export async function addDelegatorFirst({ host }: ChooseDeps): Promise<string | undefined> {
+export async function addDelegatorFirst({
+  host,
+}: {
+  readonly host: Pick<Host, "commands">;
+}): Promise<string | undefined> {
   const name = await host.commands.run("understudy.delegators.add");
   return typeof name === "string" ? name : undefined;
 }

@@ -138,7 +138,7 @@ export async function delegate(deps: DelegateDeps, given: Subject, options: Dele
       const outcome = await deps.host.windows.input({
         title: titleOf(state, subject),
         ...place,
-        prompt: must ? t("Describe the task.") : t("Add instructions (optional). Press Enter to skip."),
+        prompt: must ? t("Describe the task.") : t("Add instructions (optional)."),
         value: state.task ?? "",
         // The page has no place for a selection or a problem.
         ...(state.recipe && !subject.range && !subject.diagnostics

@@ -175,7 +175,11 @@ export class DelegationNotifications implements Disposable {
     const open = delegation.verdict === "answered" ? t("Show Answer") : t("Open Transcript");
     const [retry, retryWith, log] = [t("Retry"), t("Retry with…"), t("Show Log")];
     const level = endSeverity(delegation.verdict);
-    const buttons = isToReview(delegation) ? [review, open] : isFailure(delegation) ? [retry, retryWith, log] : [open];
+    const buttons = isFailure(delegation)
+      ? [...(isToReview(delegation) ? [review] : []), retry, retryWith, log]
+      : isToReview(delegation)
+        ? [review, open]
+        : [open];
     const answer = await host.windows.message(level, endMessage(delegation), { buttons });
     if (answer === review) await host.commands.run("understudy.review.open", delegation.id);
     if (answer === open) await host.commands.run("understudy.delegations.open", delegation.id);

@@ -1,11 +1,12 @@
 /** Ask which delegator retries a delegation, and with which options. */
 
 import { t } from "../base/l10n.ts";
-import type { PickItem } from "../host/host.ts";
+import type { Host, PickItem } from "../host/host.ts";
 import type { Delegation, RetryParams } from "../protocol.ts";
 import { overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
 import { readFacts } from "../state/overrideRequests.ts";
 import { toolAndModel } from "../state/wording.ts";
+import { addDelegatorFirst } from "./chooseDelegator.ts";
 import { changeOptions, optionsOf, type ChangeOptionsDeps } from "./changeOptions.ts";
 
 /** What is changed of one delegator. */
@@ -16,12 +17,13 @@ interface Changed {
   readonly summary: string;
 }
 
-/** Cannot be the name of a delegator. */
+/** Cannot be names of delegators. */
 const OPTIONS = " options";
+const ADD = " add";
 
 /** The same delegator is the first choice. Undefined: cancelled. */
 export async function pickRetryDelegator(
-  deps: ChangeOptionsDeps,
+  deps: ChangeOptionsDeps & { readonly host: Pick<Host, "commands"> },
   delegation: Delegation,
 ): Promise<Pick<RetryParams, "delegator" | "launch"> | undefined> {
   const title = t("Retry “{0}” with…", delegation.title);
@@ -33,12 +35,17 @@ export async function pickRetryDelegator(
       items: [
         ...retryItems(deps, delegation, changed),
         { id: "separator:options", label: "", separator: true },
+        { id: ADD, label: t("Add Delegator…"), icon: "add" },
         { id: OPTIONS, label: t("Change Options for This Delegation…"), icon: "settings" },
       ],
       ...(changed ? { active: changed.delegator } : {}),
     });
     if (outcome.kind !== "picked") return undefined;
-    const [delegator = ""] = outcome.ids;
+    let [delegator = ""] = outcome.ids;
+    if (delegator === ADD) {
+      delegator = (await addDelegatorFirst(deps)) ?? "";
+      if (delegator === "") continue;
+    }
     if (delegator !== OPTIONS)
       return changed?.delegator === delegator ? { delegator, launch: changed.launch } : { delegator };
     const whose = await deps.host.windows.pick({

@@ -213,8 +213,10 @@ function barContent(hunkRef: HunkRef, place: string, mode: string | undefined): 
   const { file, hunk } = hunkRef;
   const { start, end } = hunkRange(hunkRef);
   if (!isPending(hunk)) {
-    const label = capitalized(hunkLabel(hunk).text) + (hunk.reason === undefined ? "" : `: ${hunk.reason}`);
-    return { label, note: place, context: hunk.state, range: lineRange(end.line), collapsed: true };
+    const label = capitalized(hunkLabel(hunk).text);
+    // The editor wraps the note, and cuts the label off.
+    const note = hunk.reason === undefined ? place : `${place}: ${hunk.reason}`;
+    return { label, note, context: hunk.state, range: lineRange(end.line), collapsed: true };
   }
   const facts = [place];
   // What the lines of the diff do not show.

@@ -4,7 +4,7 @@ import { t } from "../base/l10n.ts";
 import { noticedShort } from "../state/mutationWording.ts";
 import { stateIcon, stateName } from "../state/wording.ts";
 import { RESERVATION_REASONS, type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
-import { displayPath } from "../state/formatting.ts";
+import { displayPath, shortErrorText } from "../state/formatting.ts";
 
 export interface Label {
   readonly text: string;
@@ -55,7 +55,7 @@ export function checkFacts(check: CheckResult, delegation: Pick<Delegation, "res
   return facts;
 }
 
-/** Failed checks, reservations and confirmed tests. */
+/** What the run failed of, failed checks, reservations and confirmed tests. */
 export function verdictReasons(delegation: Delegation): readonly string[] {
   const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
   const outdated = delegation.reservations.includes("checks_outdated");
@@ -63,7 +63,8 @@ export function verdictReasons(delegation: Delegation): readonly string[] {
   const confirmed = delegation.confirmedTests
     ? [t("you confirmed the changed tests ({0})", delegation.confirmedTests)]
     : [];
-  return [...failed, ...against, ...confirmed];
+  const error = delegation.error ? [shortErrorText({ message: delegation.error.message }).replace(/\.$/u, "")] : [];
+  return [...error, ...failed, ...against, ...confirmed];
 }
 
 /** The verdict with its reasons in one line, for lenses and lists. */

@@ -525,6 +525,18 @@ describe("commands on a delegation", () => {
     disposables.dispose();
   });
 
+  it("retry with a delegator that is added for it", async () => {
+    const { host, peer, disposables } = await app();
+    peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    const added = ["", "fresh"]; // the first time, it is cancelled
+    host.handlers.set("understudy.delegators.add", () => Promise.resolve(added.shift() || undefined));
+    host.answers.push({ pick: " add" }, { pick: " add" });
+    await host.commands.run("understudy.delegations.retryWith", row);
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toContain("Add Delegator…");
+    expect(peer.params("understudy/delegations/retry")).toEqual([{ id: DONE.id, delegator: "fresh" }]);
+    disposables.dispose();
+  });
+
   it("discard all selected rows that can be discarded, after one confirmation", async () => {
     const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/discard", { rescueRef: "refs/rescue/1" });

@@ -489,12 +489,16 @@ describe("notifications", () => {
       ["Retry with…", "understudy.delegations.retryWith"],
       ["Show Log", "understudy.delegations.showLog"],
     ] as const;
-    for (const [button, command] of steps) {
+    const left = [
+      ["Review", "understudy.review.open", 2] as const,
+      ["Retry", "understudy.delegations.retry", 2] as const,
+    ];
+    for (const [button, command, pending = 0] of [...steps, ...left]) {
       const { host, store, made } = runs([live("a")]);
       const told = made();
       await told.started("a");
       host.buttons.push(button);
-      store.put(one("a", { verdict: "failed", review: { pending: 0, accepted: 0, rejected: 0 } }));
+      store.put(one("a", { verdict: "failed", review: { pending, accepted: 0, rejected: 0 } }));
       await settled();
       expect(host.ran).toEqual([{ id: command, values: ["a"] }]);
       told.dispose();

@@ -224,6 +224,14 @@ describe("opening a review", () => {
       expect.stringMatching(/^ {2}The result changes files .* \| warning \| reservation$/),
     ]);
     const [top, ...bars] = [...host.bars.values()].map(({ content }) => content);
+    const error = { kind: "tool_crashed", message: "It exited with code 1: no such file.", hint: "Retry." } as const;
+    delegation = { ...delegation, verdict: "failed", reservations: [], error, lastSeq: delegation.lastSeq + 1 };
+    await store.read(ID);
+    await settle();
+    expect([...host.bars.values()][0]?.content).toMatchObject({
+      label: "Failed",
+      note: "It exited with code 1: no such file.",
+    });
     expect(top).toMatchObject({
       label: "Unverified",
       note: "Nothing shows that the tests can fail; the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less.",
@@ -359,7 +367,10 @@ describe("deciding", () => {
       "  line 71 | Conflict · line 72 · +3 −3 | warning | hunk pending conflict editable",
     ]);
     expect(host.bars.get(ROW("5a1e0c77b9d2"))?.content).toMatchObject({ context: "accepted", collapsed: true });
-    expect(host.bars.get(ROW("c03d5516aa4f"))?.content?.label).toBe("Rejected: Keep the old name.");
+    expect(host.bars.get(ROW("c03d5516aa4f"))?.content).toMatchObject({
+      label: "Rejected",
+      note: "Change 2 of 5: Keep the old name.",
+    });
     expect(host.bars.get(ROW("77e0d1f4b2c9"))?.content).toMatchObject({ context: "conflict" });
     expect(host.messages.at(-1)?.text).toContain("has a conflict");
   });
