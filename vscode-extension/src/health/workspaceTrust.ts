@@ -68,7 +68,12 @@ export function trustSync({ requester, host }: TrustDeps): (again?: boolean) => 
       const { uri, name } = folder;
       try {
         const now = await requester.request("understudy/workspace/trust", { workspace: uri });
-        if (now.trusted) continue;
+        if (now.trusted) {
+          // Trust given in a terminal counts, too: when it is revoked, the editor must ask instead of giving it again.
+          const asked = host.memory.get<Record<string, string>>(DECLINED_KEY, {});
+          if (asked[uri] === undefined) await host.memory.set(DECLINED_KEY, { ...asked, [uri]: "" });
+          continue;
+        }
         const asking = open.get(uri) ?? ask(folder, now, again).finally(() => open.delete(uri));
         open.set(uri, asking);
         all = (await asking) && all;

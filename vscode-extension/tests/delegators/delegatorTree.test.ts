@@ -276,7 +276,7 @@ describe("health", () => {
     peer.answer("understudy/doctor", {
       checks: [
         { name: "python", ok: true, message: "3.12" },
-        { name: "git", ok: false, message: "git is too old", hint: "Upgrade it." },
+        { name: "git", ok: false, message: "git is\n*too* old", hint: "Upgrade it." },
       ],
     });
     await host.commands.run("understudy.doctor");
@@ -284,7 +284,7 @@ describe("health", () => {
     const uri = host.opened.at(-1)?.uri ?? "";
     expect(uri).toMatch(/^understudy-diagnostics:\/Diagnostics/);
     expect(host.provided.get("understudy-diagnostics")?.text(uri)).toBe(
-      "# 1 check failed.\n\n- ✓ **python**: 3.12\n- ✗ **git**: git is too old  \n  Upgrade it.\n",
+      "# 1 check failed.\n\n- ✓ **python**: 3.12\n- ✗ **git**: git is \\*too\\* old  \n  Upgrade it.\n",
     );
     disposables.dispose();
   });
@@ -318,7 +318,7 @@ describe("workspace trust", () => {
     );
     const told = (): unknown[] =>
       peer.params("understudy/workspace/trust").filter((params) => "trusted" in (params as object));
-    return { host, settle: trustSync({ requester: peer, host }), told };
+    return { host, peer, settle: trustSync({ requester: peer, host }), told };
   }
 
   it("asks again about what was declined, on request", async () => {
@@ -342,6 +342,16 @@ describe("workspace trust", () => {
     await settle();
     expect(host.messages).toHaveLength(1); // and it is not asked repeatedly
     expect(told()).toHaveLength(1);
+  });
+
+  it("asks when trust that was given in a terminal is revoked", async () => {
+    const { host, peer, settle, told } = saying({ changed: [] });
+    peer.answer("understudy/workspace/trust", { ...ASK, trusted: true, changed: [] });
+    expect(await settle()).toBe(true);
+    peer.answer("understudy/workspace/trust", { ...ASK, changed: [] });
+    expect(await settle()).toBe(false);
+    expect(host.messages.map(({ text }) => text)).toEqual([expect.stringContaining("was revoked")]);
+    expect(told()).toEqual([]);
   });
 
   it("asks about changes, also in a window that does not know the previous state", async () => {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { Emitter, type Disposable } from "../../src/base/events.ts";
 import { fold } from "../../src/state/fold.ts";
 import type { Change } from "../../src/state/store.ts";
-import type { Delegation, Event } from "../../src/protocol.ts";
+import type { Delegation, DelegatorEntry, Event } from "../../src/protocol.ts";
 import { TranscriptText } from "../../src/transcript/transcriptText.ts";
 import { removeEscapes } from "../../src/transcript/transcriptLines.ts";
 import { MAX_LINES } from "../../src/transcript/transcriptLines.ts";
@@ -252,14 +252,19 @@ describe("transcript documents", () => {
     const changed = new Emitter<Change>();
     let listener: (events: readonly Event[]) => void = () => {};
     let following = 0;
-    const state = { delegation: { ...now, id } as Delegation | undefined, loaded: true, tells: Infinity };
+    const state = {
+      delegation: { ...now, id } as Delegation | undefined,
+      delegator: undefined as DelegatorEntry | undefined,
+      loaded: true,
+      tells: Infinity,
+    };
     const store = {
       delegation: () => state.delegation,
       get loaded() {
         return state.loaded;
       },
       read: () => Promise.resolve(state.delegation),
-      delegator: () => undefined,
+      delegator: () => state.delegator,
       onDidChange: changed.subscribe,
       follow: (_: string, hear: (events: readonly Event[]) => void, after = 0): Promise<Disposable> => {
         listener = hear;
@@ -384,6 +389,9 @@ describe("transcript documents", () => {
       "understudy.delegations.reply",
       "understudy.delegations.retryWith",
     ]);
+    const [entry] = result("understudy/delegators/list", "delegators-list.valid").delegators;
+    state.delegator = { ...entry!, followsInstructions: false };
+    expect(lenses().map(({ id: command }) => command)).not.toContain("understudy.delegations.reply");
     transcripts.dispose();
   });
 
