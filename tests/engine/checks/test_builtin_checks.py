@@ -24,7 +24,9 @@ def detected(
 ) -> builtin_checks.Detected:
     contents = {path: text.encode() for path, text in files.items()}
     changes = [("A", path) for path in files]
-    return builtin_checks.detect(changes, tree, contents.get, has_python=has_python, has_pytest=has_pytest)
+    return builtin_checks.detect(
+        changes, tree, contents.get, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=False
+    )
 
 
 @pytest.mark.parametrize(

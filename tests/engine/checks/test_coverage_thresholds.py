@@ -63,6 +63,14 @@ async def test_new_tests_alone_need_not_reach_it(covered: Any) -> None:
     assert judged.only.mutation.killed == judged.only.mutation.viable, "each of them was judged"
 
 
+async def test_new_tests_that_cannot_run_without_pytest_cov_do_not_fail(project: Any) -> None:
+    project.environment()
+    project.has({"calc.py": CALC, "tests/test_calc.py": TEST, "pytest.ini": OPTIONS % 2})
+    judged = await project.judge({"tests/test_new.py": TEST.replace("3", "3\n    assert add(2, 2) == 4")})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
+    assert "need pytest-cov, which its interpreter does not have" in judged.notes
+
+
 async def test_earlier_tests_alone_need_not_reach_it(covered: Any) -> None:
     result = {"calc.py": CALC + "\n\ndef double(a):\n    return a * 2\n", "tests/test_double.py": MORE}
     judged = await covered.judge(result, recipe="fix", files=(), checks=(SUITE,))

@@ -78,7 +78,7 @@ describe("delegations in the editor", () => {
         await vs.page.mouse.move(700, 400);
       }
       await vs.shot("2 review");
-      // The page of the diagnostics must not need saving, and nothing of it is cut off.
+      // The page of the diagnostics must not need saving, and its lines are wrapped.
       await vs.command("Understudy: Run Diagnostics");
       const page = vs.webview().locator("body");
       await page.getByText("process namespace").waitFor();

@@ -36,14 +36,22 @@ class Detected:
     notes: tuple[str, ...] = ()
 
 
-def detect(changes: Sequence[Change], tree: Path, read: Read, *, has_python: bool, has_pytest: bool) -> Detected:
+def detect(
+    changes: Sequence[Change],
+    tree: Path,
+    read: Read,
+    *,
+    has_python: bool,
+    has_pytest: bool,
+    has_pytest_cov: bool,
+) -> Detected:
     """Return a check for each language in which the result added or changed test files.
 
-    ``has_pytest``: pytest can be imported by the project's interpreter.
+    ``has_pytest`` and ``has_pytest_cov``: the project's interpreter can import it.
     """
     changed = [path for status, path in changes if status[:1] != "D"]
     found = [
-        _python(changed, read, has_python=has_python, has_pytest=has_pytest),
+        _python(changed, read, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=has_pytest_cov),
         _scripts(changed, tree, read),
         _go(changed, read),
         _cargo(changed, read),
@@ -71,7 +79,7 @@ def test_files(changes: Sequence[Change], read: Read) -> list[str]:
 Found = tuple[PreparedCheck | None, str | None]
 
 
-def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool) -> Found:
+def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool, has_pytest_cov: bool) -> Found:
     patterns = python_patterns(read)
     tests = [path for path in changed if _is_python_test(path, patterns)]
     if not tests:
@@ -79,8 +87,15 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
     if not has_python:
         return None, "The new Python tests were not run: no Python interpreter was found for this project."
     if has_pytest:
+        covered = _measures_coverage(read)
+        if covered and not has_pytest_cov:
+            # pytest would refuse its options, which says nothing about the result.
+            return None, (
+                "The new Python tests were not run: the project's options for pytest need pytest-cov, which its "
+                "interpreter does not have. Install pytest-cov in the project's environment."
+            )
         # A threshold of coverage is for the whole suite, and the new tests are a part of it.
-        options = ["--no-cov"] if _measures_coverage(read) else []
+        options = ["--no-cov"] if covered else []
         argv = [PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):

@@ -63,6 +63,7 @@ print("\\n" + json.dumps({
     "prefixes": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix],
     "libraries": [paths[key] for key in ("purelib", "platlib", "stdlib", "platstdlib", "scripts") if key in paths],
     "has_pytest": importlib.util.find_spec("pytest") is not None,
+    "has_pytest_cov": importlib.util.find_spec("pytest_cov") is not None,
     "hooks": hooks,
     "modules": sorted(modules),
 }))
@@ -88,6 +89,7 @@ class InterpreterFacts:
     prefixes: tuple[str, ...]
     """Folders of the environment, not of the project."""
     has_pytest: bool
+    has_pytest_cov: bool = False
     hooks: Mapping[str, str] = field(default_factory=dict)
     """Modules that ``.pth`` files import: name → source."""
     modules: frozenset[str] = frozenset()
@@ -156,6 +158,7 @@ def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
             import_path=tuple(facts["path"]),
             prefixes=(*facts["prefixes"], *facts["libraries"]),
             has_pytest=facts["has_pytest"],
+            has_pytest_cov=facts["has_pytest_cov"],
             hooks=facts["hooks"],
             modules=frozenset(facts["modules"]),
         )

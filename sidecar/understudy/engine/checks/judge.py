@@ -241,6 +241,7 @@ class _Judge:
                 self._read_head,
                 has_python=facts is not None,
                 has_pytest=facts is not None and facts.has_pytest,
+                has_pytest_cov=facts is not None and facts.has_pytest_cov,
             )
             self._pending += detected.notes if not request.checks else ()
             plans += detected.plans
