@@ -10,12 +10,19 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from understudy.frontends.cli import app
+from understudy.api.messages import ListResult
+from understudy.frontends.cli import api_calls, app
+from understudy.frontends.cli.setup import checks
+from understudy.frontends.cli.terminal import terminal
+from understudy.model.hunks import Review
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
 
 
 @pytest.fixture
@@ -51,6 +58,25 @@ def test_the_suggested_check_is_tried_saved_listed_and_removed(repository: Path)
     assert "It passes" in run("checks", "test", "make")
     run("checks", "remove", "make")
     assert not saved.exists()
+
+
+def test_what_comes_after_adding_a_check(repository: Path, monkeypatch: pytest.MonkeyPatch, delegation: Any) -> None:
+    run("trust", "--yes")
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    assert "next: understudy start tests FILE\n" in click.unstyle(run("checks", "add"))
+    untested = run("checks", "add", "other", "--no-test", "--", "true")
+    assert "next: understudy checks test other\n" in click.unstyle(untested)
+    run("checks", "remove", "make")
+
+    def call(method: str, /, **given: Any) -> Any:
+        if method != "delegations/list":
+            return api_calls.call(method, **given)
+        pending = Review(pending=1, accepted=0, rejected=0)
+        one = delegation(state=State.FINISHED, verdict=Verdict.UNVERIFIED, review=pending)
+        return ListResult(delegations=[one])
+
+    monkeypatch.setattr(checks, "call", call)
+    assert "next: understudy check 20261121-004512-k3f9q\n" in click.unstyle(run("checks", "add"))
 
 
 def test_a_failing_check_is_saved_only_on_request(repository: Path) -> None:

@@ -105,11 +105,13 @@ def choose(
             hint=f"Add one with `understudy delegators add`{', or name another one' if own else ''}.",
             names=[entry.delegator.name for entry in own] or None,
         )
+    shipped = entries.get(GHOSTWRITER)
+    ghostwriter = [GHOSTWRITER] if shipped and why_unusable(configuration, shipped, recipe) is None else []
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
-        hint=f"Name one, or choose a default: understudy delegators default NAME --for {recipe.name}",
-        names=[entry.delegator.name for entry in own],
+        hint=f"Name one (-d NAME), or choose a default: understudy delegators default NAME --for {recipe.name}",
+        names=list(dict.fromkeys([*(entry.delegator.name for entry in own), *ghostwriter])),
     )
 
 

@@ -71,6 +71,19 @@ def test_routes_are_what_a_start_would_take(project: Path) -> None:
     assert {one["recipe"]: one["delegator"] for one in json.loads(run("routes", "--json"))}["explain"] == "other"
 
 
+def test_every_choice_is_named_where_none_is_the_default(project: Path) -> None:
+    run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
+
+    def choices(*arguments: str) -> list[str] | None:
+        with pytest.raises(UnderstudyError, match="Several delegators are configured") as caught:
+            run(*arguments)
+        return caught.value.names
+
+    run("trust", "--yes")
+    assert choices("start", "tests", "a.py") == ["echo", "other", "ghostwriter"]
+    assert choices("start", "explain", "a.py") == ["echo", "other"], "the ghostwriter writes tests only"
+
+
 def test_a_model_is_found_with_its_delegators(project: Path) -> None:
     run("delegators", "add", "big", "--tool", "claude", "--model", "claude-opus-4")
     assert run("model", "OPUS").splitlines()[1].split() == ["claude-opus-4", "big", "claude", "0", "-"]

@@ -550,6 +550,22 @@ def test_a_narrow_terminal_loses_no_column_that_can_be_below_its_row(
     assert "by" not in text.lower(), "no row has a value"
 
 
+@pytest.mark.parametrize("columns", [120, 60, 30])
+def test_prose_in_the_last_column_is_wrapped_and_never_cut(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "Several delegators are configured and none is the default for 'explain'."
+    rows = [("explain", "-", why), ("tests", "ghostwriter", "it is the default")]
+    output.table(("RECIPE", "DELEGATOR", "WHY"), rows, wrap=True)
+    assert f"explain  -            {why}\n" in capsys.readouterr().out, "a pipe gets one line for each row"
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    output.table(("RECIPE", "DELEGATOR", "WHY"), rows, wrap=True)
+    shown = click.unstyle(capsys.readouterr().out)
+    assert all(terminal.width_of(line) <= columns for line in shown.splitlines())
+    assert f"explain - {why} tests ghostwriter it is the default" in " ".join(shown.split())
+
+
 def test_a_patch_is_split_by_file() -> None:
     parts = patches.split(PATCH)
     assert b"".join(parts) == PATCH

@@ -121,6 +121,7 @@ def routes(*, workspace: str | None, json_: bool) -> int:
             (row["recipe"], row["delegator"] or "-", ", ".join(row["fallback"]) or "-", row["refused"] or row["reason"])
             for row in rows
         ],
+        wrap=True,
     )
     return exit_codes.Exit.OK
 

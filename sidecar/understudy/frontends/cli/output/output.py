@@ -13,9 +13,11 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.text import uris
 
-NAMES_SHOWN = 5
+NAMES_SHOWN = 12
 _NOTHING = frozenset({"", "-"})
 """Cells without a value."""
+_PROSE_COLUMNS = 30
+"""Sentences are hard to read in a narrower column."""
 
 
 def json(value: Any) -> None:
@@ -79,11 +81,13 @@ def table(
     *,
     empty: str | None = None,
     below: Sequence[str] = (),
+    wrap: bool = False,
 ) -> None:
     """Print columns below a header; on a terminal, cut to its width. Without rows, say ``empty`` on stderr.
 
     Where a terminal is too narrow, the columns in ``below`` are written below their row, each with its name, in this
-    order and until the others fit; one that has no value in any row is left out. A pipe gets every column.
+    order and until the others fit; one that has no value in any row is left out. With ``wrap``, the last column is
+    prose, which is wrapped and never cut. A pipe gets every column, each row on one line.
     """
     if not rows and empty is not None:
         click.echo(empty, err=True)
@@ -107,28 +111,39 @@ def table(
     for number, line in enumerate(lines):
         cells = [line[column] + " " * (widths[column] - terminal.width_of(line[column])) for column in shown]
         text = "  ".join(cells).rstrip()
-        if for_people:
+        if for_people and wrap:
+            text = _with_prose("  ".join([*cells[:-1], ""]), line[shown[-1]], terminal.width())
+        elif for_people:
             text = terminal.cut(text, terminal.width())
         click.echo(brush(text, dim=True) if for_people and number == 0 else text)
         if number and for_people:
             moved = [column for column in range(len(header)) if column not in shown and header[column] in below]
             facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in _NOTHING]
-            for wrapped in _wrapped(facts, terminal.width()):
-                click.echo(brush(wrapped, dim=True))
+            for wrapped in _wrapped(facts, terminal.width() - 2, " · "):
+                click.echo(brush(f"  {wrapped}", dim=True))
 
 
-def _wrapped(facts: Sequence[str], width: int) -> list[str]:
-    """Return facts on as few indented lines as they fit on; one that is too long for a line is left to the terminal.
+def _with_prose(start: str, prose: str, width: int) -> str:
+    """Return a row that ends with prose: wrapped in its column, or below the row where the column is too narrow."""
+    indent = terminal.width_of(start)
+    if width - indent >= min(_PROSE_COLUMNS, terminal.width_of(prose)):
+        return start + f"\n{' ' * indent}".join(_wrapped(prose.split(), width - indent, " ") or [""]).rstrip()
+    lines = [f"  {line}" for line in _wrapped(prose.split(), width - 2, " ")]
+    return "\n".join([terminal.cut(start.rstrip(), width), *lines])
+
+
+def _wrapped(parts: Sequence[str], width: int, separator: str) -> list[str]:
+    """Return parts on as few lines as they fit on; one that is too long for a line is left to the terminal.
 
     People copy paths and references from here, so they are never cut.
     """
     lines: list[str] = []
-    for fact in facts:
-        longer = f"{lines[-1]} · {fact}" if lines else ""
+    for part in parts:
+        longer = f"{lines[-1]}{separator}{part}" if lines else ""
         if lines and terminal.width_of(longer) <= width:
             lines[-1] = longer
         else:
-            lines.append(f"  {fact}")
+            lines.append(part)
     return lines
 
 

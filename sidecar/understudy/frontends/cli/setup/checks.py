@@ -14,7 +14,11 @@ from understudy.frontends.cli.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.states import State
+from understudy.model.verdicts import Verdict
 
+_LOOKED_AT = 20
+"""How many of the newest delegations are searched for one that the new check can judge."""
 _SHOWN_LINES = 15
 """Lines of a failed check's output that are printed."""
 
@@ -50,7 +54,7 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         for one in found.proposals
         if not one.configured
     ]
-    output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows)
+    output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows, wrap=True)
     output.problems(found.problems)
     if not found.checks:
         click.echo(f"No check is configured. {_next_step(found.proposals)}", err=True)
@@ -116,7 +120,8 @@ def add(
             if not json_:
                 _print_trial(trial, json_=False)
         entry = call("checks/create", check=declared, scope=scope, workspace=where)
-    print_saved("Added", entry, entry.check.name, "checks", json_=json_)
+    after = f"understudy checks test {entry.check.name}" if no_test else _first_use(where)
+    print_saved("Added", entry, entry.check.name, after, json_=json_)
     return exit_codes.Exit.OK
 
 
@@ -154,6 +159,13 @@ def _proposed(where: str, name: str | None) -> dict[str, Any]:
         raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command, such as: {example}")
     declared: dict[str, Any] = msgspec.to_builtins(found[0].check)
     return declared
+
+
+def _first_use(where: str) -> str:
+    """Return the command that uses a new check: on the newest result that waits for review, or on the next one."""
+    finished = call("delegations/list", workspace=where, states=[str(State.FINISHED)], limit=_LOOKED_AT).delegations
+    waiting = next((one for one in finished if one.review.pending and one.verdict is not Verdict.VERIFIED), None)
+    return f"understudy check {waiting.id}" if waiting is not None else "understudy start tests FILE"
 
 
 def _next_step(proposals: list[Any]) -> str:

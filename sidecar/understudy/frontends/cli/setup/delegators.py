@@ -79,7 +79,7 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         if one.remote_agent is not None:
             tool = f"{one.remote_agent.platform}: {one.remote_agent.id}"
         rows.append((one.name, tool, one.model or "-", entry.scope, default or "-", state))
-    output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows)
+    output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows, wrap=True)
     output.problems(found.problems)
     return exit_codes.Exit.OK
 
@@ -393,7 +393,7 @@ def default(
 def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
     """Print that a delegator was saved, and whether it can be used yet."""
     name = entry.delegator.name
-    print_saved(verb, entry, name, "delegators", json_=json_)
+    print_saved(verb, entry, name, f"understudy delegators test {name}", json_=json_)
     if not entry.state.ready and not json_ and entry.delegator.remote_agent is None:
         click.echo(
             f"It is saved, but cannot be used yet. Afterwards, test it: understudy delegators test {name}", err=True

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
 from understudy.model.errors import UnderstudyError
@@ -31,16 +31,16 @@ def print_entry(entry: Any, declared: Any) -> None:
     output.problems(entry.state.problems)
 
 
-def print_saved(verb: str, entry: Any, name: str, group: str, *, json_: bool) -> None:
-    """Print that an entry was added or updated, its problems, and on a terminal how to test it with ``group``."""
+def print_saved(verb: str, entry: Any, name: str, following: str, *, json_: bool) -> None:
+    """Print that an entry was added or updated, its problems, and on a terminal the command ``following``."""
     if json_:
         output.json(entry)
         return
     place = f" in {output.file_of(entry.location)}" if entry.location else ""
     click.echo(terminal.one_line(f"{verb} {name}{place}."))
     output.problems(entry.state.problems)
-    if sys.stdout.isatty():
-        click.echo(f"next: understudy {group} test {name}")
+    if terminal.is_terminal(sys.stdout):
+        click.echo(event_lines.next_commands(following))
 
 
 def print_connection_test(found: Any, *, json_: bool) -> int:

@@ -25,6 +25,6 @@ def recipes(*, file: str | None, json_: bool) -> int:
     routes = offers.routes(TerminalCaller(Path.cwd()), uri("."))
     chosen = {one.recipe.name: one.explain.delegator for one in routes if one.explain is not None}
     rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in found.recipes]
-    output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows)
+    output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows, wrap=True)
     output.problems(found.problems)
     return exit_codes.Exit.OK

@@ -57,7 +57,7 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         problem = next((problem.message for problem in entry.state.problems), "")
         rows.append((one.name, one.kind, one.base_url, entry.scope, problem))
     none = "No model server is configured. Add one: understudy servers add NAME --kind KIND"
-    output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows, empty=none)
+    output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows, empty=none, wrap=True)
     output.problems(found.problems)
     return exit_codes.Exit.OK
 
@@ -161,7 +161,7 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **given: A
         entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
     if variable is not None and entry.model_server.api_key is None:
         click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
-    print_saved("Added", entry, entry.model_server.name, "servers", json_=json_)
+    print_saved("Added", entry, name, f"understudy servers test {name}", json_=json_)
     return exit_codes.Exit.OK
 
 
@@ -184,7 +184,7 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
             revision=before.revision,
             workspace=uri(workspace or "."),
         )
-    print_saved("Updated", entry, entry.model_server.name, "servers", json_=json_)
+    print_saved("Updated", entry, name, f"understudy servers test {name}", json_=json_)
     return exit_codes.Exit.OK
 
 
