@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,15 +15,18 @@ from hypothesis import strategies as st
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.frontends.cli.review import hunk_targets, hunk_view, send_decisions
+from understudy.frontends.cli.review import hunk_targets, hunk_view, send_decisions, verdict_notice
 from understudy.frontends.cli.review.review import Dialogue
 from understudy.frontends.cli.review.review_steps import KEYS, Next, Review
+from understudy.frontends.cli.review.verdict_notice import VerdictNotice
 from understudy.frontends.cli.terminal import editor, permission_prompt, terminal
 from understudy.git import path_rules
 from understudy.model.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.states import State
 from understudy.model.text import path_quoting
+from understudy.model.verdicts import Verdict
 
 PLAIN = terminal.Paint(on=False)
 WHOLE = "20261121-004512-k3f9q"
@@ -338,13 +342,15 @@ class Person:
         return None if changed == text else changed
 
 
-def dialogue(files: list[FileDiff], person: Person, edits: Any = None) -> tuple[Dialogue, Files]:
+def dialogue(
+    files: list[FileDiff], person: Person, edits: Any = None, news: Callable[[], None] = lambda: None
+) -> tuple[Dialogue, Files]:
     call = Files(
         base={file.path: BASE for file in files}, result={file.path: BASE.replace("one", "1") for file in files}
     )
     call.files = files
     person.edits = edits
-    return Dialogue(WHOLE, review_of(files), (), call, person), call
+    return Dialogue(WHOLE, review_of(files), (), call, person, news=news), call
 
 
 def test_a_dialogue_shows_every_hunk_before_it_asks_and_sends_nothing() -> None:
@@ -566,3 +572,62 @@ def test_a_question_answered_by_another_process_is_closed(delegation) -> None:
     end.asking.poll()
     assert not end.asking.asks
     assert end.answered == []
+
+
+# -- the verdict at the top ----------------------------------------------------------------------------------------
+
+
+class Checks:
+    """Delegations whose checks end when ``ended`` is set."""
+
+    def __init__(self, delegation: Any) -> None:
+        self.delegation = delegation
+        self.ended = False
+
+    def __call__(self, name: str, **params: Any) -> Any:
+        assert (name, params) == ("delegations/get", {"id": WHOLE})
+        return (
+            self.delegation(state=State.FINISHED, verdict=Verdict.CHECKS_FAILED)
+            if self.ended
+            else self.delegation(state=State.CHECKING, verdict=None)
+        )
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def test_a_review_says_the_verdict_first(delegation: Any) -> None:
+    checks, person = Checks(delegation), Person()
+    checks.end()
+    assert VerdictNotice(WHOLE, checks, person).begin(checks.end)
+    assert person.seen[0].startswith(WHOLE)
+    assert person.seen[1].startswith("CHECKS FAILED: ")
+
+
+@pytest.mark.parametrize("answer", ["", "y\n"])
+def test_a_review_waits_for_the_verdict(delegation: Any, answer: str) -> None:
+    checks, person = Checks(delegation), Person(answer)
+    assert VerdictNotice(WHOLE, checks, person).begin(checks.end)
+    assert person.seen[1:3] == ["NO VERDICT YET: its checks still run", verdict_notice.QUESTION]
+    assert person.seen[3].startswith("CHECKS FAILED: ")
+
+
+def test_a_review_without_a_verdict_says_it_as_soon_as_there_is_one(delegation: Any) -> None:
+    checks, person = Checks(delegation), Person("what\n", "n\n")
+    notice = VerdictNotice(WHOLE, checks, person)
+    assert notice.begin(lambda: pytest.fail("it does not wait"))
+    assert verdict_notice.HELP in person.seen
+    talk, _ = dialogue(three()[:2], Person("y", "y", "y"), news=notice.update)
+    count = len(person.seen)
+    notice.update()
+    assert len(person.seen) == count
+    checks.end()
+    talk.run()
+    assert [line.partition(":")[0] for line in person.seen[count:]] == ["CHECKS FAILED"], "the verdict is printed once"
+
+
+@pytest.mark.parametrize("answer", ["q\n", None])
+def test_a_review_without_a_verdict_can_be_left(delegation: Any, answer: str | None) -> None:
+    checks = Checks(delegation)
+    assert not VerdictNotice(WHOLE, checks, Person(answer)).begin(checks.end)
+    assert not checks.ended

@@ -68,6 +68,15 @@ def state_and_kind(delegation: Delegation) -> str:
     return f"{state_word(delegation)}{kind if delegation.verdict is Verdict.FAILED else ''}"
 
 
+def verdict_line(delegation: Delegation, paint: Paint) -> str:
+    """Return how a delegation ended and why, on one line; its state if it has not ended."""
+    word = paint(state_word(delegation).upper(), fg=verdict_colour(delegation.verdict), bold=True)
+    if delegation.verdict is None:
+        return word
+    told = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    return f"{word}: {told.partition(': ')[2]}"
+
+
 def verdict_colour(verdict: Verdict | None) -> str:
     """Return the colour of a verdict; None (not finished) is blue."""
     return "blue" if verdict is None else _GOOD.get(verdict, "red")

@@ -10,12 +10,15 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
-from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions
+from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions, verdict_notice
 from understudy.frontends.cli.review.review_steps import Next
+from understudy.frontends.cli.review.verdict_notice import VerdictNotice
 from understudy.frontends.cli.terminal import editor, terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, HunkState
+from understudy.model.states import State
 
 
 @click.command(
@@ -34,6 +37,7 @@ def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool
     """Review a result hunk by hunk: accept, reject with a reason, edit, or leave pending.
 
     Decisions are sent together at the end; until then only your edits of the result take effect. `?` lists the keys.
+    While the checks still run, you can wait for the verdict or review without it.
     Without a terminal, or with --list, the hunks are listed. With --json, prints files and hunks as a `DiffResult`.
     """
     if list_ or json_ or not can_review():
@@ -51,14 +55,20 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
     if as_json or not can_review():
         raise click.UsageError("A review needs a terminal; name PATH, PATH:HUNK or --all instead.")
     whole = resolve(identifier)
-    files = call("delegations/diff", id=whole).files
+    person = _Terminal()
+    notice = VerdictNotice(whole, call, person)
+    call("delegations/diff", id=whole)  # fails if there is nothing to review
+    if not notice.begin(lambda: _wait(whole)):
+        click.echo("Nothing was decided.", err=True)
+        return exit_codes.Exit.OK
+    files = call("delegations/diff", id=whole).files  # a round of repair may have changed it
     found = _pending(whole, files, chosen)
     decided = len(hunk_view.items(files)) - len(hunk_view.pending(files))
     if decided:
         click.echo(
             f"{event_lines.plural(decided, 'hunk')} decided before; `understudy review {whole} --list` shows all."
         )
-    dialogue = Dialogue(whole, review_steps.Review(found), chosen, call, _Terminal())
+    dialogue = Dialogue(whole, review_steps.Review(found), chosen, call, person, news=notice.update)
     decisions, flagged = dialogue.run()
     return dialogue.deliver(
         dialogue.files or files,
@@ -67,9 +77,23 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
     )
 
 
+def _wait(identifier: str) -> None:
+    """Show the checks until they have ended; Ctrl-C ends the waiting only."""
+    view = follower.view_on(sys.stdout)
+    waiting = follower.Follower(identifier, view, call("delegations/get", id=identifier).last_seq)
+    try:
+        waiting.run()
+    except KeyboardInterrupt:
+        waiting.end()
+        click.echo("The checks go on; the verdict is shown when they have ended.")
+
+
 def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     """Print the hunks with their names and states."""
     found = call("delegations/diff", id=identifier)
+    delegation = call("delegations/get", id=identifier)
+    if not as_json and delegation.state is not State.FINISHED:
+        click.echo(verdict_notice.no_verdict(delegation, terminal.Paint(on=terminal.has_colour(sys.stderr))), err=True)
     if chosen:
         wanted = {item.name for item in hunk_targets.named(found.files, chosen)}
         for file in found.files:
@@ -83,7 +107,7 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         note = item.hunk.reason or item.file.flag_reason or ""
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
-    output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows)
+    output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
     return exit_codes.Exit.OK
 
 
@@ -117,14 +141,25 @@ class Dialogue:
     """Asks the questions of a review and passes the answers on; decides nothing."""
 
     def __init__(
-        self, identifier: str, review: review_steps.Review, chosen: Sequence[str], call: Callable[..., Any], person: Any
+        self,
+        identifier: str,
+        review: review_steps.Review,
+        chosen: Sequence[str],
+        call: Callable[..., Any],
+        person: Any,
+        *,
+        news: Callable[[], None] = lambda: None,
     ) -> None:
-        """Ask ``person`` (``say``, ``ask``, ``edit``, ``paint``) about ``review``; ``call`` reads and amends."""
+        """Ask ``person`` (``say``, ``ask``, ``edit``, ``paint``) about ``review``; ``call`` reads and amends.
+
+        ``news`` is called before each hunk, and prints what has happened meanwhile.
+        """
         self._identifier = identifier
         self._review = review
         self._chosen = chosen
         self._call = call
         self._person = person
+        self._news = news
         self._sides = hunk_view.Sides(identifier, call)
         self.files: list[FileDiff] = []
         """The diff after an edit; empty without one."""
@@ -188,6 +223,7 @@ class Dialogue:
                 shown = review.keys().split(",")
                 person.say("\n".join(f"{key}  {text}" for key, text in review_steps.KEYS.items() if key in shown))
             case Next.SHOW:
+                self._news()
                 person.say("\n" + hunk_view.render(review.current, self._sides, person.paint, review.heading))
                 self._say_choice()
         return review.answer(person.ask(f"{review.heading}Accept this hunk [{review.keys()}]?"))
