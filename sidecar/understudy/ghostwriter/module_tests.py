@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import random
+import re
 import subprocess
 import time
 import xml.etree.ElementTree as ET
@@ -14,10 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from understudy.mutants.generate import mutants_of
+from understudy.mutants.mutant import Mutant
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import Confinement
 from .documented import calls_in_tests, documented_examples
+from .nothing_to_test import nothing_to_test
 from .project_layout import choose_name, find_sources, formatters, style_of, why_not_imported
 from .stop import Stop
 from .test_file import Style, TestFunction, write
@@ -29,6 +33,12 @@ CONFIRM_SECONDS = 30.0
 PYTEST_SECONDS = 120.0
 MOST_MUTANTS = 1500
 MOST_FINDINGS = 6
+MOST_REASONS = 8
+"""How many different reasons why functions have no test a summary names."""
+ADVICE = (
+    "What helps: examples in docstrings (`>>>`), which are tried first, or a delegator with a model, which can read "
+    "the code."
+)
 JOBS = 2
 DAY = 86400
 CONFIRMATIONS = (
@@ -50,6 +60,10 @@ class Report:
     left_out: dict[str, str] = field(default_factory=dict)
     unsteady: int = 0
     notes: list[str] = field(default_factory=list)
+    units: list[str] = field(default_factory=list)
+    """The public functions and classes that were called."""
+    nothing: str = ""
+    """Why there is nothing to test, as a sentence."""
     findings: list[str] = field(default_factory=list)
     """Calls that crash, as sentences without a full stop."""
 
@@ -58,6 +72,7 @@ class Report:
         told = []
         if target is None:
             told.append(f"No useful test of {self.module} was found; nothing was changed.")
+            told += [self.nothing] if self.nothing else []
         else:
             lines = sum(len(test.examples) for test in self.kept)
             properties = sum(bool(test.decorators) for test in self.kept)
@@ -72,18 +87,27 @@ class Report:
             told.append(
                 f"Crashes that the documentation does not announce: {'; '.join(self.findings[:MOST_FINDINGS])}."
             )
-        late = {name: why for name, why in self.left_out.items() if "time" in why}
+        tested = " ".join(one.expression for test in self.kept for one in test.examples)
+        left_out = {name: why for name, why in self.left_out.items() if not re.search(rf"\b{name}\b", tested)}
+        late = [name for name, why in self.left_out.items() if "time" in why]
         if late:
             told.append(f"The time was not enough for a full search of {', '.join(late)}.")
-        if self.left_out.keys() - late.keys():
-            reasons: dict[str, list[str]] = {}
-            for name, why in self.left_out.items() - late.items():
+        reasons: dict[str, list[str]] = {}
+        for name, why in left_out.items():
+            if name not in late:
                 reasons.setdefault(why, []).append(name)
+        if target is None:
+            unexplained = [name for name in self.units if name not in self.left_out]
+            reasons |= {"its examples did not hold again": unexplained} if unexplained else {}
+        if reasons:
             parts = [f"{', '.join(names)} ({why})" for why, names in reasons.items()]
-            told.append(f"Not called with invented arguments: {'; '.join(parts)}.")
+            more = [f"and {len(parts) - MOST_REASONS} more reasons"] if len(parts) > MOST_REASONS else []
+            told.append(f"Without a test: {'; '.join([*parts[:MOST_REASONS], *more])}.")
         if self.unsteady:
             dropped = f"{_count(self.unsteady, 'example')} {'was' if self.unsteady == 1 else 'were'} dropped"
             told.append(f"{dropped}: not the same in other processes or at other dates.")
+        if target is None and not self.nothing:
+            told.append(ADVICE)
         return " ".join(told)
 
 
@@ -97,9 +121,9 @@ class ModuleTests:
         self.confinement = confinement
         self.emit = emit
         self.seconds = seconds
-        source, self.module = find_sources(root, path)
+        self.sources, self.module = find_sources(root, path)
         extra = [root / "src"] if (root / "src").is_dir() else []
-        confinement.sources = list(dict.fromkeys([source, *extra, root]))
+        confinement.sources = list(dict.fromkeys([self.sources, *extra, root]))
         self.content = (root / path).read_bytes()
         self.report = Report(self.module)
         self.own: frozenset[str] = frozenset()
@@ -120,7 +144,7 @@ class ModuleTests:
 
     def _search(self, *, hypothesis: bool) -> list[Found]:
         text = self.content.decode("utf-8", "replace")
-        mutants = mutants_of(self.path.as_posix(), self.content)[:MOST_MUTANTS]
+        mutants = _sampled(mutants_of(self.path.as_posix(), self.content))
         documented = documented_examples(self.root, text, self.module)
         request = {
             "module": self.module,
@@ -178,6 +202,9 @@ class ModuleTests:
                 return True
             case "module":
                 self.own = frozenset(answer["own"])
+                self.report.units = list(answer["units"])
+                if not answer["units"] and not self.report.left_out:
+                    self.report.nothing = nothing_to_test(self.root, self.path, self.sources)
             case "example":
                 found.append(Found.decode(answer))
             case "property":
@@ -321,6 +348,13 @@ def run_python(confinement: Confinement, root: Path, *arguments: str, seconds: f
         process.wait()
     with output.open("rb") as file:
         return file.read(1 << 20).decode("utf-8", "replace")
+
+
+def _sampled(mutants: list[Mutant]) -> list[Mutant]:
+    """Return the mutants to kill: those in functions first, because a module may be full of tables."""
+    numbers = random.Random(11)  # noqa: S311 - a sample
+    numbers.shuffle(mutants)
+    return sorted(sorted(mutants, key=lambda one: not one.function)[:MOST_MUTANTS], key=lambda one: one.start)
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,14 +7,20 @@ import linecache
 import os
 import re
 import sys
+import time
 import types
 from collections import deque
 from typing import Any
 
 from .audit import Guard, Refused, TooSlow
 from .exact import HELPERS, agrees, exact
+from .grafting import GRAFT, Function, Graft, caches_of, functions_of
 
 LONGEST_ITERATION = 50
+SLOW_SECONDS = 0.05
+"""From this time on, mutants of functions are not loaded with their module but grafted onto the loaded one."""
+LATE_SECONDS = 0.2
+"""From this time on, other mutants are not loaded at all: they would exceed the limit of an evaluation."""
 INVENTED = 2
 """The origins of an example: 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
 WRONG_CALLS = (TypeError, AttributeError, ValueError, NotImplementedError, AssertionError, ImportError, NameError)
@@ -61,6 +67,58 @@ class Source:
                     self.flags |= getattr(future, alias.name).compiler_flag
         self.codes = [self._compile(first, source[begin:end]) for first, begin, end in self.pieces]
         self.own = frozenset(_defined(self.tree))
+        self.seconds = 0.0
+        """What it takes to load a mutant."""
+        self.functions: list[Function] = []
+        self.caches: list[Any] = []
+
+    def prepare(self) -> None:
+        """Find out how mutants are loaded; functions that a decorator compiled again get their own code back."""
+        functions = list(functions_of(self.tree, self.module))
+        started = time.process_time()
+        rewritten = [one for one in functions if self._restore(one)]
+        if not rewritten:
+            started = time.process_time()
+            events = set(self.guard.events)
+            self.mutated(0, 0, b"")
+            self.guard.events = events  # what its import tried does not count against its functions
+        self.seconds = time.process_time() - started
+        if rewritten or self.seconds > SLOW_SECONDS:
+            self.functions = functions
+            self.caches = caches_of(self.module)
+        if rewritten:
+            self.seconds = LATE_SECONDS
+
+    def _restore(self, function: Function) -> bool:
+        """Give a function the code that is in the file; return whether it had another one."""
+        number = self._number_of(function)
+        code = None if number is None else function.code_in(self.codes[number])
+        if code is None or function.is_as_written(code):
+            return False
+        try:
+            function.loaded.__code__ = code
+        except ValueError:  # it has other free variables
+            return False
+        return True
+
+    def _number_of(self, function: Function) -> int | None:
+        """Return the number of the piece with a function."""
+        starts = [first for first, _, _ in self.pieces if first <= function.first]
+        return len(starts) - 1 if starts else None
+
+    def _grafted(self, number: int, line: int, code: types.CodeType) -> dict[str, Any] | None:
+        """Return the scope of the original with a graft; None if no function that is loaded changes."""
+        for function in self.functions:
+            if function.first <= line <= function.last and self._number_of(function) == number:
+                found = function.code_in(code)
+                if (
+                    found is None
+                    or found == function.loaded.__code__
+                    or _free(found) != _free(function.loaded.__code__)
+                ):
+                    return None
+                return {**self.original(), GRAFT: Graft(function.loaded, found, self.caches)}
+        return None
 
     def _compile(self, first: int, text: bytes) -> types.CodeType:
         name = self.module.__file__ or "module"
@@ -105,6 +163,10 @@ class Source:
                     codes[number] = self._compile(first, self.source[begin:start] + text + self.source[end:stop])
                 except (SyntaxError, ValueError):
                     return None
+                if self.functions:
+                    grafted = self._grafted(number, self.source.count(b"\n", 0, start) + 1, codes[number])
+                    if grafted is not None or self.seconds >= LATE_SECONDS:
+                        return grafted
                 break
         else:
             return None
@@ -132,6 +194,10 @@ class Source:
             self.guard.stop()
             sys.modules[name] = self.module
         return self.names(namespace)
+
+
+def _free(code: types.CodeType) -> tuple[str, ...]:
+    return code.co_freevars
 
 
 def _defined(tree: ast.Module) -> list[str]:
@@ -178,6 +244,9 @@ def evaluate(example: Example, scope: dict[str, Any], guard: Guard) -> Outcome:
     """Evaluate an example under the guard."""
     refused = guard.count
     scope = dict(scope)
+    graft: Graft | None = scope.pop(GRAFT, None)
+    if graft is not None:
+        graft.begin()
     try:
         guard.start()
         if example.setup_code is not None:
@@ -196,6 +265,8 @@ def evaluate(example: Example, scope: dict[str, Any], guard: Guard) -> Outcome:
         return Outcome("raises", error) if guard.count == refused else Outcome("unusable")
     finally:
         guard.stop()
+        if graft is not None:
+            graft.end()
 
 
 def executed_lines(example: Example, scope: dict[str, Any], guard: Guard, path: str) -> frozenset[int]:

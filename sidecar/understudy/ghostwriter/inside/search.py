@@ -74,6 +74,7 @@ def main() -> None:
     except (SyntaxError, ValueError, RecursionError) as error:
         say("import_failed", reason=f"{type(error).__name__}: {error}"[:300])
         return
+    source.prepare()
     Coordinator(request, module, source, guard, say).run()
 
 

@@ -184,6 +184,9 @@ def shape_of_hint(hint: Any, own: dict[str, list[str]], depth: int = 4) -> Shape
     except TypeError:
         return None
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    plain = arguments[0] if hasattr(hint, "__metadata__") else getattr(hint, "__supertype__", None)
+    if plain is not None:  # Annotated, or NewType
+        return shape_of_hint(plain, own, depth)
     name = getattr(origin or hint, "__name__", None) or str(hint)
     if str(origin).endswith(("Literal", "Literal'>")):
         return ("literal", *map(repr, arguments))

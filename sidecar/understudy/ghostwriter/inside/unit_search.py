@@ -8,6 +8,7 @@ import itertools
 import random
 import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .calls import Context, Known, searched_calls
@@ -74,7 +75,7 @@ class UnitSearch:
             self.say("left_out", unit=self.name, why="it tried {}".format(", ".join(sorted(self.guard.events))))
             return
         if not found:
-            self.say("left_out", unit=self.name, why="no arguments were found with which it returns")
+            self.say("left_out", unit=self.name, why=self._why_without_example(targets))
             return
         found.sort(key=lambda one: one.cost)
         left = self.parent.relevant(self.name)
@@ -83,8 +84,29 @@ class UnitSearch:
         survivors = self._kill(left, found)
         if self.parent.request["hypothesis"]:
             self._search(survivors, targets)
+        if not self.kept:
+            why = "the time was over before" if self.late() else "no example was found with which"
+            self.say("left_out", unit=self.name, why=why + " a test notices a change of it")
         self._report()
         self._report_crashes()
+
+    def _why_without_example(self, targets: list[Any]) -> str:
+        """Return why no call of the unit shows anything that a test could compare."""
+        if inspect.iscoroutinefunction(self.value):
+            return "it is asynchronous"
+        if inspect.isclass(self.value) and inspect.isabstract(self.value):
+            return "it is abstract"
+        if not targets:
+            return "it has no signature"
+        calls = {t: o for t, o in self.context.seen.items() if t.startswith((self.name + "(", self.name + "."))}
+        if any(one.kind == "value" for one in calls.values()):
+            return "what it returns has no exact text"
+        raised = [(text, one.value) for text, one in calls.items() if one.kind == "raises"]
+        if not raised:
+            return "no arguments were found with which it returns"
+        usual = Counter(type(error).__name__ for _, error in raised).most_common(1)[0][0]
+        call = min((text for text, error in raised if type(error).__name__ == usual), key=len)
+        return f"no arguments were found with which it returns: {call} raises {usual}"
 
     def read_words(self) -> None:
         """Collect the words and numbers of the functions that the unit may reach, and of the tables that they use."""

@@ -1,0 +1,52 @@
+"""What a summary says where no test was written."""
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from understudy.ghostwriter.choose_examples import Found
+from understudy.ghostwriter.module_tests import ADVICE, Report
+from understudy.ghostwriter.nothing_to_test import nothing_to_test
+from understudy.ghostwriter.test_file import TestFunction
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "src" / "pack"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "width.py").write_text("TABLE = 1\ndef width(x): ...\ndef cut(x): ...\n")
+    (folder / "inner" / "__init__.py").write_text("class Deep: ...\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("from .width import width, cut\nfrom .inner import Deep\n", "src/pack/width.py, src/pack/inner/__init__.py."),
+        ("from pack.width import cut\n", "src/pack/width.py."),
+        (
+            "from . import inner\nfrom .width import TABLE\nimport os\nfrom json import dumps\n",
+            "no function and no class",
+        ),
+        ("def _first(): ...\nif 1:\n    class _Second: ...\n", "private (_first, _Second)"),
+        ("x = 1\n", "no function and no class"),
+    ],
+)
+def test_the_reason_and_a_better_file_are_named(package: Path, text: str, told: str) -> None:
+    (package / "src/pack/__init__.py").write_text(text)
+    assert told in nothing_to_test(package, PurePosixPath("src/pack/__init__.py"), package / "src")
+
+
+def test_every_function_has_a_reason_and_there_is_a_next_step() -> None:
+    report = Report("pack", units=["a", "b", "c"], left_out={"a": "it is asynchronous", "d": "calls open"}, unsteady=2)
+    text = report.text(None)
+    assert "Without a test: a (it is asynchronous); d (calls open); b, c (its examples did not hold again)." in text
+    assert text.endswith(ADVICE)
+    assert ADVICE not in Report("pack", nothing="It defines no function and no class.").text(None)
+
+
+def test_a_function_that_a_kept_test_calls_is_not_without_a_test() -> None:
+    found = Found("", [], "a(1)", ("value", "", "2"), 0, 1, {1})
+    left_out = {"a": "no example was found", "ab": "it is asynchronous"}
+    text = Report("pack", kept=[TestFunction("test_a", [], [found])], left_out=left_out).text(PurePosixPath("t.py"))
+    assert "Without a test: ab (it is asynchronous)." in text
