@@ -355,3 +355,13 @@ def test_importing_the_package_starts_no_event_loop() -> None:
     code = f"import sys; from understudy.journal import {modules}; from understudy.journal.summaries import summary; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
+
+
+def test_an_id_with_a_wrong_character_is_answered_with_the_right_one(make) -> None:
+    folder, _ = make()
+    short = folder.id.rpartition("-")[2]
+    wrong = ("a" if short[-1] != "a" else "b").join([short[:-1], ""])
+    for asked in (wrong, f"{folder.id[:-1]}{wrong[-1]}"):
+        with pytest.raises(UnderstudyError) as unknown:
+            delegation_folder.open_folder(asked)
+        assert unknown.value.names == [folder.id], asked

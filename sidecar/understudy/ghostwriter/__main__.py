@@ -52,7 +52,7 @@ def work(root: Path, name: str, confinement: Confinement, seconds: float) -> str
     path = PurePosixPath(name)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (root / path).is_file():
         raise Stop(
-            "bad_request",
+            "input_empty",
             f"{name} is not a Python file of this project.",
             "The ghostwriter writes tests for Python modules only.",
         )

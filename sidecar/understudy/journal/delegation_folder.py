@@ -353,7 +353,10 @@ def _unknown(asked: str) -> UnderstudyError:
         import difflib
 
         # Users mistype ids they saw recently; comparing with all would take seconds.
-        names = difflib.get_close_matches(asked, ids()[:500], n=3, cutoff=0.75)
+        known = ids()[:500]
+        short = {name.rpartition("-")[2]: name for name in known}
+        near = difflib.get_close_matches(asked, [*known, *short], n=3, cutoff=0.75)
+        names = list(dict.fromkeys(short.get(one, one) for one in near))
     return UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATION,
         f"There is no delegation {asked[:64]!r}.",

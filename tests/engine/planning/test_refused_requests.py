@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,26 @@ def test_a_range_is_inside_of_its_file(project: Path, file: str, first: int, las
 def test_a_range_needs_a_file(project: Path) -> None:
     with pytest.raises(UnderstudyError, match="no file is named"):
         preview(project, recipe="explain", range=lines(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("named", "message", "hint"),
+    [
+        ("two.ty", "two.ty is not a file.", "Did you mean two.txt?"),
+        ("inner/Deep.PY", "inner/Deep.PY is not a file.", "Did you mean inner/deep.py?"),
+        ("elsewhere/deep.py", "elsewhere/deep.py is not a file.", "Name files that exist."),
+        ("inner", "inner is a folder.", "Name files in it."),
+    ],
+)
+def test_a_missing_file_is_answered_with_the_one_that_is_meant(
+    project: Path, named: str, message: str, hint: str
+) -> None:
+    (project / "inner").mkdir()
+    (project / "inner" / "deep.py").touch()
+    (project / "two.txt").touch()
+    with pytest.raises(UnderstudyError, match=re.escape(message)) as refused:
+        preview(project, recipe="explain", files=[str(project / named)])
+    assert refused.value.hint == hint
 
 
 def test_a_recipe_that_nothing_can_run_says_why_once(project: Path) -> None:

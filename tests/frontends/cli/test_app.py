@@ -147,6 +147,12 @@ def test_usage_errors_are_json_with_the_json_option() -> None:
     assert json.loads(found.stdout)["error"]["kind"] == "invalid_params"
 
 
+@pytest.mark.parametrize("command", ["diff", "review", "accept", "retry", "discard"])
+def test_a_missing_id_says_where_it_is(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main([command]) == exit_codes.Exit.USAGE
+    assert "`understudy list` shows the IDs; their last five characters are enough." in capsys.readouterr().err
+
+
 def test_an_error_is_a_sentence_and_a_hint() -> None:
     found = run("show", "zzzzz")
     assert found.returncode == exit_codes.Exit.ERROR

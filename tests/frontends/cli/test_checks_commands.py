@@ -142,6 +142,7 @@ def test_a_check_without_tests_says_so(repository: Path) -> None:
     run("trust", "--yes")
     output = run("checks", "add", "own", "--", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", code=1)
     assert "✗ No test ran (exit code 5)" in output
+    assert "let some be written first (understudy start tests FILE)" in output
 
 
 def test_every_text_about_a_missing_check_has_an_example(repository: Path) -> None:

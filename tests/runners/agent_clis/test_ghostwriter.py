@@ -226,11 +226,11 @@ async def test_nothing_left_is_no_change(tmp_path):
 @pytest.mark.parametrize(
     ("files", "name", "kind"),
     [
-        ({"a": "x = 1"}, "missing.py", "bad_request"),
+        ({"a": "x = 1"}, "missing.py", "input_empty"),
         ({"a": "raise SystemExit(3)"}, "a.py", "bad_request"),
         ({"a": "def f(:"}, "a.py", "bad_request"),
         ({"my-script": "x = 1"}, "my-script.py", "bad_request"),
-        ({"json": "x = 1"}, "../tree/json.py", "bad_request"),
+        ({"json": "x = 1"}, "../tree/json.py", "input_empty"),
     ],
 )
 async def test_what_cannot_be_tested_is_said(tmp_path, files, name, kind):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from understudy import config
 from understudy.config.agents import agent_tiers
-from understudy.config.suggestions import unknown_name
+from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
 from understudy.config.validation import recipe_rules
 from understudy.engine import text_encoding, workspaces
@@ -38,6 +40,8 @@ from understudy.process.terminals import tmux
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
 
+_LOOKED_AT = 2000
+"""How many files of a folder are compared with a name that is missing."""
 _COMMON_NAMES = frozenset({"__init__", "__main__", "index", "main", "mod", "lib"})
 """Names of files that many folders have, without their endings."""
 
@@ -223,9 +227,7 @@ def plan(
         _fix_texts(workspace, [*files, *context], buffers)
     for path in [*files, *context]:
         if path not in buffers and not (workspace / path).is_file():
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{workspace / path} is not a file.", hint="Name files that exist."
-            )
+            raise _missing_file(workspace, path)
     if params.range is not None and follow_up is None:
         _check_range(params.range, files[0] if files else None, workspace, buffers)
     if recipe.name == "tests" and not files and follow_up is None:
@@ -301,6 +303,18 @@ def plan(
         buffers=buffers,
         notes=notes,
     )
+
+
+def _missing_file(workspace: Path, path: str) -> UnderstudyError:
+    """Return the error for a path that is not a file, with the files beside it that may be meant."""
+    there = workspace / path
+    if there.is_dir():
+        return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{there} is a folder.", hint="Name files in it.")
+    near: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(there.parent) as entries:
+        near = close(there.name, [one.name for one in islice(entries, _LOOKED_AT) if one.is_file()])
+    hint = f"Did you mean {Path(path).with_name(near[0])}?" if near else "Name files that exist."
+    return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{there} is not a file.", hint=hint)
 
 
 def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapping[str, bytes]) -> None:

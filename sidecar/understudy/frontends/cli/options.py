@@ -51,11 +51,24 @@ def as_json(command: Command) -> Command:
     )
 
 
+class _Identifier(click.types.StringParamType):
+    """The ID of a delegation; one that is missing is an error that says where it is."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        _ = (param, ctx)
+        return "`understudy list` shows the IDs; their last five characters are enough."
+
+
 def identifiers(command: Command) -> Command:
     """Add the argument ``ID…``."""
-    return click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=complete_identifiers)(
-        command
-    )
+    return click.argument(
+        "identifiers",
+        type=_Identifier(),
+        metavar="ID...",
+        nargs=-1,
+        required=True,
+        shell_complete=complete_identifiers,
+    )(command)
 
 
 def members(command: Command) -> Command:
@@ -71,7 +84,7 @@ def group(command: Command, text: str) -> Command:
 
 def identifier(command: Command) -> Command:
     """Add the argument ``ID``."""
-    return click.argument("identifier", metavar="ID", shell_complete=complete_identifiers)(command)
+    return click.argument("identifier", type=_Identifier(), metavar="ID", shell_complete=complete_identifiers)(command)
 
 
 def following(command: Command) -> Command:

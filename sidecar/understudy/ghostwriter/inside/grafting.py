@@ -13,7 +13,6 @@ from typing import Any, Iterator
 
 GRAFT = "<graft>"
 """The key of a scope under which its graft is; no name of a module."""
-Definition = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

@@ -67,6 +67,8 @@ def test_routes_are_what_a_start_would_take(project: Path) -> None:
     assert found["explain"]["reason"] == "it is the only delegator configured"
     run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
     assert "Several delegators" in next(line for line in run("routes").splitlines() if line.startswith("explain"))
+    told = CliRunner().invoke(app.group, ["routes"], standalone_mode=False).stderr
+    assert told == "hint: Choose a default: understudy delegators default NAME --for RECIPE\n"
     run("config", "default.explain", "other")
     assert {one["recipe"]: one["delegator"] for one in json.loads(run("routes", "--json"))}["explain"] == "other"
 
@@ -82,6 +84,21 @@ def test_every_choice_is_named_where_none_is_the_default(project: Path) -> None:
     run("trust", "--yes")
     assert choices("start", "tests", "a.py") == ["echo", "other", "ghostwriter"]
     assert choices("start", "explain", "a.py") == ["echo", "other"], "the ghostwriter writes tests only"
+
+
+def test_a_file_outside_of_the_workspace_is_not_simply_to_be_trusted(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "b.py").touch()
+
+    def hint(*arguments: str) -> str:
+        with pytest.raises(UnderstudyError, match="is not trusted") as caught:
+            run("start", "tests", *arguments)
+        return caught.value.hint or ""
+
+    outside = f"The file is outside of {project}, where you are. "
+    assert hint(str(other / "b.py"), "-d", "echo").startswith(outside)
+    assert hint("a.py", "-d", "echo").startswith("Review what it allows")
 
 
 def test_a_model_is_found_with_its_delegators(project: Path) -> None:

@@ -222,6 +222,16 @@ def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation
     assert f"{again}understudy review 20261121-004512-k3f9q\n" in verdict_card.card(partial, PLAIN)
 
 
+@pytest.mark.parametrize(("follows", "following"), [(True, "retry 20261121-004512-k3f9q"), (False, "delegators add")])
+def test_what_works_without_a_model_is_not_asked_again(delegation, follows: bool, following: str) -> None:
+    found = delegation(verdict=Verdict.NO_CHANGES)
+    text = verdict_card.card(found, PLAIN, follows=lambda _: follows)
+    assert f"next: understudy {following}\n      understudy watch 20261121-004512-k3f9q\n" in text
+    other = verdict_card.card(found, PLAIN, follows=lambda _: follows, alternative=lambda _: "other")
+    assert "retry 20261121-004512-k3f9q -d other\n" in other
+    assert "delegators add" not in other
+
+
 def test_a_live_view_tells_a_failure_once() -> None:
     error = ErrorInfo(ErrorKind.TOOL_CRASHED, "It broke.")
     for ends, last in (
@@ -470,6 +480,18 @@ def test_commands_to_copy_are_not_cut() -> None:
     ]
 
 
+def test_the_place_and_the_steps_of_a_delegation_are_not_cut() -> None:
+    screen = Screen()
+    view = view_of(screen, Clock())
+    where = "/home/somebody/.local/state/understudy/worktrees/project-f2d9961da0/1/project"
+    view.show(e.Worktree(path=where, seconds=0.1))
+    step = "tests-pytest: running the new tests again, in other orders and time zones"
+    view.show(e.Phase(text=step))
+    text = screen.getvalue()
+    assert where in text
+    assert step in text
+
+
 def test_a_pipe_gets_plain_lines() -> None:
     screen = Screen()
     view = view_of(screen, Clock(), redraw=False)
@@ -564,6 +586,23 @@ def test_prose_in_the_last_column_is_wrapped_and_never_cut(
     shown = click.unstyle(capsys.readouterr().out)
     assert all(terminal.width_of(line) <= columns for line in shown.splitlines())
     assert f"explain - {why} tests ghostwriter it is the default" in " ".join(shown.split())
+    below = columns == 30
+    assert ("WHY" in shown) is not below
+    assert ("\n  it is the default" in shown) is below, "all of the column is in one place"
+
+
+def test_a_column_of_prose_without_a_value_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(terminal, "width", lambda: 20)
+    output.table(("NAME", "FROM", "PROBLEM"), [("pytest", ".venv/lib/python3.11/site-packages", "")], wrap=True)
+    assert click.unstyle(capsys.readouterr().out).split() == [
+        "NAME",
+        "FROM",
+        "pytest",
+        ".venv/lib/python3.11/site-packages",
+    ]
 
 
 def test_a_patch_is_split_by_file() -> None:

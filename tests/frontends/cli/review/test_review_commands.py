@@ -467,3 +467,38 @@ def test_ctrl_c_decides_nothing(bench: Bench, tmux: Tmux) -> None:
     tmux.until("code 130.")
     assert bench.text("a.txt") == LINES
     assert bench.states()["a.txt"] == ["pending", "pending"]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("key", ["", "n"])
+def test_a_review_while_the_checks_run_says_so(bench: Bench, tmux: Tmux, run: Run, tmp_path: Path, key: str) -> None:
+    flag = tmp_path / "checked"
+    checks = Path(os.environ["UNDERSTUDY_CONFIG"]) / "checks"
+    checks.mkdir()
+    command = json.dumps(["sh", "-c", f"while [ ! -e {flag} ]; do sleep 0.1; done"])
+    (checks / "slow.toml").write_text(f'name = "slow"\nargv = {command}\n')
+    place = str(bench.top)
+    started = bench.call("delegations/start", recipe="implement", task="x", delegator="doer", workspace=place)
+    deadline = time.monotonic() + 60
+    while bench.call("delegations/get", id=started.id).state != "checking":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "NO VERDICT YET: its checks still run\n" in run("review", started.id, "--list")[2]
+    tmux.type(f"{sys.executable} -m understudy review {started.id}; echo code $?.")
+    assert "NO VERDICT YET: its checks still run" in tmux.until("Wait for the verdict [Y/n/q]?")
+    tmux.type(key)
+    if key == "n":
+        for number in range(1, 5):
+            tmux.until(f"({number}/4) Accept this hunk")
+            tmux.type("n" if number == 1 else "y")
+        tmux.until("Your decisions are applied after the checks have ended")
+        flag.touch()
+        assert "VERIFIED: " in tmux.until("Apply your 4 decisions [Y/n]?")
+        tmux.type("")
+        tmux.until("accepted: 3 hunks")
+    else:
+        flag.touch()
+        assert "check slow" in tmux.until("VERIFIED: ")
+        tmux.until("(1/4) Accept this hunk")
+        tmux.type("q")
+    tmux.until("code 0.")

@@ -626,6 +626,18 @@ def test_a_review_without_a_verdict_says_it_as_soon_as_there_is_one(delegation: 
     assert [line.partition(":")[0] for line in person.seen[count:]] == ["CHECKS FAILED"], "the verdict is printed once"
 
 
+@pytest.mark.parametrize(("answer", "applied"), [("\n", True), ("y\n", True), ("n\n", False), (None, False)])
+def test_decisions_without_a_verdict_are_asked_about_again(delegation: Any, answer: str | None, applied: bool) -> None:
+    checks, person = Checks(delegation), Person("n\n", answer)
+    notice = VerdictNotice(WHOLE, checks, person)
+    notice.begin(checks.end)
+    assert notice.before_sending(0, lambda: pytest.fail("there is nothing to apply"))
+    assert notice.before_sending(2, checks.end) is applied
+    assert person.seen[-2].startswith("CHECKS FAILED: ")
+    assert person.seen[-1] == "Apply your 2 decisions [Y/n]?"
+    assert notice.before_sending(2, lambda: pytest.fail("the verdict is known")), "nothing is asked twice"
+
+
 @pytest.mark.parametrize("answer", ["q\n", None])
 def test_a_review_without_a_verdict_can_be_left(delegation: Any, answer: str | None) -> None:
     checks = Checks(delegation)

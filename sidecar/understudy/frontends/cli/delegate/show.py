@@ -108,6 +108,7 @@ def list_(
             if filtered
             else "Nothing was delegated yet. `understudy --help` shows the first steps."
         ),
+        wrap=True,
     )
     if page.cursor and sys.stdout.isatty():
         click.echo("… and more: --all, or a higher --limit")

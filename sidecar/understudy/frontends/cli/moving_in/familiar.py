@@ -104,7 +104,8 @@ def routes(*, workspace: str | None, json_: bool) -> int:
         one.delegator.name: one.delegator for one in call("delegators/list", workspace=uri(workspace or ".")).delegators
     }
     rows: list[dict[str, Any]] = []
-    for one in offers.routes(caller(), uri(workspace or ".")):
+    found = offers.routes(caller(), uri(workspace or "."))
+    for one in found:
         name = one.explain.delegator if one.explain is not None else None
         then = listed[name].fallback if name in listed else None
         why = one.explain.reason if one.explain is not None else None
@@ -123,6 +124,10 @@ def routes(*, workspace: str | None, json_: bool) -> int:
         ],
         wrap=True,
     )
+    hints = {one.refused.hint for one in found if one.refused is not None and one.refused.hint}
+    if hints:
+        every = "Choose a default: understudy delegators default NAME --for RECIPE"
+        click.echo(f"hint: {terminal.one_line(hints.pop() if len(hints) == 1 else every)}", err=True)
     return exit_codes.Exit.OK
 
 

@@ -25,6 +25,8 @@ _COLOURS: dict[type[e.Event], str] = {
     e.Finished: "cyan",
 }
 _BACKGROUND = (e.Base, e.Worktree, e.ToolCall, e.ToolResult, e.Phase)
+_LONG = (e.ToolCall, e.ToolResult)
+"""Titles and output of tools may be pages."""
 
 
 class View:
@@ -120,7 +122,7 @@ class View:
         return "\r\x1b[2K" if self._drawn else ""
 
     def _styled(self, event: e.Event, text: str) -> str:
-        if self._redraw and isinstance(event, _BACKGROUND):  # the others have commands to copy, or are for the user
+        if self._redraw and isinstance(event, _LONG):  # the others have something to copy, or are for the user
             text = terminal.cut(text, self._columns())
         if isinstance(event, e.CheckFinished):
             return self._paint(text, fg="green" if event.ok else "red")

@@ -96,11 +96,12 @@ def table(
     lines = [[cell if cell.isprintable() else terminal.one_line(cell) for cell in row] for row in rows]
     lines.insert(0, list(header))
     for_people = terminal.is_terminal(sys.stdout)
+    prose = len(header) - 1 if wrap else None
     widths = [max(terminal.width_of(line[column]) for line in lines) for column in range(len(header))]
     shown = [
         column
         for column, name in enumerate(header)
-        if not (for_people and name in below and all(line[column] in _NOTHING for line in lines[1:]))
+        if not (for_people and (name in below or column == prose) and all(row[column] in _NOTHING for row in lines[1:]))
     ]
     for name in below if for_people else ():
         if sum(widths[column] + 2 for column in shown) - 2 <= terminal.width():
@@ -111,25 +112,29 @@ def table(
     for number, line in enumerate(lines):
         cells = [line[column] + " " * (widths[column] - terminal.width_of(line[column])) for column in shown]
         text = "  ".join(cells).rstrip()
-        if for_people and wrap:
-            text = _with_prose("  ".join([*cells[:-1], ""]), line[shown[-1]], terminal.width())
-        elif for_people:
+        if for_people and prose in shown:
+            text = _with_prose("  ".join([*cells[:-1], ""]), line[shown[-1]], widths[shown[-1]], heading=not number)
+        elif for_people and not wrap:
             text = terminal.cut(text, terminal.width())
         click.echo(brush(text, dim=True) if for_people and number == 0 else text)
         if number and for_people:
             moved = [column for column in range(len(header)) if column not in shown and header[column] in below]
             facts = [f"{header[column].lower()} {line[column]}" for column in moved if line[column] not in _NOTHING]
-            for wrapped in _wrapped(facts, terminal.width() - 2, " · "):
-                click.echo(brush(f"  {wrapped}", dim=True))
+            for fact in _wrapped(facts, terminal.width() - 2, " · "):
+                click.echo(brush(f"  {fact}", dim=True))
 
 
-def _with_prose(start: str, prose: str, width: int) -> str:
-    """Return a row that ends with prose: wrapped in its column, or below the row where the column is too narrow."""
-    indent = terminal.width_of(start)
-    if width - indent >= min(_PROSE_COLUMNS, terminal.width_of(prose)):
-        return start + f"\n{' ' * indent}".join(_wrapped(prose.split(), width - indent, " ") or [""]).rstrip()
-    lines = [f"  {line}" for line in _wrapped(prose.split(), width - 2, " ")]
-    return "\n".join([terminal.cut(start.rstrip(), width), *lines])
+def _with_prose(start: str, prose: str, longest: int, *, heading: bool) -> str:
+    """Return a row that ends with prose: wrapped in its column, or below all rows where the column is too narrow.
+
+    ``longest`` is the width of the longest text of the column; a ``heading`` is left out above prose that is below.
+    """
+    indent, width = terminal.width_of(start), terminal.width()
+    words = prose.split(" ")  # a path may contain several spaces in a row
+    if width - indent >= min(_PROSE_COLUMNS, longest):
+        return start + f"\n{' ' * indent}".join(_wrapped(words, width - indent, " ")).rstrip()
+    lines = [f"  {line}" for line in _wrapped(words, width - 2, " ")] if prose and not heading else []
+    return "\n".join([start.rstrip(), *lines])
 
 
 def _wrapped(parts: Sequence[str], width: int, separator: str) -> list[str]:

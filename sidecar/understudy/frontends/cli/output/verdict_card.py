@@ -274,7 +274,7 @@ def _next_steps(
     review, reply = f"understudy review {identifier}", f"understudy reply {identifier} 'what to do instead'"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
-        again = _retries(delegation, alternative, follows)
+        again = _retries(delegation, alternative, follows) or _further(delegation, follows)
         return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         reviewed = (review,) if delegation.review.pending else ()
@@ -293,7 +293,8 @@ def _next_steps(
         return event_lines.next_commands(show, f"understudy check {identifier}")
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    return event_lines.next_commands(*_retries(delegation, alternative, follows), *_read_logs(delegation), watch)
+    again = _retries(delegation, alternative, follows) or _further(delegation, follows)
+    return event_lines.next_commands(*again, *_read_logs(delegation), watch)
 
 
 def _retries(
@@ -310,6 +311,11 @@ def _retries(
     # What works without a model does the same again.
     same = error is None and not follows(delegation)
     return [*([] if same else [f"understudy retry {delegation.id}"]), *with_other]
+
+
+def _further(delegation: Delegation, follows: Callable[[Delegation], bool]) -> list[str]:
+    """Return the command that helps where what works without a model could not do it, and nothing else is there."""
+    return [] if follows(delegation) else ["understudy delegators add"]
 
 
 def _read_logs(delegation: Delegation) -> list[str]:

@@ -70,6 +70,8 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
         )
     dialogue = Dialogue(whole, review_steps.Review(found), chosen, call, person, news=notice.update)
     decisions, flagged = dialogue.run()
+    if not notice.before_sending(len(decisions), lambda: _show_checks(whole)):
+        decisions = []
     return dialogue.deliver(
         dialogue.files or files,
         decisions,
@@ -77,15 +79,23 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
     )
 
 
-def _wait(identifier: str) -> None:
-    """Show the checks until they have ended; Ctrl-C ends the waiting only."""
-    view = follower.view_on(sys.stdout)
-    waiting = follower.Follower(identifier, view, call("delegations/get", id=identifier).last_seq)
+def _show_checks(identifier: str) -> None:
+    """Show the checks until they have ended."""
+    waiting = follower.Follower(
+        identifier, follower.view_on(sys.stdout), call("delegations/get", id=identifier).last_seq
+    )
     try:
         waiting.run()
-    except KeyboardInterrupt:
+    finally:
         waiting.end()
-        click.echo("The checks go on; the verdict is shown when they have ended.")
+
+
+def _wait(identifier: str) -> None:
+    """Show the checks until they have ended; Ctrl-C ends the waiting only."""
+    try:
+        _show_checks(identifier)
+    except KeyboardInterrupt:
+        click.echo("The checks keep running; the verdict is printed as soon as there is one.")
 
 
 def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:

@@ -13,10 +13,9 @@ from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
-from understudy.frontends.cli.review import hunk_view, verdict_notice
+from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.hunks import FileDiff, HunkState
-from understudy.model.states import State
 
 _NAMED = 3
 """At most so many rejected hunks are named in the command that undoes their rejection."""
@@ -46,11 +45,8 @@ def send(
     if as_json:
         output.json(found)
     else:
-        delegation = call("delegations/get", id=identifier)
-        follows = follower.follows(delegation)
+        follows = follower.follows(call("delegations/get", id=identifier))
         text = summary(identifier, before, found, output.paint(), follows=follows)
-        if delegation.state is not State.FINISHED:
-            text += f"{verdict_notice.no_verdict(delegation, output.paint())}; understudy wait {identifier}\n"
         if not found.decided and not found.conflicts:
             text = "Nothing changed: these hunks were decided before.\n" + text
         click.echo(text, nl=False)

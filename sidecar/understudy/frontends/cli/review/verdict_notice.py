@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from understudy.frontends.cli.output import verdict_card
+from understudy.frontends.cli.output import event_lines, verdict_card
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegations import Delegation
 from understudy.model.states import State
 
 QUESTION = "Wait for the verdict [Y/n/q]?"
-HELP = "y  wait until the checks have ended, then review (Ctrl-C: review at once)\nn  review now\nq  quit"
+HELP = (
+    "y  wait until the checks have ended, then review (Ctrl-C: review at once)\n"
+    "n  review now; your decisions are applied after the checks have ended\n"
+    "q  quit"
+)
 
 
 class VerdictNotice:
@@ -45,6 +49,19 @@ class VerdictNotice:
                     return False
                 case _:
                     self._person.say(HELP)
+
+    def before_sending(self, decisions: int, wait: Callable[[], None]) -> bool:
+        """Return whether to apply decisions; if they were made without the verdict, wait for it and ask again."""
+        if self._said or not decisions:
+            return True
+        self.update()
+        if not self._said:
+            self._person.say("Your decisions are applied after the checks have ended (Ctrl-C: they are not applied).")
+            wait()
+            self.update()
+        count = event_lines.plural(decisions, "decision")
+        answer = self._person.ask(f"Apply your {count} [Y/n]?")
+        return answer is not None and answer.strip().lower() in {"", "y", "yes"}
 
     def update(self) -> None:
         """Say the verdict if there is one now and it was not said."""

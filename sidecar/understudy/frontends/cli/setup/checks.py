@@ -115,7 +115,7 @@ def add(
             if not trial.ok:
                 _print_trial(trial, json_=json_)
                 if not json_:
-                    click.echo("Not saved. Correct the command, or save it anyway with --no-test.", err=True)
+                    click.echo(_not_saved(trial), err=True)
                 return exit_codes.Exit.UNVERIFIED
             if not json_:
                 _print_trial(trial, json_=False)
@@ -159,6 +159,16 @@ def _proposed(where: str, name: str | None) -> dict[str, Any]:
         raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command, such as: {example}")
     declared: dict[str, Any] = msgspec.to_builtins(found[0].check)
     return declared
+
+
+def _not_saved(trial: Any) -> str:
+    """Return what to do about a check that was not saved."""
+    if trial.passed is not None and not (trial.passed or trial.failed):
+        return (
+            "Not saved. If the project has no tests yet, let some be written first (understudy start tests FILE), or "
+            "save it anyway with --no-test."
+        )
+    return "Not saved. Correct the command, or save it anyway with --no-test."
 
 
 def _first_use(where: str) -> str:
