@@ -95,6 +95,16 @@ def test_a_missing_file_is_answered_with_the_one_that_is_meant(
     assert refused.value.hint == hint
 
 
+def test_a_request_without_anything_to_work_on_starts_nothing(project: Path) -> None:
+    caller = TerminalCaller(project)
+    params = {"recipe": "implement", "delegator": "echo", "workspace": str(project)}
+    method_table.call("workspace/trust", {"workspace": str(project), "trusted": True}, caller)
+    with pytest.raises(UnderstudyError, match="There is nothing for the recipe 'implement' to work on") as refused:
+        method_table.call("delegations/start", params, caller)
+    assert refused.value.kind is ErrorKind.INPUT_EMPTY
+    assert not method_table.call("delegations/list", {}, caller).delegations
+
+
 def test_a_recipe_that_nothing_can_run_says_why_once(project: Path) -> None:
     caller = TerminalCaller(project)
     method_table.call("delegators/delete", {"name": "echo"}, caller)

@@ -153,6 +153,16 @@ def test_a_missing_id_says_where_it_is(command: str, capsys: pytest.CaptureFixtu
     assert "`understudy list` shows the IDs; their last five characters are enough." in capsys.readouterr().err
 
 
+def test_a_missing_reference_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["restore"]) == exit_codes.Exit.USAGE
+    assert "`understudy worktrees` lists what can be restored." in capsys.readouterr().err
+
+
+def test_a_task_among_the_files_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["start", "implement", "add a docstring"]) == exit_codes.Exit.USAGE
+    assert "give it with -t: understudy start implement -t 'add a docstring'" in capsys.readouterr().err
+
+
 def test_an_error_is_a_sentence_and_a_hint() -> None:
     found = run("show", "zzzzz")
     assert found.returncode == exit_codes.Exit.ERROR

@@ -21,7 +21,7 @@ from understudy.engine.planning import agent_use, checkout_rules
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
-from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, prompt_for
+from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.git import path_rules as git_names
 from understudy.git import repository
 from understudy.journal import state_folder
@@ -236,6 +236,8 @@ def plan(
             "No file under test is named.",
             hint="Name one, for example: understudy start tests PATH/TO/FILE",
         )
+    if follow_up is None and not (params.task or files or context or params.input or target):
+        raise nothing_to_work_on(recipe)
     if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,

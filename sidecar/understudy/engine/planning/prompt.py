@@ -149,14 +149,19 @@ def build(
     if target is not None:
         parts.append(f"# File to write\n\n`{target}`")
     if not (params.task or files or context or params.input or target):
-        raise UnderstudyError(
-            ErrorKind.INPUT_EMPTY,
-            f"There is nothing for the recipe {recipe.name!r} to work on.",
-            hint="Name a file, or describe the work in `task`.",
-        )
+        raise nothing_to_work_on(recipe)
     text = "\n\n".join(part for part in parts if part) + "\n"
     text = decorate(text, delegator.launch) + supported.prompt_note
     return Prompt(text, tuple(sent), system=_system(recipe, supported, target))
+
+
+def nothing_to_work_on(recipe: Recipe) -> UnderstudyError:
+    """Return the error of a request that names no file, no input and no task."""
+    return UnderstudyError(
+        ErrorKind.INPUT_EMPTY,
+        f"There is nothing for the recipe {recipe.name!r} to work on.",
+        hint="Name a file, or describe the work in `task`.",
+    )
 
 
 def _system(recipe: Recipe, supported: Capabilities, target: str | None) -> str | None:

@@ -51,19 +51,24 @@ def as_json(command: Command) -> Command:
     )
 
 
-class _Identifier(click.types.StringParamType):
-    """The ID of a delegation; one that is missing is an error that says where it is."""
+class Identifier(click.types.StringParamType):
+    """An ID; one that is missing is an error that says where to look it up."""
+
+    def __init__(self, where: str = "`understudy list` shows the IDs; their last five characters are enough.") -> None:
+        """Remember the sentence."""
+        self._where = where
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return the sentence that says where the IDs are."""
         _ = (param, ctx)
-        return "`understudy list` shows the IDs; their last five characters are enough."
+        return self._where
 
 
 def identifiers(command: Command) -> Command:
     """Add the argument ``ID…``."""
     return click.argument(
         "identifiers",
-        type=_Identifier(),
+        type=Identifier(),
         metavar="ID...",
         nargs=-1,
         required=True,
@@ -84,7 +89,7 @@ def group(command: Command, text: str) -> Command:
 
 def identifier(command: Command) -> Command:
     """Add the argument ``ID``."""
-    return click.argument("identifier", type=_Identifier(), metavar="ID", shell_complete=complete_identifiers)(command)
+    return click.argument("identifier", type=Identifier(), metavar="ID", shell_complete=complete_identifiers)(command)
 
 
 def following(command: Command) -> Command:

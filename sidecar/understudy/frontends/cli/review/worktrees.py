@@ -33,7 +33,7 @@ def discard(*, identifier: str, json_: bool) -> int:
 
 
 @click.command(epilog=options.examples("understudy restore k3f9q", f"understudy restore {_REF_EXAMPLE}"))
-@click.argument("ref", metavar="ID|REF")
+@click.argument("ref", type=options.Identifier("`understudy worktrees` lists what can be restored."), metavar="ID|REF")
 @options.as_json
 def restore(*, ref: str, json_: bool) -> int:
     """Restore a discarded or removed worktree, byte for byte, and print its path.
