@@ -483,7 +483,7 @@ def test_commands_to_copy_are_not_cut() -> None:
 def test_the_place_and_the_steps_of_a_delegation_are_not_cut() -> None:
     screen = Screen()
     view = view_of(screen, Clock())
-    where = "/home/somebody/.local/state/understudy/worktrees/project-f2d9961da0/1/project"
+    where = "/var/state/understudy/worktrees/project-f2d9961da0/1/a-project-with-a-long-name"
     view.show(e.Worktree(path=where, seconds=0.1))
     step = "tests-pytest: running the new tests again, in other orders and time zones"
     view.show(e.Phase(text=step))
