@@ -18,7 +18,7 @@ follow the end of the delegation. Its marks (in ``after``, ``unrecorded`` and ``
 removed before it, so none is left without an entry that leads to it.
 
 To serve a slot, no process looks at what is held, only at what is in ``left`` and ``launched``: about as many as run.
-Yet nothing is held for ever, whatever process is killed:
+Yet nothing stays held, whatever process is killed:
 
 - A delegation is held while each of those that it comes after has ended and was looked at, or has an entry, and a mark
   for it in ``after``. The mark is made first. Then the other must still have an entry, and must not have ended. Then it
