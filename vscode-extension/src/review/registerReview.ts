@@ -57,6 +57,8 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
       },
     }),
   );
+  /** Whether the agent of the drawn review follows instructions. */
+  let instructable = false;
   const draw = (): void => {
     rows.refresh();
     const { current } = openResults;
@@ -67,9 +69,12 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     );
     host.commands.setContext("understudy.canUndoEdit", current?.edited.some(({ undoable }) => undoable) ?? false);
     const reviewed = current && store.delegation(current.id);
-    const instructable = reviewed !== undefined && takesInstructions(store, reviewed);
+    instructable = reviewed !== undefined && takesInstructions(store, reviewed);
     host.commands.setContext("understudy.canSendBack", instructable);
-    host.commands.setContext("understudy.canStrengthen", instructable && canBeStrengthened(reviewed));
+    host.commands.setContext(
+      "understudy.canStrengthen",
+      instructable && reviewed !== undefined && canBeStrengthened(reviewed),
+    );
     host.commands.setContext("understudy.canDropTests", reviewed !== undefined && droppableTests(reviewed).length > 0);
   };
   const place = (): void => {
@@ -89,7 +94,11 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   );
   disposables.add(
     store.onDidChange(({ delegations, delegators }) => {
-      if (openResults.current && (delegators || delegations.has(openResults.current.id))) draw();
+      const reviewed = openResults.current && store.delegation(openResults.current.id);
+      if (!reviewed) return;
+      // Only for a reason: drawing while the review opens would lose the selection.
+      const differs = delegators && takesInstructions(store, reviewed) !== instructable;
+      if (differs || delegations.has(reviewed.id)) draw();
     }),
   );
   /** When the follow-up has finished, show its result, unless the user has closed the review or opened another one. */
