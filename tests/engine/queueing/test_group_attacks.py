@@ -9,8 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from wait_until import until
 
-from understudy.engine.queueing import launcher
+from understudy.engine.queueing import launcher, queue_entries
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -86,6 +87,9 @@ def test_a_paused_queue_is_still_paused_for_another_process(project, go):
     found = json.loads(listed.stdout)
     assert (found["paused"], [one["id"] for one in found["delegations"]]) == (True, members)
     project.call("queue/move", id=members[1], position=1)
+    # While a base is recorded, its delegation is passed over.
+    until(lambda: not queue_entries.unrecorded(state_folder.state_root()), "all bases")
+    until(lambda: not any(worker_lock.is_held(delegation_folder.open_folder(one)) for one in members), "free locks")
     project.call("queue/pause", paused=False)
     assert [project.finish(one).verdict for one in members] == ["answered"] * 2
     begun = [next(one.at for one in project.events(member) if type(one).__name__ == "Started") for member in members]
