@@ -146,6 +146,11 @@ describe("reviewing every kind of change", () => {
         await vs.shot("2 bytes");
         await vs.rowAction(VIEW, "the whole file", "Mark as Resolved");
         await until(() => states().join() === "accepted,pending,accepted", "it counts as accepted");
+        // The rows are drawn again for it; a press just then would be lost.
+        await until(
+          async () => (await vs.rowTexts(VIEW)).some((row) => /the whole file.*accepted/.test(row)),
+          "its row shows that",
+        );
         assert.equal(vs.world.read("media/logo.bin"), "\0mine\0");
 
         // The user deleted a file and keeps it deleted.
