@@ -9,9 +9,9 @@ import pytest
 
 from understudy.ghostwriter.choose_examples import Found, Property, choose_properties
 from understudy.ghostwriter.inside.audit import Guard
-from understudy.ghostwriter.inside.inventing import counter_example
 from understudy.ghostwriter.inside.loading import Source, crash
 from understudy.ghostwriter.inside.properties import candidates, opposites
+from understudy.ghostwriter.inside.shapes import counter_example
 from understudy.ghostwriter.test_file import Style, write
 
 

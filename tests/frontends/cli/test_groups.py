@@ -107,7 +107,8 @@ def test_ctrl_c_cancels_a_batch_and_prints_what_there_is(understudy: Understudy,
     command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
     with subprocess.Popen(command, cwd=tmp_path / "project", stdout=subprocess.PIPE, text=True) as batch:
         try:
-            until(lambda: len(understudy("list")[0]["delegations"]) == 3)
+            # All at work: the command has started them all, and follows them.
+            until(lambda: [one["state"] for one in understudy("list")[0]["delegations"]] == ["running"] * 3)
             batch.send_signal(signal.SIGINT)
             printed, _ = batch.communicate(timeout=120)
         finally:

@@ -7,9 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from .calls import Target
-from .inventing import counter_example
 from .loading import Example, evaluate
-from .shapes import FLOAT, INT, INTS, TEXT, TEXTS, Shape, pool
+from .shapes import FLOAT, INT, INTS, TEXT, TEXTS, Shape, counter_example, pool
 from .unit_candidates import prepare, targets_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .calls import Context, Known, searched_calls
-from .inventing import Late, generated, smallest
 from .loading import Example, Outcome, crash, detects, evaluate, executed_lines, record
+from .shapes import Late, generated, smallest
 from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
 
 if TYPE_CHECKING:

@@ -196,7 +196,9 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
         example = shlex.join(["understudy", "start", "tests", recipe])
         raise click.UsageError(f"{recipe} is a file or folder. Name the recipe first, such as: {example}")
     for file in given["files"]:
-        if " " in file.strip() and not Path(file).exists():
+        # The name of a file may have blanks, but its ending has none.
+        ending = Path(file).suffix
+        if " " in file.strip() and (" " in ending or not ending) and not Path(file).exists():
             example = shlex.join(["understudy", "start", recipe, "-t", file])
             raise click.UsageError(f"{file!r} is not a file. If it describes the work, give it with -t: {example}")
     params = {
