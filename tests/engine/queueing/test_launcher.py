@@ -472,6 +472,28 @@ def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
     assert list(alone.workers) == [folder.id]
 
 
+def test_what_hinders_another_delegation_is_no_problem_of_this_one(alone, monkeypatch) -> None:
+    root = state_folder.state_root()
+    busy = take_slot(root, 1)
+    (first, lock), (second, other) = new_delegation(), new_delegation()
+    launcher.submit(first, lock)
+    launcher.submit(second, other)
+    busy.close()
+    launch = queue_entries.launch
+    started: list[str] = []
+
+    def full_for_first(root: Path, identifier: str, slots: int) -> None:
+        full() if identifier == first.id else launch(root, identifier, slots)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue_entries, "launch", full_for_first)
+        patch.setattr(launcher, "spawn_worker", lambda folder, lock, *, slot: started.append(folder.id))
+        assert supervision.current(second, raise_problem=True).state is State.QUEUED
+        assert started == [second.id]
+        with pytest.raises(UnderstudyError, match=first.id):
+            supervision.current(first, raise_problem=True)
+
+
 def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatch) -> None:
     root, machine = state_folder.state_root(), Machine()
     monkeypatch.setattr(launcher, "spawn_worker", machine.spawn_worker)

@@ -92,12 +92,12 @@ def submit(folder: Folder, lock: int) -> None:
     serve(root)
 
 
-def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyError] | None = None) -> bool:
+def serve(root: Path, mine: Claim | None = None, *, problems: dict[str, UnderstudyError] | None = None) -> bool:
     """Start as many waiting delegations as there are free slots, oldest first; return whether ``mine`` was started.
 
     Cheap when there is nothing to do. Also start a process that records bases, if none does and some are missing.
     Raises an error only if ``mine`` can neither start nor wait: what is left undone now, a later call does. A full disk
-    and the like are added to ``problems``.
+    and the like are added to ``problems``, by the delegation that cannot start, or by "" if none can.
     """
     launched_mine = False
     seen: set[str] = set()
@@ -113,7 +113,7 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
             except (UnderstudyError, OSError) as error:
                 if claim is mine:
                     raise
-                _add(problems, error, root)
+                _add(problems, claim.folder.id, error, root)
                 _give_up(root, claim, error)
             finally:
                 slot.close()
@@ -123,7 +123,7 @@ def serve(root: Path, mine: Claim | None = None, *, problems: list[UnderstudyErr
     except (UnderstudyError, OSError) as error:
         if mine is not None and not launched_mine:
             raise
-        _add(problems, error, root)
+        _add(problems, "", error, root)
     return launched_mine
 
 
@@ -448,10 +448,10 @@ def _give_up(root: Path, claim: Claim, error: Exception) -> None:
     queue_entries.leave(root, claim.folder.id)
 
 
-def _add(problems: list[UnderstudyError] | None, error: Exception, root: Path) -> None:
+def _add(problems: dict[str, UnderstudyError] | None, identifier: str, error: Exception, root: Path) -> None:
     typed = _typed(error, root)
     if problems is not None and typed.kind in _MAY_PASS:
-        problems.append(typed)
+        problems[identifier] = typed
 
 
 def _typed(error: Exception, root: Path) -> UnderstudyError:

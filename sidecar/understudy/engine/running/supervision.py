@@ -36,11 +36,11 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     """
     found = recover(summary.load(folder), folder)
     if found.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
-        problems: list[UnderstudyError] = []
+        problems: dict[str, UnderstudyError] = {}
         launcher.serve(state_folder.state_root(), problems=problems)
         found = summary.load(folder)
-        if raise_problem and problems and found.state in launcher.NOT_STARTED:
-            problem = problems[0]
+        problem = problems.get(folder.id) or problems.get("")
+        if raise_problem and problem is not None and found.state in launcher.NOT_STARTED:
             raise UnderstudyError(
                 problem.kind,
                 f"{folder.id} cannot start yet. {problem}",
