@@ -21,6 +21,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Append each failed test, one line each, to the file ``UNDERSTUDY_FAILURES``, which CI prints at its very end."""
+    path = os.environ.get("UNDERSTUDY_FAILURES")
+    if not path or hasattr(terminalreporter.config, "workerinput"):
+        return  # the workers of pytest-xdist have reporters, too
+    with open(path, "a", encoding="utf-8") as file:
+        for report in [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = crash.message if crash else report.longreprtext
+            file.write(f"{report.nodeid}: {' '.join(reason.split())[:300]}\n")
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Redirect home, configuration, state, runtime and cache folders into the test's own folder."""

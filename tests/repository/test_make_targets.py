@@ -161,11 +161,25 @@ def test_without_a_browser_the_vscode_tests_are_skipped_with_a_message(heavy: Pa
 def test_ci_runs_every_target_and_reports_failures(tmp_path: Path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(TOP / ".ci" / "run", tmp_path / ".ci" / "run")
-    program(tmp_path / "bin", "make", 'echo "ran $1"', '[ "$1" != test ]')
+    noted = '{ echo "test_a.py::test_b: why" >>"$UNDERSTUDY_FAILURES"; exit 1; }'
+    program(tmp_path / "bin", "make", 'echo "ran $1"', f'[ "$1" != test ] || {noted}')
     program(tmp_path / "bin", "timeout", "shift 2", '[ "$2" != lint ] || exit 124', 'exec "$@"')
     program(tmp_path / "bin", "id", "echo 1000")  # not root: nothing is installed
     done = run(".ci/run", cwd=tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 1
     assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "e2e", "package"]
     assert "make lint took longer than 300 s and was interrupted.\n" in done.stderr
-    assert "Failed: test lint\n" in done.stderr
+    assert done.stderr.endswith("test_a.py::test_b: why\nFailed: test lint\n")
+
+
+def test_failed_tests_are_noted_for_the_end_of_the_ci_run(tmp_path: Path):
+    shutil.copy(TOP / "tests" / "conftest.py", tmp_path)
+    broken = "@pytest.fixture\ndef broken():\n    raise OSError('no disk')\n"
+    tests = "def test_good():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n\ndef test_error(broken):\n    pass\n"
+    (tmp_path / "test_it.py").write_text(f"import pytest\n\n{broken}\n{tests}")
+    noted = tmp_path / "failures"
+    for options in ((), ("-n", "1")):
+        noted.unlink(missing_ok=True)
+        run(sys.executable, "-m", "pytest", "-q", *options, "test_it.py", cwd=tmp_path, UNDERSTUDY_FAILURES=str(noted))
+        lines = noted.read_text().splitlines()
+        assert lines == ["test_it.py::test_bad: assert 1 == 2", "test_it.py::test_error: OSError: no disk"], options

@@ -51,13 +51,24 @@ if (options.list) {
       mocha
         .run(() => resolve())
         .on("pass", () => (passed += 1))
-        .on("fail", () => (failed += 1));
+        .on("fail", (test, error: unknown) => {
+          failed += 1;
+          note(test.fullTitle(), error);
+        });
     });
   } finally {
     await stop();
   }
   if (failed > 0) console.log(`Pictures and logs: ${ARTIFACTS}`);
   process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+}
+
+/** Append a failed test to the file that CI prints at its very end. */
+function note(title: string, error: unknown): void {
+  const file = process.env["UNDERSTUDY_FAILURES"];
+  if (!file) return;
+  const reason = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ").slice(0, 300);
+  fs.appendFileSync(file, `VS Code: ${title}: ${reason}\n`);
 }
 
 /** The files of a part: the longest files are distributed first, each to the part with the shortest ones so far. */
