@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -120,6 +121,33 @@ def test_ctrl_c_cancels_a_batch_and_prints_what_there_is(understudy: Understudy,
     assert batch.returncode == exit_codes.Exit.CANCELLED
     [group] = understudy("groups", "show", found[0]["groupId"])
     assert group["delegations"] == [one["id"] for one in found], "the order of the file"
+
+
+def test_ctrl_c_while_a_batch_starts_cancels_what_had_started(
+    understudy: Understudy, tmp_path: Path, own_home: Path
+) -> None:
+    lines = [json.dumps({"recipe": "ask", "task": f"task {number}", "delegator": "patient"}) for number in range(16)]
+    (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path / "project",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as batch:
+        try:
+            # The request creates them one after the other: this is its beginning.
+            until(lambda: any((own_home / "state" / "understudy" / "delegations").glob("*/events.jsonl")))
+            os.killpg(batch.pid, signal.SIGINT)  # to all programs in the foreground, as a terminal does
+            printed, said = batch.communicate(timeout=120)
+        finally:
+            batch.kill()
+    assert "Cancelling; partial work is kept" in said
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert [(one["title"], one["verdict"]) for one in found] == [(f"task {n}", "cancelled") for n in range(16)]
+    assert batch.returncode == exit_codes.Exit.CANCELLED
 
 
 def test_an_error_in_a_batch_has_its_line_and_starts_nothing(understudy: Understudy, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from understudy.frontends.cli.api_calls import call, caller
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
+from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.events import Permission, PermissionAnswered, Text
@@ -102,12 +103,23 @@ def watching(identifier: str, stream: IO[str], *, after: int = 0, answer: bool =
     return Follower(identifier, view, after, asking=asking)
 
 
-def to_the_end(identifier: str, recipe: str, *, quiet: bool, as_json: bool) -> int:
-    """Follow a started delegation, print its result and return the exit code. Ctrl-C cancels it."""
+def follow_started(
+    started: Any, recipe: str, does: str, held: HeldInterrupt, *, detach: bool, quiet: bool, as_json: bool
+) -> int:
+    """Follow a started delegation, print its result and return the exit code. With ``detach``, print only its ID.
+
+    Ctrl-C cancels it, also one that was held back while it started. ``does`` stands beside its ID in the first line.
+    """
+    if detach:
+        output.json(started) if as_json else click.echo(started.id)
+        held.explain_detached(f"understudy cancel {started.id}")
+        return exit_codes.Exit.OK
+    if not quiet:
+        click.echo(f"{started.id}: {does}", err=True)
     silent = quiet or (as_json and not terminal.is_terminal(sys.stderr))
     answers = terminal.is_terminal(sys.stdout) and not as_json and _answers_with_text(recipe)
-    follower = Follower(identifier, None) if silent else watching(identifier, sys.stderr, answer=answers)
-    finished = follow_or_cancel(follower)
+    follower = Follower(started.id, None) if silent else watching(started.id, sys.stderr, answer=answers)
+    finished = follow_or_cancel(follower, held=held)
     if as_json:
         output.json(finished)
     else:
@@ -115,9 +127,13 @@ def to_the_end(identifier: str, recipe: str, *, quiet: bool, as_json: bool) -> i
     return exit_codes.of_verdict(finished.verdict)
 
 
-def follow_or_cancel(follower: Follower, over: Callable[[], bool] | None = None) -> Delegation:
+def follow_or_cancel(
+    follower: Follower, over: Callable[[], bool] | None = None, *, held: HeldInterrupt | None = None
+) -> Delegation:
     """Follow to the end; Ctrl-C cancels and waits for the end (at most 5 s), a second Ctrl-C exits at once."""
     try:
+        if held is not None:
+            held.release()
         return follower.run(over)
     except KeyboardInterrupt:
         if follower.view:

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri, whole_group
+from understudy.frontends.cli.api_calls import uri, whole_group
 from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.group import group_run, queue_commands
-from understudy.frontends.cli.output import output, preview_page
+from understudy.frontends.cli.output import preview_page
+from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.frontends.cli.trusted_call import with_trust
 
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
@@ -139,21 +140,19 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
     Ctrl-C exits at once.
     """
     tasks = _tasks(given)
+    held = HeldInterrupt()
     if len(tasks) > 1:
         kind = "batch" if given["each"] else "compare"
         asked = {"tasks": tasks, "kind": kind, "buffers": tasks[0].get("buffers")}
         asked["tasks"] = [{key: value for key, value in task.items() if key != "buffers"} for task in tasks]
-        started = with_trust(lambda: call("groups/start", **asked), tasks[0], trust=trust)
-        return group_run.to_the_end(started, detach=detach, quiet=quiet, as_json=json_)
+        started = with_trust("groups/start", asked, tasks[0], trust=trust, held=held)
+        return group_run.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)
     params = tasks[0]
-    started = with_trust(lambda: call("delegations/start", **params), params, trust=trust)
+    started = with_trust("delegations/start", params, params, trust=trust, held=held)
     queue_commands.warn_if_paused()
-    if detach:
-        output.json(started) if json_ else click.echo(started.id)
-        return exit_codes.Exit.OK
-    if not quiet:
-        click.echo(f"{started.id}: {started.explain.delegator}", err=True)
-    return follower.to_the_end(started.id, given["recipe"], quiet=quiet, as_json=json_)
+    return follower.follow_started(
+        started, params["recipe"], started.explain.delegator, held, detach=detach, quiet=quiet, as_json=json_
+    )
 
 
 @click.command(
@@ -167,7 +166,7 @@ def preview(*, trust: bool, json_: bool, **given: Any) -> int:
     params, *more = _tasks(given)
     if more:
         raise click.UsageError("A preview shows one task: name one delegator, and leave out --each.")
-    found = with_trust(lambda: call("delegations/preview", **params), params, trust=trust)
+    found = with_trust("delegations/preview", params, params, trust=trust)
     preview_page.show(found, as_json=json_)
     return exit_codes.Exit.OK
 

@@ -11,8 +11,8 @@ import msgspec
 from understudy.api import batch_file
 from understudy.api.caller import require_current_folder
 from understudy.frontends.cli import options
-from understudy.frontends.cli.api_calls import call
 from understudy.frontends.cli.group import group_run
+from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.frontends.cli.trusted_call import with_trust
 from understudy.model.errors import UnderstudyError
 
@@ -63,8 +63,9 @@ def batch(
     given = {name: value for name, value in budget.items() if value is not None}
     if given:
         params["budget"] = {**params.get("budget", {}), **given}
+    held = HeldInterrupt()
     try:
-        started = with_trust(lambda: call("groups/start", **params), params["tasks"][0], trust=trust)
+        started = with_trust("groups/start", params, params["tasks"][0], trust=trust, held=held)
     except UnderstudyError as error:
         raise found.locate(error) from None
-    return group_run.to_the_end(started, detach=detach, quiet=quiet, as_json=json_)
+    return group_run.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)

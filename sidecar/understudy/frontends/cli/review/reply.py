@@ -14,6 +14,7 @@ from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import editor, terminal
+from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -38,8 +39,11 @@ def reply(*, identifier: str, words: tuple[str, ...], detach: bool, quiet: bool,
     if not text.strip():
         raise click.UsageError("The instructions are empty.")
     parent = call("delegations/get", id=resolve(identifier))
-    started = call("delegations/reply", id=parent.id, text=text)
-    return _follow(started, parent.recipe, f"continues {parent.id}", detach=detach, quiet=quiet, as_json=json_)
+    with HeldInterrupt() as held:
+        started = call("delegations/reply", id=parent.id, text=text)
+    return follower.follow_started(
+        started, parent.recipe, f"continues {parent.id}", held, detach=detach, quiet=quiet, as_json=json_
+    )
 
 
 @click.command(epilog=options.examples("understudy strengthen k3f9q", "understudy strengthen k3f9q --rounds 2"))
@@ -54,9 +58,11 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
     agent, and the tests that noticed none. It starts a new delegation and follows it, as `reply` does.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with option_names.as_options():
+    with option_names.as_options(), HeldInterrupt() as held:
         started = call("delegations/strengthen", id=parent.id, rounds=rounds)
-    return _follow(started, parent.recipe, f"continues {parent.id}", detach=detach, quiet=quiet, as_json=json_)
+    return follower.follow_started(
+        started, parent.recipe, f"continues {parent.id}", held, detach=detach, quiet=quiet, as_json=json_
+    )
 
 
 @click.command(epilog=options.examples("understudy retry k3f9q", "understudy retry k3f9q -d claude --model opus"))
@@ -74,9 +80,11 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     it is changed again, unless you change something else.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with option_names.as_options():
+    with option_names.as_options(), HeldInterrupt() as held:
         started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(given))
-    return _follow(started, parent.recipe, f"starts {parent.id} again", detach=detach, quiet=quiet, as_json=json_)
+    return follower.follow_started(
+        started, parent.recipe, f"starts {parent.id} again", held, detach=detach, quiet=quiet, as_json=json_
+    )
 
 
 @click.command(
@@ -163,15 +171,6 @@ def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -
         return checking.run_checks(whole, json_=json_)
     click.echo(event_lines.next_commands(f"understudy check {whole}"))
     return exit_codes.Exit.OK
-
-
-def _follow(started: Any, recipe: str, does: str, *, detach: bool, quiet: bool, as_json: bool) -> int:
-    if detach:
-        output.json(started) if as_json else click.echo(started.id)
-        return exit_codes.Exit.OK
-    if not quiet:
-        click.echo(f"{started.id}: {does}", err=True)
-    return follower.to_the_end(started.id, recipe, quiet=quiet, as_json=as_json)
 
 
 def _contents(file: str) -> str:
