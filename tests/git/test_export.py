@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,20 @@ def test_a_commit_is_held_without_a_branch(bench, person):
     bench.sh("git gc -q --prune=now")
     assert bench.sh(f"git show -s --format=%s {done.commit}").strip() == "Add things"
     assert out(bench, store, base, head).reference
+
+
+@pytest.mark.parametrize("where", ["another disk", "a folder with a colon"])
+def test_the_store_may_be_anywhere(bench, person, tmp_path, where):
+    bench.init()
+    with tempfile.TemporaryDirectory(dir=Path("/dev/shm") if where == "another disk" else tmp_path) as folder:
+        bench.state = Path(folder) / 'a:"b'
+        bench.state.mkdir()
+        if where == "another disk" and bench.state.stat().st_dev == bench.repo.stat().st_dev:
+            pytest.skip("/dev/shm is on the disk of the repository")
+        store, base, head = worked(bench, "echo 2 >> f1; echo n > new")
+        out(bench, store, base, head, branch="b")
+    bench.sh("git fsck --strict --no-dangling")
+    assert bench.sh("git show b:new") == "n\n"
 
 
 def test_only_the_hunks_asked_for_and_only_the_result_on_a_dirty_file(bench, person):

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.path_quoting import c_quote
 
 MINIMUM_VERSION = (2, 39)
 """The oldest supported git: Debian 12 ships it, and it has GIT_NO_LAZY_FETCH and safe.bareRepository."""
@@ -185,7 +186,7 @@ def run_git(
         environment["GIT_INDEX_FILE"] = str(index)
     if object_directory is not None:
         environment["GIT_OBJECT_DIRECTORY"] = str(object_directory)
-    listed = [str(path) for path in alternates]
+    listed = [_alternate(str(path)) for path in alternates]
     if listed:
         environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(listed)
     folder = work_tree or (git_dir if git_dir.is_dir() else Path("/"))
@@ -265,6 +266,13 @@ def _find() -> str:
             ErrorKind.TOOL_MISSING, "git is not installed, or not in PATH.", hint="Install git 2.39 or newer."
         )
     return program
+
+
+def _alternate(path: str) -> str:
+    """Return a path as git reads it in a list of alternates: quoted where it would end at a colon."""
+    if os.pathsep not in path and not path.startswith('"'):
+        return path
+    return c_quote(os.fsencode(path))
 
 
 def _program() -> str:

@@ -19,6 +19,7 @@ from understudy.git.commits import reader, write_commit
 from understudy.git.diff import hunk_ids, splits
 from understudy.git.merge.hunk_merge import MergePlan, plan
 from understudy.git.object_store import ObjectStore
+from understudy.git.objects import pack_into
 from understudy.git.repository import Repository
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
@@ -92,7 +93,13 @@ def export(
         name = commit.decode().strip()
         # One pack, which git sees only when it is complete; objects only borrowed from the store would be missing.
         wanted = f"{name}\n" + (f"^{parent}\n" if parent else "")
-        exporter.git("pack-objects", "-q", "--revs", repository.common_dir / "objects/pack/pack", stdin=wanted.encode())
+        pack_into(
+            repository.common_dir / "objects",
+            "--revs",
+            git_dir=store.own / "attributes.git",
+            source=store.path / "objects",
+            stdin=wanted.encode(),
+        )
     reference = f"refs/heads/{branch}" if branch is not None else f"{REFERENCES}export-{name[:12]}"
     _create_reference(repository, reference, name, new=branch is not None)
     return Exported(name, reference, exporter.notes)

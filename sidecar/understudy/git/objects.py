@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.git import verification
-from understudy.git.command import Completed, run_git
+from understudy.git.command import Completed, git_output, run_git
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -58,6 +58,18 @@ def write_object(git_dir: Path, kind: str, content: bytes, object_format: str, *
             temporary.unlink()
         raise
     return identifier
+
+
+def pack_into(objects: Path, *options: str, git_dir: Path, source: Path, stdin: bytes) -> None:
+    """Copy objects of the object directory ``source`` to another one, as one pack that appears when it is complete.
+
+    ``stdin`` names the objects (with ``--revs``, the revisions). Errors: those of `git_output`.
+    """
+    # git first writes a pack to its own object directory, and cannot move it from there to another file system: so the
+    # target is its own one.
+    pack = objects / "pack" / "pack"
+    arguments = ("pack-objects", "-q", *options, pack)
+    git_output(*arguments, git_dir=git_dir, object_directory=objects, alternates=[source], stdin=stdin)
 
 
 def write_blob(store: ObjectStore, content: bytes) -> str:

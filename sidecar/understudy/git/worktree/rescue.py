@@ -23,7 +23,7 @@ from typing import Any
 from understudy.files import tree_walk
 from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore, borrowing_git_dir
-from understudy.git.objects import object_id, read_kept_blobs, write_object
+from understudy.git.objects import object_id, pack_into, read_kept_blobs, write_object
 from understudy.git.repository import Repository
 from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.worktree import Worktree
@@ -352,7 +352,7 @@ def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
     ]
     if wanted:
         names = "".join(f"{each}\n" for each in wanted).encode()
-        git_output("pack-objects", "-q", target / "objects/pack/pack", git_dir=source, stdin=names)
+        pack_into(target / "objects", git_dir=target, source=source / "objects", stdin=names)
     return set(listed)
 
 
