@@ -247,7 +247,6 @@ export interface OpenText {
 
 export interface ActiveEditor {
   readonly uri: string;
-  readonly language: string;
   readonly selection: Range;
   readonly selectionEmpty: boolean;
 }

@@ -55,7 +55,7 @@ async function chat(done: Partial<Delegation> = {}) {
     .answer("understudy/workspace/trust", { workspace: "/w", trusted: true, effects: [], changed: [], digest: "1" });
   const host = new FakeHost();
   host.settings.set("path", process.execPath);
-  host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: true };
+  host.active = { uri: FILE, selection: RANGE, selectionEmpty: true };
   const disposables = new DisposableStore();
   const made = createApp({ host, connect: inProcess(peer) }, disposables);
   await made.sidecar.start();

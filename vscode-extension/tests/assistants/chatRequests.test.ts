@@ -13,7 +13,7 @@ const RECIPES: Recipe[] = ["implement", "fix", "tests", "docs", "ask", "explain"
 const FILE = "file:///home/ada/greeting/wrapping.py";
 const RANGE = { start: { line: 2, character: 0 }, end: { line: 4, character: 0 } };
 const FOLDER = { uri: "file:///home/ada/greeting", path: "/home/ada/greeting", name: "greeting" };
-const active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: false };
+const active = { uri: FILE, selection: RANGE, selectionEmpty: false };
 
 describe("a chat message", () => {
   it.each([

@@ -45,7 +45,7 @@ async function app(
     });
   const host = new FakeHost();
   host.settings.set("path", process.execPath);
-  host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: true };
+  host.active = { uri: FILE, selection: RANGE, selectionEmpty: true };
   const disposables = new DisposableStore();
   const made = createApp({ host, connect: inProcess(peer) }, disposables);
   await made.sidecar.start();
@@ -235,7 +235,7 @@ describe("delegate", () => {
 
   it("uses the recipes for selections, and asks for instructions where needed", async () => {
     const { host, peer, disposables } = await app();
-    host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: false };
+    host.active = { uri: FILE, selection: RANGE, selectionEmpty: false };
     host.answers.push({ pick: "ask" }, { enter: " " }, { enter: "Why twice?" }, { pick: "go" });
     await host.commands.run("understudy.delegate.selection", FILE);
     expect(host.shown[0]?.items.map(({ id }) => id)).toEqual(["ask"]);
@@ -337,7 +337,7 @@ describe("delegate", () => {
 
   it("explains that it needs a file", async () => {
     const { host, peer, disposables } = await app();
-    host.active = { uri: "untitled:Untitled-1", language: "python", selection: RANGE, selectionEmpty: true };
+    host.active = { uri: "untitled:Untitled-1", selection: RANGE, selectionEmpty: true };
     await host.commands.run("understudy.delegate.tests");
     expect(host.messages.at(-1)?.text).toContain("Open a file on disk first");
     expect(started(peer)).toEqual([]);

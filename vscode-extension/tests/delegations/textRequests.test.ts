@@ -41,7 +41,7 @@ async function app(): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; 
     });
   const host = new FakeHost();
   host.settings.set("path", process.execPath);
-  host.active = { uri: FILE, language: "python", selection: RANGE, selectionEmpty: false };
+  host.active = { uri: FILE, selection: RANGE, selectionEmpty: false };
   const disposables = new DisposableStore();
   const made = createApp({ host, connect: inProcess(peer) }, disposables);
   await made.sidecar.start();

@@ -397,7 +397,6 @@ describe("deciding", () => {
     const at = { line: 12, character: 3 };
     host.active = {
       uri: reviewUri(RESULT, ID, WRAP),
-      language: "python",
       selection: { start: at, end: at },
       selectionEmpty: true,
     };
@@ -417,7 +416,6 @@ describe("deciding", () => {
     const at = { line: 60, character: 0 };
     host.active = {
       uri: reviewUri(RESULT, ID, WRAP),
-      language: "python",
       selection: { start: at, end: at },
       selectionEmpty: true,
     };

@@ -46,7 +46,7 @@ describe("changes that no test noticed", () => {
     const store = { delegations: [judged(mutant())], onDidChange: changed.subscribe };
     host.openTexts.push({ uri: URI, language: "python", text: CODE, dirty: false });
     const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } };
-    host.active = { uri: URI, language: "python", selection: range, selectionEmpty: true };
+    host.active = { uri: URI, selection: range, selectionEmpty: true };
     const hints = registerSurvivorHints({ host, store });
     expect(host.hints.get(URI)).toHaveLength(1);
     store.delegations = [{ ...judged(mutant()), review: { pending: 0, accepted: 1, rejected: 0 } }];

@@ -349,7 +349,6 @@ describe("transcript documents", () => {
     const { read, host, transcripts } = open(LIFE.events, DONE);
     host.active = {
       uri: URI,
-      language: "markdown",
       selection: { start: { line: 0, character: 0 }, end: { line: 0, character: 0 } },
       selectionEmpty: true,
     };

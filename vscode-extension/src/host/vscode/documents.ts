@@ -32,7 +32,7 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
   const hints = disposables.add(vscode.languages.createDiagnosticCollection(EXTENSION_ID));
   return {
     get active() {
-      return activeOf(vscode.window.activeTextEditor);
+      return activeOf(vscode.window.activeTextEditor) ?? activeTab();
     },
     onDidChangeActive: activeChanged.subscribe,
     open: (uris) =>
@@ -159,11 +159,18 @@ function activeOf(editor: vscode.TextEditor | undefined): h.ActiveEditor | undef
   return (
     editor && {
       uri: editor.document.uri.toString(),
-      language: editor.document.languageId,
       selection: fromRange(editor.selection),
       selectionEmpty: editor.selection.isEmpty,
     }
   );
+}
+
+/** A file whose tab is open, but not yet its text: the editor loads it, or does not show it to extensions (> 50 MB). */
+function activeTab(): h.ActiveEditor | undefined {
+  const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
+  if (!(input instanceof vscode.TabInputText)) return undefined;
+  const start = { line: 0, character: 0 };
+  return { uri: input.uri.toString(), selection: { start, end: start }, selectionEmpty: true };
 }
 
 function fileSystem(scheme: string, source: h.VirtualFiles): DisposableStore {
