@@ -122,6 +122,12 @@ async function keep(
       .join("\n"),
   );
   await vs?.shot("failure").catch(() => undefined);
+  // Messages disappear after some seconds, but their list stays.
+  await vs?.page
+    .locator("#status\\.notifications a")
+    .click({ timeout: 5_000, force: true })
+    .catch(() => undefined);
+  await vs?.shot("failure with messages").catch(() => undefined);
   for (const [name, text] of Object.entries(code?.logs() ?? {})) {
     if (text.trim()) write(`${fileName(name.replace(/^\d+T\d+\//, ""))}.log`, text);
   }
