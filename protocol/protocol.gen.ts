@@ -1480,6 +1480,7 @@ export interface Buffer {
 
 /** Exactly what a start would send; tokens are estimates (bytes divided by four). */
 export interface PreviewResult {
+  /** Empty for a delegator that works without a model and reads only the files. */
   prompt: string;
   files: PreviewFile[];
   tokens: number;

@@ -294,6 +294,7 @@ class PreviewResult(Wire, kw_only=True):
     """Exactly what a start would send; tokens are estimates (bytes divided by four)."""
 
     prompt: str
+    """Empty for a delegator that works without a model and reads only the files."""
     files: list[PreviewFile]
     tokens: int
     explain: Explanation

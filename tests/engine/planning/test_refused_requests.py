@@ -11,6 +11,7 @@ import pytest
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.frontends.cli.output import preview_page
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -68,6 +69,17 @@ def test_a_range_is_inside_of_its_file(project: Path, file: str, first: int, las
     assert refused.value.parameter == "range"
     unsaved = [{"uri": (project / file).as_uri(), "text": "z\n" * 2000}]
     assert "# Selected" in preview(project, **params, buffers=unsaved)
+
+
+def test_the_preview_of_the_ghostwriter_shows_no_prompt_because_it_reads_none(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params = {"recipe": "tests", "files": [str(project / "a.py")]}
+    found = method_table.call("delegations/preview", {**params, "delegator": "ghostwriter"}, TerminalCaller(project))
+    assert (found.prompt, found.tokens, [file.path for file in found.files]) == ("", 0, ["a.py"])
+    preview_page.show(found, as_json=False)
+    assert "No prompt is sent" in capsys.readouterr().out
+    assert preview(project, **params)
 
 
 def test_a_range_needs_a_file(project: Path) -> None:

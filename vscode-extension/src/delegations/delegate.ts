@@ -218,11 +218,11 @@ export async function startRecipe(deps: DelegateDeps, subject: Subject, recipe: 
 /** Show the complete prompt of a start; returns what would be sent, to which delegator. */
 export async function showPrompt(deps: DelegateDeps, params: StartParams, recipe: Recipe): Promise<string> {
   const { preview, asks } = await previewOf(deps, params);
-  const { prompt, tokens, explain, files } = preview;
-  await deps.showPrompt(prompt, recipe);
+  const { prompt, explain, files } = preview;
+  if (prompt) await deps.showPrompt(prompt, recipe);
   const sent = files.filter(({ withheld }) => withheld === undefined).length;
   const attached = sent === 1 ? t("1 file attached") : t("{0} files attached", sent);
-  const amount = t("prompt of about {0} tokens", compactNumber(tokens));
+  const amount = amountOf(preview);
   const who = asks ? t("Ask {0}", explain.delegator) : t("Delegate to {0}", explain.delegator);
   return [who, amount, attached].join(" · ");
 }
@@ -401,6 +401,10 @@ function titleOf({ recipe }: DelegateDraft, subject: Subject): string {
   return recipe ? t("{0}: {1}", recipe.title, subjectName(subject)) : t("Delegate");
 }
 
+function amountOf({ prompt, tokens }: PreviewResult): string {
+  return prompt ? t("prompt of about {0} tokens", compactNumber(tokens)) : t("works without a model");
+}
+
 function previewItems(
   preview: PreviewResult,
   asks: boolean,
@@ -408,9 +412,8 @@ function previewItems(
   named: boolean,
   reason = preview.explain.reason,
 ): PickItem[] {
-  const { explain, files } = preview;
+  const { explain, files, prompt } = preview;
   const sent = files.filter(({ withheld }) => withheld === undefined);
-  const amounts = [t("prompt of about {0} tokens", compactNumber(preview.tokens))];
   const file = (one: PreviewResult["files"][number]): PickItem => ({
     id: `file:${one.path}`,
     label: one.path,
@@ -425,11 +428,11 @@ function previewItems(
     {
       id: "go",
       label: asks ? t("Ask {0}", explain.delegator) : t("Delegate to {0}", explain.delegator),
-      description: amounts.join(" · "),
+      description: amountOf(preview),
       detail: named ? t("You chose this delegator.") : oneLine(toSentence(reason), 200),
       icon: "rocket",
     },
-    { id: "show", label: t("Show Full Prompt"), icon: "eye" },
+    ...(prompt ? [{ id: "show", label: t("Show Full Prompt"), icon: "eye" }] : []),
     ...actions,
     ...(files.length > 0
       ? [

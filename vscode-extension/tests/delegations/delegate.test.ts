@@ -109,7 +109,7 @@ describe("delegate", () => {
     ]);
     const lines = host.shown.at(-1)?.items.map((item) => `${item.icon ?? "-"} ${item.label} | ${item.description ?? ""} | ${item.detail ?? ""}`); // prettier-ignore
     expect(lines).toEqual([
-      "rocket Delegate to ghostwriter | prompt of about 412 tokens | Nothing else is configured, and it offers this recipe.",
+      "rocket Delegate to claude | prompt of about 412 tokens | It is the default for this recipe.",
       "eye Show Full Prompt |  | ",
       "person Choose Another Delegator… |  | ",
       "- 1 file attached |  | ",
@@ -123,6 +123,17 @@ describe("delegate", () => {
     const wanted = { recipe: "tests", files: [FILE], task: "Mind the edges." };
     expect(peer.params("understudy/delegations/preview")).toEqual([wanted, wanted]);
     expect(started(peer)).toEqual([wanted]);
+    disposables.dispose();
+  });
+
+  it("offers no prompt of a delegator that reads only the files", async () => {
+    const { host, peer, disposables } = await app();
+    peer.answer("understudy/delegations/preview", { ...PREVIEW, prompt: "", tokens: 0 });
+    host.answers.push({ pick: "tests" }, { enter: "" }, { pick: "go" });
+    await host.commands.run("understudy.delegate");
+    const items = host.shown.at(-1)?.items ?? [];
+    expect(items[0]?.description).toBe("works without a model");
+    expect(items.map(({ id }) => id)).not.toContain("show");
     disposables.dispose();
   });
 
@@ -404,7 +415,7 @@ describe("options for one delegation", () => {
       "edit Permissions | Edit files instead of Plan only",
     ]);
     expect(rows(host)[0]).toBe("rocket Delegate to careful | prompt of about 412 tokens");
-    expect(host.shown.at(-1)?.items[0]?.detail).toBe("Nothing else is configured, and it offers this recipe.");
+    expect(host.shown.at(-1)?.items[0]?.detail).toBe("It is the default for this recipe.");
     expect(rows(host)).toContain("settings Change Options for This Delegation… | Model: opus, Permissions: Edit files");
     const launch = { model: "opus", permissionMode: "acceptEdits" };
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "careful", launch }]);

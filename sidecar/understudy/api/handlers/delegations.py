@@ -45,20 +45,22 @@ def start(caller: Caller, params: StartParams) -> m.StartResult:
 
 def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     """Return exactly what a start would send, without sending it."""
+    from understudy.api.handlers import offers
     from understudy.engine.planning.plan import plan
 
     spare_worker.prepare()  # a start may follow
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
     prompt = decided.prompt()
+    reads = offers.reads_prompts(decided.candidates[0].delegator.tool)
     return m.PreviewResult(
-        prompt=prompt.shown,
+        prompt=prompt.shown if reads else "",
         files=[
             m.PreviewFile(
                 path=path_quoting.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld
             )
             for f in prompt.files
         ],
-        tokens=prompt.tokens,
+        tokens=prompt.tokens if reads else 0,
         explain=decided.explain,
     )
 

@@ -101,8 +101,13 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
 
 def follows_instructions(delegation: Delegation) -> bool:
     """Return whether the agent that worked last would read a reply; the ghostwriter does not."""
-    tool = declarations.tools().get(delegation.attempts[-1].tool or "") if delegation.attempts else None
-    return tool is None or tool.follows_instructions
+    return not delegation.attempts or reads_prompts(delegation.attempts[-1].tool)
+
+
+def reads_prompts(tool: str | None) -> bool:
+    """Return whether an agent, or a model without one, reads its prompt; the ghostwriter reads only the files."""
+    known = declarations.tools().get(tool or "")
+    return known is None or known.follows_instructions
 
 
 def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:

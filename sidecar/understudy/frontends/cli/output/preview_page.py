@@ -29,5 +29,8 @@ def show(found: Any, *, as_json: bool, left_out: Sequence[tuple[str, str]] = ())
     ]
     rows += [(name, "", "", f"left out: {why}") for name, why in left_out]
     output.table(("FILE", "BYTES", "TOKENS", ""), rows)
+    if not found.prompt:
+        click.echo("\nNo prompt is sent: it works without a model and reads only the files.")
+        return
     click.echo(f"\nAbout {found.tokens} tokens. The prompt:\n")
     click.echo(terminal.sanitize(found.prompt))
