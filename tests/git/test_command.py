@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from wait_until import LIMITS
 
-from understudy.git import command
+from understudy.git import command, export
 from understudy.git.base.capture import write_base
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree.worktree import create_worktree
@@ -130,6 +130,31 @@ def test_a_full_disk_is_reported_wherever_it_happens(small_disk, bench):
         except UnderstudyError as error:
             ends.add(error.kind)
     assert ends == {"done", ErrorKind.DISK_FULL}
+
+
+def test_a_full_disk_of_the_users_repository_is_named_by_an_export(small_disk, bench):
+    bench.repo = small_disk / "repo"
+    bench.repo.mkdir()
+    bench.init()
+    store, base, tree = bench.tree()
+    bench.sh("seq 2000 > new; echo 2 >> f1", tree.path)
+    head = tree.snapshot("work", base.commit).commit
+    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    named, ends = set(), set()
+    for left in range(0, 40_960, 4096):  # pages
+        (small_disk / "ballast").write_bytes(b"x" * (free - left))
+        found = bench.locate()
+        try:
+            export.export(store, found, base.commit, head, parent=found.head_commit, message="x", branch=f"b{left}")
+            ends.add("done")
+        except UnderstudyError as error:
+            ends.add(error.kind)
+            named.add(str(bench.repo) in error.message)
+        (small_disk / "ballast").unlink()
+        free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    bench.sh("git fsck --strict --no-dangling")
+    assert ends == {"done", ErrorKind.DISK_FULL}
+    assert named == {True}
 
 
 @pytest.mark.parametrize("words", ["fatal: sha1 file 'x' write error. Out of diskspace", "No space left on device"])

@@ -85,7 +85,7 @@ _marks: dict[str, str] = {}
 
 _NO_SPACE = re.compile(rb"no space left on device|disk quota exceeded|out of diskspace", re.IGNORECASE)
 _NOT_WRITTEN = re.compile(
-    rb"(unable|failed|could not|cannot) (to )?(write|create)|write error|short write", re.IGNORECASE
+    rb"(unable|failed|could not|couldn't|cannot) (to )?(write|create)|write error|short write", re.IGNORECASE
 )
 """Messages of git about failed writes that omit the reason; then check the disk."""
 
@@ -194,11 +194,12 @@ def run_git(
     done = _run(
         argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit, sink=sink
     )
-    if done.code != 0 and _was_full(done.stderr, (git_dir, work_tree, index, object_directory)):
+    places = [git_dir, *filter(None, (object_directory, work_tree, index))]
+    if done.code != 0 and (full := _full_place(done.stderr, places)) is not None:
         raise UnderstudyError(
             ErrorKind.DISK_FULL,
-            f"The disk is full: git {_verb(arguments)} could not write to {git_dir}.",
-            hint="Free some space, or set UNDERSTUDY_STATE to a folder on another disk.",
+            f"The disk is full: git {_verb(arguments)} could not write to {full}.",
+            hint="Free some space there.",
         )
     return done
 
@@ -236,17 +237,17 @@ def version() -> tuple[int, int]:
     return _checked_version(_find())
 
 
-def _was_full(said: bytes, places: Iterable[Path | None]) -> bool:
-    if _NO_SPACE.search(said):
-        return True
-    if not _NOT_WRITTEN.search(said):
-        return False
+def _full_place(said: bytes, places: list[Path]) -> Path | None:
+    """Return which of the places is on a full disk, if that is why git failed; the first one if git alone says so."""
+    reason_given = _NO_SPACE.search(said)
+    if not reason_given and not _NOT_WRITTEN.search(said):
+        return None
     for place in places:
         with contextlib.suppress(OSError):
-            facts = os.statvfs(place.parent if place is not None and not place.is_dir() else place or "/nonexistent")
+            facts = os.statvfs(place if place.is_dir() else place.parent)
             if facts.f_bavail * facts.f_frsize < _ROOM or (facts.f_files and not facts.f_favail):
-                return True
-    return False
+                return place
+    return places[0] if reason_given else None
 
 
 def _verb(arguments: tuple[str | bytes | Path, ...]) -> str:

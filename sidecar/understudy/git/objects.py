@@ -68,7 +68,7 @@ def pack_into(objects: Path, *options: str, git_dir: Path, source: Path, stdin: 
     # git first writes a pack to its own object directory, and cannot move it from there to another file system: so the
     # target is its own one.
     pack = objects / "pack" / "pack"
-    arguments = ("pack-objects", "-q", *options, pack)
+    arguments = ["pack-objects", "-q", *options, str(pack)]
     git_output(*arguments, git_dir=git_dir, object_directory=objects, alternates=[source], stdin=stdin)
 
 
