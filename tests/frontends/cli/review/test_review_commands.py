@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli.output import output_file
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.journal import state_folder
@@ -274,8 +276,41 @@ def test_export_overwrites_only_what_it_may(
             CliRunner().invoke(app.group, command, input=answer)
             assert target.read_text() == content
     target.write_text("notes\n")
-    assert run(*command, "--force")[0] == exit_codes.Exit.OK
-    assert target.read_text() != "notes\n"
+    target.chmod(0o600)
+    link = tmp_path / "link.patch"
+    link.symlink_to(target)
+    assert run(*command[:-1], str(link), "--force")[0] == exit_codes.Exit.OK
+    assert (target.read_text(), target.stat().st_mode & 0o777, link.is_symlink()) == (patch, 0o600, True)
+
+
+def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(bench: Bench, run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "patches"
+    folder.mkdir()
+    target = folder / "mine.patch"
+    command = ["export", bench.identifier, "--to", "patch", "-o", str(target)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for old, options in ((None, ()), ("notes\n", ("--force",))):
+        if old is not None:
+            target.write_text(old)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(output_file, "_create", _limited(output_file._create, before))
+            code, _, said = run(*command, *options)
+        assert code == exit_codes.Exit.ERROR
+        assert f"no space left to write {target}" in said
+        assert [path.read_text() for path in folder.iterdir()] == ([] if old is None else [old])
+
+
+def _limited(create: Callable[..., None], before: tuple[int, int]) -> Callable[..., None]:
+    """Return ``create`` for a file that may have 100 bytes: the limit of a process fails as a full disk does."""
+
+    def limited(path: Path, data: bytes) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            create(path, data)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limited
 
 
 def test_a_tree_that_became_a_link_is_discarded_and_never_followed(bench: Bench, run: Run, tmp_path: Path) -> None:

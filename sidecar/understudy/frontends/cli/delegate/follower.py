@@ -108,7 +108,7 @@ def follow_started(
 ) -> int:
     """Follow a started delegation, print its result and return the exit code. With ``detach``, print only its ID.
 
-    Ctrl-C cancels it, also one that was held back while it started. ``does`` stands beside its ID in the first line.
+    Ctrl-C cancels it, also one that was held back while it started. ``does`` is what the first line says after its ID.
     """
     if detach:
         output.json(started) if as_json else click.echo(started.id)

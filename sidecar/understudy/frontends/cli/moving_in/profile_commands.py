@@ -11,7 +11,7 @@ import click
 from understudy.frontends.cli import exit_codes, option_names, options
 from understudy.frontends.cli.api_calls import call, uri
 from understudy.frontends.cli.import_command import show_not_carried
-from understudy.frontends.cli.output import output
+from understudy.frontends.cli.output import output, output_file
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import sanitize
@@ -151,7 +151,7 @@ def export(
             "delegators/exportProfile", names=list(names), format=format_, task=task, workspace=uri(workspace or ".")
         )
     if target is not None:
-        _write(target, made.text, force=force)
+        output_file.write(target, made.text.encode(), overwrite=force)
     if json_:
         output.json(made)
     elif target is None:
@@ -163,17 +163,3 @@ def export(
         for one in made.left_out:
             click.echo(f"  {terminal.one_line(one.setting)}: {terminal.one_line(one.reason)}", err=True)
     return exit_codes.Exit.OK
-
-
-def _write(file: str, text: str, *, force: bool) -> None:
-    try:
-        with Path(file).open("wb" if force else "xb") as stream:
-            stream.write(text.encode())
-    except FileExistsError:
-        raise UnderstudyError(
-            ErrorKind.TARGET_EXISTS,
-            f"{terminal.path(file)} already exists.",
-            hint="Choose another file for --output, or overwrite it with --force.",
-        ) from None
-    except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--output") from None

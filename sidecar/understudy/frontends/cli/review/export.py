@@ -10,9 +10,8 @@ import click
 
 from understudy.frontends.cli import exit_codes, options
 from understudy.frontends.cli.api_calls import call, resolve
-from understudy.frontends.cli.output import event_lines, output
+from understudy.frontends.cli.output import event_lines, output, output_file
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 @click.command(
@@ -72,16 +71,11 @@ def _may_overwrite(file: str) -> bool:
     # A pipe or a terminal is written to; nothing in it is lost.
     if not os.path.lexists(file) or (Path(file).exists() and not Path(file).is_file()):
         return os.path.lexists(file)
-    shown = terminal.path(file)
     if terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stderr):
-        if click.confirm(f"Overwrite {shown}?", default=False, err=True):
+        if click.confirm(f"Overwrite {terminal.path(file)}?", default=False, err=True):
             return True
         raise click.Abort
-    raise UnderstudyError(
-        ErrorKind.TARGET_EXISTS,
-        f"{shown} already exists.",
-        hint="Choose another file for --output, or overwrite it with --force.",
-    )
+    raise output_file.exists(file)
 
 
 def _patch(text: str, file: str | None, *, overwrite: bool) -> None:
@@ -96,9 +90,4 @@ def _patch(text: str, file: str | None, *, overwrite: bool) -> None:
             return
         click.echo(data, nl=False)
         return
-    try:
-        # Another program may have created the file since it was looked for.
-        with Path(file).open("wb" if overwrite else "xb") as stream:
-            stream.write(data)
-    except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--output") from None
+    output_file.write(file, data, overwrite=overwrite)
