@@ -63,6 +63,30 @@ def test_python_tests_are_those_pytest_would_collect(
     assert [(plan.kind, list(plan.tests)) for plan in found.plans] == ([(kind, tests)] if tests else [])
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "kept"),
+    [
+        ("pytest.ini", "[pytest]\naddopts = --cov --strict-markers\n", "--strict-markers"),
+        ("pytest.ini", "[pytest]\naddopts = --cov src -q --cov-report=xml --no-cov-on-fail\n", "-q"),
+        (
+            "tox.ini",
+            "[pytest]\naddopts = --cov-append --cov-report html\n  -k 'not slow' tests\n",
+            "-k 'not slow' tests",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\naddopts = ['--cov', 'my src', '-m', 'not slow']\n",
+            "-m 'not slow'",
+        ),
+    ],
+)
+def test_options_of_pytest_cov_are_left_out_where_it_is_missing(
+    tmp_path: Path, file: str, text: str, kept: str
+) -> None:
+    [plan] = detected({file: text, "test_a.py": ""}, tmp_path).plans
+    assert plan.check.argv[3:5] == ["-o", f"addopts={kept}"]
+
+
 def test_unittest_needs_no_pytest(tmp_path: Path) -> None:
     found = detected({"tests/test_a.py": "import unittest\n"}, tmp_path, has_pytest=False)
     assert [plan.kind for plan in found.plans] == ["unittest"]

@@ -63,12 +63,23 @@ async def test_new_tests_alone_need_not_reach_it(covered: Any) -> None:
     assert judged.only.mutation.killed == judged.only.mutation.viable, "each of them was judged"
 
 
-async def test_new_tests_that_cannot_run_without_pytest_cov_do_not_fail(project: Any) -> None:
+async def test_new_tests_are_judged_without_pytest_cov_where_it_is_not_installed(project: Any) -> None:
     project.environment()
-    project.has({"calc.py": CALC, "tests/test_calc.py": TEST, "pytest.ini": OPTIONS % 2})
+    options = OPTIONS % 2 + "  --cov-report term --strict-markers\n"
+    project.has({"calc.py": CALC, "tests/test_calc.py": TEST, "pytest.ini": options})
     judged = await project.judge({"tests/test_new.py": TEST.replace("3", "3\n    assert add(2, 2) == 4")})
+    assert judged.is_(Verdict.VERIFIED)
+    assert judged.only.argv[3:5] == ["-o", "addopts=--strict-markers"]
+    assert judged.only.mutation.killed == judged.only.mutation.viable
+
+
+async def test_new_tests_that_require_pytest_cov_are_not_run_without_it(project: Any) -> None:
+    project.environment()
+    options = OPTIONS % 2 + "required_plugins = pytest-cov>=4\n"
+    project.has({"calc.py": CALC, "tests/test_calc.py": TEST, "pytest.ini": options})
+    judged = await project.judge({"tests/test_new.py": TEST})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_CHECKS)
-    assert "need pytest-cov, which its interpreter does not have" in judged.notes
+    assert "require pytest-cov, which its interpreter does not have" in judged.notes
 
 
 async def test_earlier_tests_alone_need_not_reach_it(covered: Any) -> None:

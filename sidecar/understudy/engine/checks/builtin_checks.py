@@ -76,6 +76,11 @@ def test_files(changes: Sequence[Change], read: Read) -> list[str]:
     ]
 
 
+_COVERAGE_OPTIONS_WITH_VALUE = frozenset(
+    {"--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-precision", "--cov-context"}
+)
+"""Options of pytest-cov whose value may be the next word."""
+
 Found = tuple[PreparedCheck | None, str | None]
 
 
@@ -87,15 +92,15 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
     if not has_python:
         return None, "The new Python tests were not run: no Python interpreter was found for this project."
     if has_pytest:
-        covered = _measures_coverage(read)
-        if covered and not has_pytest_cov:
-            # pytest would refuse its options, which says nothing about the result.
+        configuration = _pytest_configuration(read)
+        if not has_pytest_cov and any(
+            re.match(r"pytest[-_]cov\b", word) for word in _words(configuration.get("required_plugins", ""))
+        ):
             return None, (
-                "The new Python tests were not run: the project's options for pytest need pytest-cov, which its "
+                "The new Python tests were not run: the project's options for pytest require pytest-cov, which its "
                 "interpreter does not have. Install pytest-cov in the project's environment."
             )
-        # A threshold of coverage is for the whole suite, and the new tests are a part of it.
-        options = ["--no-cov"] if covered else []
+        options = _options_without_coverage(_words(configuration.get("addopts", "")), has_pytest_cov=has_pytest_cov)
         argv = [PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):
@@ -185,11 +190,27 @@ def python_patterns(read: Read) -> Sequence[str]:
     return [str(pattern) for pattern in patterns] if isinstance(patterns, list) else _PYTEST_DEFAULT_FILES
 
 
-def _measures_coverage(read: Read) -> bool:
-    """Return whether the project's options for pytest switch pytest-cov on."""
-    options = _pytest_configuration(read).get("addopts", "")
-    words = _words(options) if isinstance(options, str) else [str(word) for word in options]
-    return any(word.startswith("--cov") for word in words)
+def _options_without_coverage(given: Sequence[str], *, has_pytest_cov: bool) -> list[str]:
+    """Return what switches pytest-cov off, if the project's options for pytest switch it on.
+
+    A threshold of coverage is for the whole suite, and the new tests are a part of it. Where pytest-cov is not
+    installed, pytest would refuse its options, which says nothing about the result: the others are given instead.
+    """
+    if not any(word.startswith("--cov") for word in given):
+        return []
+    if has_pytest_cov:
+        return ["--no-cov"]
+    kept = []
+    is_value = False
+    for word in given:
+        if word.startswith(("--cov", "--no-cov")):
+            is_value = word in _COVERAGE_OPTIONS_WITH_VALUE
+        elif is_value and not word.startswith("-"):
+            is_value = False
+        else:
+            kept.append(word)
+            is_value = False
+    return ["-o", f"addopts={shlex.join(kept)}"]
 
 
 def _pytest_configuration(read: Read) -> Mapping[str, Any]:
@@ -209,7 +230,9 @@ def _pytest_configuration(read: Read) -> Mapping[str, Any]:
     return {}
 
 
-def _words(text: str) -> list[str]:
+def _words(value: Any) -> list[str]:
+    """Return the options of a setting, which is a text or, in TOML, a list."""
+    text = value if isinstance(value, str) else shlex.join(map(str, value)) if isinstance(value, list) else ""
     try:
         return shlex.split(text)
     except ValueError:

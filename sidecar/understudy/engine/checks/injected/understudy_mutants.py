@@ -42,6 +42,14 @@ _PYTEST_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
 """Plugins are loaded before the fork, so pytest can no longer rewrite their assertions, and says so."""
 _ONE_PROCESS: Json = {"numprocesses": None, "maxprocesses": None, "dist": "no", "tx": []}
 """Options of pytest-xdist, where the project's configuration may have set others."""
+_COVERAGE_OPTIONS: Json = {
+    "--cov": {"action": "append", "nargs": "?", "const": True},
+    **{f"--cov-{name}": {"action": "append"} for name in ("report", "config", "fail-under", "precision", "context")},
+    **{
+        f"--{name}": {"action": "store_true"}
+        for name in ("cov-reset", "cov-append", "cov-branch", "no-cov", "no-cov-on-fail")
+    },
+}
 _MOST_BYTES = 16 * 1024 * 1024
 """Most bytes of reports that one process may write."""
 _GRACE_SECONDS = 5.0
@@ -78,6 +86,13 @@ class PytestReports:
         self._reporter = reporter
         self._code = frozenset(code)
         self._crashed: Set[str] = set()  # noqa: UP006
+
+    def pytest_addoption(self, parser: Any) -> None:
+        """Accept the options of pytest-cov where it is not installed, because it would be switched off."""
+        if importlib.util.find_spec("pytest_cov") is None:
+            for name, arguments in _COVERAGE_OPTIONS.items():
+                with contextlib.suppress(ValueError):  # another plugin has it
+                    parser.addoption(name, **arguments)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: Any, args: List[str]) -> Any:  # noqa: UP006
