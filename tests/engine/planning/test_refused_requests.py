@@ -123,7 +123,6 @@ def test_a_recipe_that_nothing_can_run_says_why_once(project: Path) -> None:
     with pytest.raises(UnderstudyError) as refused:
         method_table.call("delegations/preview", {"recipe": "implement", "task": "x"}, caller)
     assert refused.value.message == (
-        "No delegator can run the recipe 'implement'. ghostwriter: The recipe `implement` is not supported by the tool "
-        "`ghostwriter`."
+        "No delegator is configured, and the ghostwriter cannot run the recipe 'implement'."
     )
     assert refused.value.hint == "Add one with `understudy delegators add`."

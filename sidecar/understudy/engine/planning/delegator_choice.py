@@ -97,15 +97,18 @@ def choose(
             # for an agent on another service never gets ready by itself.
             raise reason
         tried.append(Candidate(name=name, skipped_because=cause_of(reason, "delegator", name)))
+    shipped = entries.get(GHOSTWRITER)
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
+        message = f"No delegator can run the recipe {recipe.name!r}. {skipped}"
+        if not own and shipped is not None and why_unsupported(configuration, shipped, recipe):
+            message = f"No delegator is configured, and the ghostwriter cannot run the recipe {recipe.name!r}."
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
-            f"No delegator can run the recipe {recipe.name!r}. {skipped}",
+            message,
             hint=f"Add one with `understudy delegators add`{', or name another one' if own else ''}.",
             names=[entry.delegator.name for entry in own] or None,
         )
-    shipped = entries.get(GHOSTWRITER)
     ghostwriter = [GHOSTWRITER] if shipped and why_unusable(configuration, shipped, recipe) is None else []
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,

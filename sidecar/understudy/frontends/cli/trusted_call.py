@@ -49,6 +49,9 @@ def _outside(task: dict[str, Any]) -> str | None:
     if named is None or task.get("workspace"):
         return None
     here = trust_prompt.workspace_of(str(require_current_folder()))
-    if trust_prompt.workspace_of(named) == here:
+    its = trust_prompt.workspace_of(named)
+    if its == here:
         return None
+    if its.is_relative_to(here):
+        return f"The file is in a repository inside of {terminal.one_line(str(here))}, which has its own trust."
     return f"The file is outside of {terminal.one_line(str(here))}, where you are."

@@ -99,6 +99,12 @@ def test_a_file_outside_of_the_workspace_is_not_simply_to_be_trusted(project: Pa
     outside = f"The file is outside of {project}, where you are. "
     assert hint(str(other / "b.py"), "-d", "echo").startswith(outside)
     assert hint("a.py", "-d", "echo").startswith("Review what it allows")
+    inside = project / "library"
+    inside.mkdir()
+    (inside / "c.py").touch()
+    subprocess.run(["git", "init", "-q"], cwd=inside, check=True)
+    has_its_own = f"The file is in a repository inside of {project}, which has its own trust. "
+    assert hint(str(inside / "c.py"), "-d", "echo").startswith(has_its_own)
 
 
 def test_a_model_is_found_with_its_delegators(project: Path) -> None:
