@@ -201,12 +201,13 @@ export class DelegationNotifications implements Disposable {
     const show = t("Show");
     const titles = new Map<string, string>();
     for (const option of options) {
-      const title = oneLine(option.title, 40);
+      const button = oneLine(option.title, 40);
       // The user could not distinguish two buttons with the same text.
-      if (title !== show && !titles.has(title)) titles.set(title, option.id);
+      if (button !== show && !titles.has(button)) titles.set(button, option.id);
     }
-    const text = t("{0} asks in “{1}”: {2}", delegation.delegator, delegation.title, oneLine(request.title));
-    const answer = await host.windows.message("warning", detail === "" ? text : `${text}: ${detail}`, {
+    const asked = askedOnce(oneLine(request.title), detail, request.command);
+    const text = t("{0} asks in “{1}”: {2}", delegation.delegator, delegation.title, asked);
+    const answer = await host.windows.message("warning", text, {
       buttons: [...titles.keys(), show],
     });
     const option = answer === undefined ? undefined : titles.get(answer);
@@ -273,4 +274,11 @@ function tooltipLine(delegation: Delegation): string {
     ? `${stateName(delegation)} · ${oneLine(delegation.waitingFor.title, 80)}`
     : oneLine(activityText(delegation), 80);
   return `${escapeMarkdown(delegation.title)} · ${escapeMarkdown(now)}  \n${links.join(" · ")}`;
+}
+
+/** What is asked, without repeating it: the title of a permission is often its command, or contains it. */
+function askedOnce(title: string, detail: string, command: string | undefined): string {
+  if (detail.includes(title)) return detail;
+  const onlyRuns = command !== undefined && detail === t("Runs: {0}", command) && title.includes(command);
+  return onlyRuns || title.includes(detail) ? title : `${title}: ${detail}`;
 }

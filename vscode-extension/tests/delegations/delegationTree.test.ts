@@ -563,6 +563,23 @@ describe("notifications", () => {
     told.dispose();
   });
 
+  it.each([
+    ["Bash: rm -r build", "rm -r build", "Bash: rm -r build"],
+    ["rm -r build", "rm -r build", "Runs: rm -r build"],
+    ["Clean up", "rm -r build", "Clean up: Runs: rm -r build"],
+  ])("say once what is asked: %s, %s", async (title, command, said) => {
+    const asked = waiting("a");
+    asked.waitingFor = { ...asked.waitingFor!, kind: "execute", title, command, detail: command };
+    const { host, store, made } = runs([asked]);
+    const told = made();
+    store.tell({ delegationList: true });
+    await settled();
+    expect(host.messages.map(({ text }) => text)).toEqual([
+      `ghostwriter asks in “Tests for greeting/wrapping.py”: ${said}`,
+    ]);
+    told.dispose();
+  });
+
   it("ask for the text that answers a question, and send nothing without one", async () => {
     const asked = waiting("a");
     asked.waitingFor = {
