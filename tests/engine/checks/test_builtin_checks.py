@@ -25,7 +25,7 @@ def detected(
     contents = {path: text.encode() for path, text in files.items()}
     changes = [("A", path) for path in files]
     return builtin_checks.detect(
-        changes, tree, contents.get, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=False
+        changes, tree, contents.get, contents.get, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=False
     )
 
 

@@ -73,6 +73,15 @@ async def test_new_tests_are_judged_without_pytest_cov_where_it_is_not_installed
     assert judged.only.mutation.killed == judged.only.mutation.viable
 
 
+async def test_options_that_the_result_changes_are_not_given_in_the_command(project: Any) -> None:
+    project.environment()
+    project.has({"calc.py": CALC, "tests/test_calc.py": TEST, "pytest.ini": OPTIONS % 2})
+    result = {"tests/test_new.py": TEST + "\ndef test_wrong():\n    assert add(1, 2) == 4\n"}
+    judged = await project.judge({**result, "pytest.ini": OPTIONS % 2 + "  -k test_add\n"})
+    assert (judged.verdict, judged.results) == (Verdict.UNVERIFIED, [])
+    assert "the result changes the project's options for pytest" in judged.notes
+
+
 async def test_new_tests_that_require_pytest_cov_are_not_run_without_it(project: Any) -> None:
     project.environment()
     options = OPTIONS % 2 + "required_plugins = pytest-cov>=4\n"

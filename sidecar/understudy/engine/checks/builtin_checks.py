@@ -40,6 +40,7 @@ def detect(
     changes: Sequence[Change],
     tree: Path,
     read: Read,
+    read_base: Read,
     *,
     has_python: bool,
     has_pytest: bool,
@@ -47,11 +48,12 @@ def detect(
 ) -> Detected:
     """Return a check for each language in which the result added or changed test files.
 
-    ``has_pytest`` and ``has_pytest_cov``: the project's interpreter can import it.
+    ``read`` and ``read_base`` read files of the result and of its base. ``has_pytest`` and ``has_pytest_cov``: the
+    project's interpreter can import it.
     """
     changed = [path for status, path in changes if status[:1] != "D"]
     found = [
-        _python(changed, read, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=has_pytest_cov),
+        _python(changed, read, read_base, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=has_pytest_cov),
         _scripts(changed, tree, read),
         _go(changed, read),
         _cargo(changed, read),
@@ -84,7 +86,9 @@ _COVERAGE_OPTIONS_WITH_VALUE = frozenset(
 Found = tuple[PreparedCheck | None, str | None]
 
 
-def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest: bool, has_pytest_cov: bool) -> Found:
+def _python(
+    changed: Sequence[str], read: Read, read_base: Read, *, has_python: bool, has_pytest: bool, has_pytest_cov: bool
+) -> Found:
     patterns = python_patterns(read)
     tests = [path for path in changed if _is_python_test(path, patterns)]
     if not tests:
@@ -100,7 +104,14 @@ def _python(changed: Sequence[str], read: Read, *, has_python: bool, has_pytest:
                 "The new Python tests were not run: the project's options for pytest require pytest-cov, which its "
                 "interpreter does not have. Install pytest-cov in the project's environment."
             )
-        options = _options_without_coverage(_words(configuration.get("addopts", "")), has_pytest_cov=has_pytest_cov)
+        given = _words(configuration.get("addopts", ""))
+        options = _options_without_coverage(given, has_pytest_cov=has_pytest_cov)
+        if options[:1] == ["-o"] and given != _words(_pytest_configuration(read_base).get("addopts", "")):
+            # Options in the command would hide from the comparison with the base that the result changes them.
+            return None, (
+                "The new Python tests were not run: the result changes the project's options for pytest, and they need "
+                "pytest-cov, which its interpreter does not have. Install pytest-cov in the project's environment."
+            )
         argv = [PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT]
         return _plan("pytest", argv, tests), None
     if all(b"unittest" in (read(test) or b"") for test in tests):

@@ -239,6 +239,7 @@ class _Judge:
                 self._changes,
                 self._tree.path,
                 self._read_head,
+                self._read_base,
                 has_python=facts is not None,
                 has_pytest=facts is not None and facts.has_pytest,
                 has_pytest_cov=facts is not None and facts.has_pytest_cov,
