@@ -128,8 +128,9 @@ def test_a_killed_worker_leaves_nothing(project, server, monkeypatch, beside, wh
     pane = at_work(project, identifier, "ready.txt").terminal
     worker, *guardians = holders(identifier)
     assert guardians
-    for pid in [worker] if what == "worker" else [worker, *guardians]:
-        assert kill(pid, identifier)
+    assert kill(worker, identifier)
+    for pid in guardians if what == "worker and guardian" else []:
+        kill(pid, identifier)  # unless it has ended already, because its worker has
     until(lambda: not alive(tag), "the agent has ended")
     if beside:
         until(lambda: server.panes() == [server.first], "its pane is closed")

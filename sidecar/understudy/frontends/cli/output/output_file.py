@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import click
 
-from understudy.files import durable
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def write(file: str, data: bytes, *, overwrite: bool) -> None:
@@ -33,7 +35,7 @@ def write(file: str, data: bytes, *, overwrite: bool) -> None:
     except FileExistsError:
         raise exists(file) from None
     except OSError as error:
-        if durable.failure(error, path).kind is ErrorKind.DISK_FULL:
+        if error.errno in _FULL:
             raise UnderstudyError(
                 ErrorKind.DISK_FULL,
                 f"There is no space left to write {terminal.path(file)}.",
