@@ -254,6 +254,7 @@ describe("review", () => {
       await vs.clearNotifications();
       await vs.editorAction("Mark as Resolved");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
+      await vs.editor("Merging: test_prices.py").waitFor({ state: "hidden" });
       await vs.shot("3 merged");
     }),
   );

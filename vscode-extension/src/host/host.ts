@@ -380,6 +380,8 @@ export interface ReviewEditors {
   diffs(title: string, pairs: readonly DiffPair[], tab?: DiffsTab): Promise<void>;
   /** Open the native merge editor; saving it writes `output`. Returns false if the editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
+  /** Close the merge editor of `output`, unless it has unsaved changes. */
+  closeMerge(output: string): Promise<void>;
   /**
    * Close the diffs of documents with these schemes, and other tabs with these titles, unless they have unsaved
    * changes.

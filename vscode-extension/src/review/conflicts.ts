@@ -112,7 +112,9 @@ export class Conflicts implements Disposable {
       resolved.map(({ id }) => ({ path: filePath, hunk: id, decision: "accept" as const, mergedManually: true })),
     );
     for (const [mine, merging] of this.#merging) {
-      if (merging.id === result.id && merging.path === filePath) this.#merging.delete(mine);
+      if (merging.id !== result.id || merging.path !== filePath) continue;
+      this.#merging.delete(mine);
+      await this.#deps.host.review.closeMerge(pathToFileURL(mine).toString());
     }
     this.#showMerging();
   }

@@ -759,6 +759,7 @@ describe("deciding", () => {
       decisions: golden("delegations-decide.by-hand").params!["decisions"],
     });
     expect(host.contexts.get("understudy.conflictFiles")).toEqual([]);
+    expect(host.mergesClosed).toEqual([output]);
   });
 
   it("says what to do if a conflict cannot be merged line by line", async () => {

@@ -59,6 +59,7 @@ export class FakeHost implements h.Host {
   readonly files = new Map<string, h.VirtualFiles>();
   readonly provided = new Map<string, h.VirtualText>();
   readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions; tab?: h.DiffsTab }[] = [];
+  readonly mergesClosed: string[] = [];
   readonly merges: Parameters<h.ReviewEditors["merge"]>[0][] = [];
   /** The visible bars by ID. */
   readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
@@ -212,6 +213,7 @@ export class FakeHost implements h.Host {
     diff: (pair, options) =>
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
     diffs: (title, pairs, tab) => Promise.resolve(void this.diffs.push({ title, pairs, ...(tab ? { tab } : {}) })),
+    closeMerge: (output) => Promise.resolve(void this.mergesClosed.push(output)),
     merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
     close: (schemes, titles) => Promise.resolve(void this.closings.push({ schemes, titles })),
     lenses: (scheme, source) => {

@@ -112,6 +112,15 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       });
       return true;
     },
+    async closeMerge(output) {
+      const merged = vscode.Uri.parse(output).toString();
+      const merging = ({ input, isDirty }: vscode.Tab): boolean => {
+        // The class of this input is not part of the public API (`TabInputTextMerge`).
+        const written: unknown = typeof input === "object" && input !== null && "result" in input && input.result;
+        return !isDirty && written instanceof vscode.Uri && written.toString() === merged;
+      };
+      await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(merging)));
+    },
     async close(schemes, titles) {
       const ours = (tab: vscode.Tab): boolean => {
         const { input, label, isDirty } = tab;
