@@ -176,10 +176,22 @@ def test_interpreters_of_interpreters_are_found_and_a_circle_ends(project, write
     assert {"tools/one", "tools/two"} <= set(programs.tracked_programs(project, load(project, trusted=True)))
 
 
-def test_a_pipe_in_the_place_of_a_script_does_not_block(project):
+def test_a_pipe_in_the_place_of_a_tracked_script_does_not_block(project):
+    git(project, "add", "-f", ".")
     (project / "ci/run.sh").unlink()
     os.mkfifo(project / "ci/run.sh")
-    assert "ci/run.sh" not in programs.tracked_programs(project, load(project, trusted=True))
+    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
+
+
+def test_the_configured_interpreter_and_the_options_of_a_defined_tool_are_programs(project, write):
+    write(project / ".understudy/config.toml", '[environment]\npython = "env/python"\n')
+    tool = 'title = "Own"\ncommand = ["/usr/bin/env", "{options}"]\noptions = { yolo = ["tools/wrapper", "--yes"] }\n'
+    write(project / ".understudy/tools/own.toml", tool)
+    for path in ("env/python", "tools/wrapper"):
+        write(project / path, "first")
+    git(project, "add", "-f", ".")
+    found = programs.tracked_programs(project, load(project, trusted=True))
+    assert set(found) == {"env/python", "tools/wrapper", ".venv/bin/python"}
 
 
 def test_a_program_without_a_folder_may_be_one_of_the_workspace(project, write):
