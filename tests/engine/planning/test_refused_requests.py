@@ -80,6 +80,8 @@ def test_the_preview_of_the_ghostwriter_shows_no_prompt_because_it_reads_none(
     preview_page.show(found, as_json=False)
     assert "No prompt is sent" in capsys.readouterr().out
     assert preview(project, **params)
+    then = {**params, "delegator": "ghostwriter", "fallback": ["echo"]}
+    assert preview(project, **then), "the one that takes over would get it"
 
 
 def test_a_range_needs_a_file(project: Path) -> None:

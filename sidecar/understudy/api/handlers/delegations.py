@@ -51,7 +51,7 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     spare_worker.prepare()  # a start may follow
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
     prompt = decided.prompt()
-    reads = offers.reads_prompts(decided.candidates[0].delegator.tool)
+    reads = any(offers.reads_prompts(candidate.delegator.tool) for candidate in decided.candidates)  # also a fallback
     return m.PreviewResult(
         prompt=prompt.shown if reads else "",
         files=[
