@@ -37,13 +37,27 @@ export class ReviewTree implements TreeDataProvider, Disposable {
   readonly #changed = new Emitter<readonly string[] | undefined>();
   readonly onDidChange = this.#changed.subscribe;
 
+  /** Every row as text, in order: ID → row. */
+  #drawn: ReadonlyMap<string, string> = new Map();
+
   constructor(state: ReviewSource) {
     this.#state = state;
   }
 
-  /** Redraw the view. */
+  /**
+   * Redraw the rows that changed, and everything if rows came, went or moved. The editor forgets a row that it draws
+   * again until it has asked for it: an action that the user presses just then would be lost.
+   */
   refresh(): void {
-    this.#changed.fire(undefined);
+    const before = this.#drawn;
+    const now = this.#rows();
+    this.#drawn = now;
+    if (JSON.stringify([...now.keys()]) !== JSON.stringify([...before.keys()])) {
+      this.#changed.fire(undefined);
+      return;
+    }
+    const different = [...now].filter(([id, row]) => before.get(id) !== row).map(([id]) => id);
+    if (different.length > 0) this.#changed.fire(different);
   }
 
   children(id?: string): readonly string[] {
@@ -83,6 +97,14 @@ export class ReviewTree implements TreeDataProvider, Disposable {
 
   dispose(): void {
     this.#changed.dispose();
+  }
+
+  #rows(id?: string, into = new Map<string, string>()): ReadonlyMap<string, string> {
+    for (const child of this.children(id)) {
+      into.set(child, JSON.stringify(this.row(child)));
+      this.#rows(child, into);
+    }
+    return into;
   }
 
   #verdictChildren(id: string): readonly string[] {
