@@ -276,9 +276,12 @@ function tooltipLine(delegation: Delegation): string {
   return `${escapeMarkdown(delegation.title)} · ${escapeMarkdown(now)}  \n${links.join(" · ")}`;
 }
 
-/** What is asked, without repeating it: the title of a permission is often its command, or contains it. */
+/**
+ * What is asked, without repeating it: the title of a permission is often its command, or contains it. The title is the
+ * agent's, so the details, which say what happens, are never left out for it.
+ */
 function askedOnce(title: string, detail: string, command: string | undefined): string {
-  if (detail.includes(title)) return detail;
-  const onlyRuns = command !== undefined && detail === t("Runs: {0}", command) && title.includes(command);
-  return onlyRuns || title.includes(detail) ? title : `${title}: ${detail}`;
+  if (title.includes(detail)) return title;
+  const isRepeated = detail.includes(title) || (command !== undefined && title.includes(command));
+  return isRepeated ? detail : `${title}: ${detail}`;
 }

@@ -564,7 +564,8 @@ describe("notifications", () => {
   });
 
   it.each([
-    ["Bash: rm -r build", "rm -r build", "Bash: rm -r build"],
+    ["Bash: rm -r build", "rm -r build", "Runs: rm -r build"],
+    ["Look at ./a.txt", "./a", "Runs: ./a"],
     ["rm -r build", "rm -r build", "Runs: rm -r build"],
     ["Clean up", "rm -r build", "Clean up: Runs: rm -r build"],
   ])("say once what is asked: %s, %s", async (title, command, said) => {

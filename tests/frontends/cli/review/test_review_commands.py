@@ -296,7 +296,7 @@ def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(bench: Bench
             patched.setattr(output_file, "_create", _limited(output_file._create, before))
             code, _, said = run(*command, *options)
         assert code == exit_codes.Exit.ERROR
-        assert f"no space left to write {target}" in said
+        assert f"No space left to write {target}" in said
         assert [path.read_text() for path in folder.iterdir()] == ([] if old is None else [old])
 
 

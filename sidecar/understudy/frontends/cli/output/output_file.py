@@ -38,7 +38,7 @@ def write(file: str, data: bytes, *, overwrite: bool) -> None:
         if error.errno in _FULL:
             raise UnderstudyError(
                 ErrorKind.DISK_FULL,
-                f"There is no space left to write {terminal.path(file)}.",
+                f"No space left to write {terminal.path(file)}.",
                 hint="Free some space, or choose a file on another disk.",
             ) from None
         raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--output") from None
