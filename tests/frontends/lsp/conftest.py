@@ -38,8 +38,6 @@ CAPABLE: dict[str, Any] = {
         "synchronization": {"didSave": True},
         "codeAction": {
             "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["", "quickfix", "refactor"]}},
-            "resolveSupport": {"properties": ["command", "edit"]},
-            "dataSupport": True,
             "disabledSupport": True,
             "isPreferredSupport": True,
         },
@@ -242,9 +240,7 @@ class Editor:
         return self.ask("textDocument/codeAction", params) or []
 
     def run(self, action: dict[str, Any], seconds: float = PATIENCE) -> Any:
-        """Resolve a code action if necessary, and execute its command like editors do."""
-        if "command" not in action:
-            action = self.ask("codeAction/resolve", action)
+        """Execute the command of a code action like editors do."""
         command = action if isinstance(action["command"], str) else action["command"]
         params = {"command": command["command"], "arguments": command.get("arguments", [])}
         return self.ask("workspace/executeCommand", params, seconds)

@@ -32,7 +32,7 @@ def test_the_declared_capabilities_are_those_that_pygls_derives_from_the_feature
         features,
         {
             types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(
-                code_action_kinds=list(server_capabilities.CODE_ACTION_KINDS), resolve_provider=True
+                code_action_kinds=list(server_capabilities.CODE_ACTION_KINDS), resolve_provider=False
             ),
             types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
                 trigger_characters=list(server_capabilities.COMPLETION_TRIGGERS)

@@ -21,7 +21,6 @@ ActionSource = Callable[[types.CodeActionParams], Awaitable[list[types.CodeActio
 LensSource = Callable[[types.CodeLensParams], Awaitable[list[types.CodeLens]]]
 CompletionSource = Callable[[types.CompletionParams], Awaitable[types.CompletionList | None]]
 HoverSource = Callable[[types.HoverParams], Awaitable[types.Hover | None]]
-Resolver = Callable[[types.CodeAction], Awaitable[types.CodeAction]]
 
 LENS_REFRESH = "workspace/codeLens/refresh"
 
@@ -33,8 +32,6 @@ class Aggregator:
         """Start with no sources."""
         self.client = client
         self.actions: list[ActionSource] = []
-        self.resolvers: dict[str, Resolver] = {}
-        """By the key ``by`` in an action's ``data``."""
         self.lenses: list[LensSource] = []
         self.completions: list[CompletionSource] = []
         self.hovers: list[HoverSource] = []
@@ -47,22 +44,11 @@ class Aggregator:
         if wanted:
             found = [action for action in found if any(_is_below(action.kind, kind) for kind in wanted)]
         if not self.client.can("textDocument.codeAction.codeActionLiteralSupport"):
-            # LSP 3.17: such clients accept only commands and cannot resolve actions.
-            resolved = [await self.resolve(action) for action in found]
-            return [action.command for action in resolved if action.command is not None and action.disabled is None]
-        lazily = self.client.capability("textDocument.codeAction.resolveSupport.properties")
-        if not isinstance(lazily, list) or "command" not in lazily:
-            # A client that cannot resolve commands needs them now.
-            found = [await self.resolve(action) if action.command is None else action for action in found]
+            # LSP 3.17: such clients accept only commands.
+            return [action.command for action in found if action.command is not None]
         if not self.client.can("textDocument.codeAction.disabledSupport"):
             found = [action for action in found if action.disabled is None]
         return list(found)
-
-    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        """Complete an action."""
-        data = action.data if isinstance(action.data, dict) else {}
-        resolver = self.resolvers.get(str(data.get("by")))
-        return action if resolver is None else await resolver(action)
 
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return every source's lenses."""

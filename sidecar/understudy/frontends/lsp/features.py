@@ -26,7 +26,6 @@ def register(host: FeatureHost) -> None:
     """Register every feature, in the order in which code actions and lenses are listed."""
     shared = host.aggregator
     host.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
-    host.answer(types.CODE_ACTION_RESOLVE, shared.resolve)
     host.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
     host.answer(types.TEXT_DOCUMENT_COMPLETION, shared.completion)
     host.answer(types.TEXT_DOCUMENT_HOVER, shared.hover)

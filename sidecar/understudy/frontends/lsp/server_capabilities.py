@@ -30,7 +30,7 @@ def initialize_result(encoding: str) -> dict[str, Any]:
         "textDocumentSync": {"openClose": True, "change": _INCREMENTAL, "save": True},
         "completionProvider": {"triggerCharacters": COMPLETION_TRIGGERS},
         "hoverProvider": True,
-        "codeActionProvider": {"codeActionKinds": CODE_ACTION_KINDS, "resolveProvider": True},
+        "codeActionProvider": {"codeActionKinds": CODE_ACTION_KINDS, "resolveProvider": False},
         "codeLensProvider": {"resolveProvider": False},
         "executeCommandProvider": {"commands": [*requests, OPEN_REVIEW]},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},

@@ -1,6 +1,7 @@
 """Offer code actions that delegate a file, a selection or diagnostics, one for each recipe that fits.
 
 They are listed last and are never preferred. Automatic requests, which clients send when the cursor moves, get none.
+Each action has its command from the start: VS Code drops a command that is resolved after its list was closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client
     from understudy.frontends.lsp.feature_host import FeatureHost
 
-BY = "delegate"
 START = method_table.PREFIX + "delegations/start"
 ASK = method_table.PREFIX + "text/run"
 SOURCE = "Understudy"
@@ -96,29 +96,6 @@ class Actions:
             elif "file" in fits and one.recipe.name not in _TASK_IN_SELECTION:
                 actions.append(self._on_file(one, found, uri))
         return sorted(actions, key=lambda action: action.kind != _quick_fix())
-
-    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        """Add the command to an action, with the reason for the choice of the delegator."""
-        data: Any = action.data
-        params = data.get("params") if isinstance(data, dict) else None
-        if not isinstance(params, dict) or not params.get("files"):
-            return action
-        found = await self._offers(str(params["files"][0]))
-        wanted = (params.get("recipe"), params.get("delegator"))
-        offers = found.offers if found else []
-        one = next((one for one in offers if (one.recipe.name, one.delegator) == wanted), None)
-        if one is None or one.refused is not None:
-            action.disabled = types.CodeActionDisabled(reason=_reason(one))
-            return action
-        explanation = _explanation(one)
-        action.command = types.Command(
-            title=f"{action.title}: {explanation}",
-            command=ASK if one.is_text_request else START,
-            arguments=[params],
-            tooltip=explanation,
-        )
-        action.data = {**data, "explanation": explanation}
-        return action
 
     def forget(self) -> None:
         """Clear the cache."""
@@ -201,10 +178,17 @@ def _read(client: Client, uri: str, path: Path, is_open: bool) -> Offers | None:
 
 
 def _action(one: RecipeOffer, title: str, kind: str, params: dict[str, Any]) -> types.CodeAction:
-    action = types.CodeAction(title=title, kind=kind, data={"by": BY, "params": params})
     if one.refused is not None:
-        action.disabled = types.CodeActionDisabled(reason=_reason(one))
-    return action
+        reason = f"{one.refused.message} {one.refused.hint or ''}".strip()
+        return types.CodeAction(title=title, kind=kind, disabled=types.CodeActionDisabled(reason=reason))
+    explanation = _explanation(one)
+    command = types.Command(
+        title=f"{title}: {explanation}",
+        command=ASK if one.is_text_request else START,
+        arguments=[params],
+        tooltip=explanation,
+    )
+    return types.CodeAction(title=title, kind=kind, command=command)
 
 
 def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
@@ -219,12 +203,6 @@ def _title(one: RecipeOffer, what: str) -> str:
     brings = _BRINGS.get(one.recipe.name) if built_in else None
     to = f" to “{_short(one.delegator)}”" if one.delegator is not None else ""
     return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}{to}"
-
-
-def _reason(one: RecipeOffer | None) -> str:
-    if one is None or one.refused is None:
-        return "No longer available: the recipe or the delegator was removed, or the default changed."
-    return f"{one.refused.message} {one.refused.hint or ''}".strip()
 
 
 def _explanation(one: RecipeOffer) -> str:
@@ -259,6 +237,5 @@ def register(host: FeatureHost) -> None:
     """Register the code actions; call this after all other sources of code actions are registered."""
     actions = Actions(host.client)
     host.aggregator.actions.append(actions.offer)
-    host.aggregator.resolvers[BY] = actions.resolve
     host.client.on_changed.append(actions.changed)
     host.client.on_folders.append(actions.forget)
