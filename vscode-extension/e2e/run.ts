@@ -67,8 +67,10 @@ if (options.list) {
 function note(title: string, error: unknown): void {
   const file = process.env["UNDERSTUDY_FAILURES"];
   if (!file) return;
-  const reason = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ").slice(0, 300);
-  fs.appendFileSync(file, `VS Code: ${title}: ${reason}\n`);
+  const reason = error instanceof Error ? error.message : String(error);
+  const [why, shown] = reason.split("\nShown: ").map((text) => text.replace(/\s+/g, " "));
+  const lines = [`VS Code: ${title}: ${why?.slice(0, 300)}`, ...(shown ? [`  Shown: ${shown.slice(0, 700)}`] : [])];
+  fs.appendFileSync(file, `${lines.join("\n")}\n`);
 }
 
 /** The files of a part: the longest files are distributed first, each to the part with the shortest ones so far. */

@@ -80,6 +80,8 @@ export function inCode(
       await until(() => world.sidecars().length === 0, "the sidecar ends with its window");
     } catch (error) {
       await keep(artifacts, world, code, vs, told, error);
+      const seen = await vs?.shown().catch(() => "");
+      if (seen && error instanceof Error) error.message += `\nShown: ${seen}`;
       throw error;
     } finally {
       await context.close();

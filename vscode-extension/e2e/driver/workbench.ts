@@ -434,6 +434,29 @@ export class Workbench {
     await this.command("Notifications: Clear All Notifications");
   }
 
+  /** What a failed test should tell where its pictures are not kept: what is in front, all messages, and the focus. */
+  async shown(): Promise<string> {
+    const texts = async (selector: string): Promise<string> =>
+      (await this.page.locator(selector).allInnerTexts()).map((text) => oneLine(text).slice(0, 200)).join(" | ");
+    const parts = {
+      dialog: await texts(".monaco-dialog-box:visible"),
+      "quick input": await texts(".quick-input-widget:visible"),
+      menu: await texts(".monaco-menu:visible, .action-widget:visible"),
+      messages: await texts(
+        ".notifications-center .notification-list-item, .notifications-toasts .notification-list-item",
+      ),
+      tabs: await texts(".tab.active"),
+      status: (await this.statusBar()).join(", "),
+      focus: await this.page.evaluate(
+        `(({ tagName, className, ariaLabel }) => [tagName, String(className).slice(0, 80), ariaLabel ?? ""].join(" "))(document.activeElement)`,
+      ),
+    };
+    return Object.entries(parts)
+      .filter(([, text]) => text)
+      .map(([name, text]) => `${name}: ${String(text)}`)
+      .join("; ");
+  }
+
   dialog(): Locator {
     return this.page.locator(".monaco-dialog-box");
   }
