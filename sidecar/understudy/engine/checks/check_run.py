@@ -133,6 +133,8 @@ class CheckContext:
     """The user's checkout, from which no check may load files."""
     scratch: Path
     """An empty folder outside both."""
+    temporary: Path
+    """Where the programs of checks put temporary files; a short path."""
     mark: str
     facts: InterpreterFacts | None = None
     plan: ImportPlan = field(default_factory=ImportPlan)
@@ -218,14 +220,7 @@ async def run_once(
     """
     folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
     argv = list(plan.check.argv)
-    environment = check_environment(
-        facts=setting.facts,
-        plan=setting.plan,
-        shadows=setting.shadows,
-        scratch=setting.scratch,
-        tree=setting.tree,
-        extra=plan.check.env or {},
-    )
+    environment = environment_of(plan.check, setting)
     if variation is not None:
         pinned = plan.check.env or {}
         varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
@@ -323,6 +318,19 @@ def _observed(
         skipped=counts.skipped if counts is not None else None,
         unbuilt=unbuilt,
         timed_out=done.timed_out,
+    )
+
+
+def environment_of(check: Check, setting: CheckContext) -> dict[str, str]:
+    """Return the environment of a check (see ``interpreter.check_environment``)."""
+    return check_environment(
+        facts=setting.facts,
+        plan=setting.plan,
+        shadows=setting.shadows,
+        scratch=setting.scratch,
+        temporary=setting.temporary,
+        tree=setting.tree,
+        extra=check.env or {},
     )
 
 

@@ -201,6 +201,7 @@ def check_environment(
     plan: ImportPlan,
     shadows: Path | None,
     scratch: Path,
+    temporary: Path,
     tree: Path,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
@@ -208,7 +209,7 @@ def check_environment(
 
     ``extra`` is the check's own ``env``; its ``PYTHONPATH`` comes after ours.
     """
-    environment = base_environment(extra)
+    environment = base_environment({"TMPDIR": str(temporary), **extra})
     if facts is not None:
         scripts = Path(facts.executable).parent
         environment["PATH"] = os.pathsep.join([str(scripts), environment.get("PATH", os.defpath)])

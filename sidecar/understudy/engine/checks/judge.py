@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -102,20 +100,20 @@ async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
     # Of a worker that was killed before it wrote anything to the journal.
     await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
-    prefix = check_leftovers.SCRATCH_PREFIX
-    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix, dir=request.scratch))
+    scratch, temporary = await asyncio.to_thread(check_leftovers.make_scratch, request.scratch)
     try:
-        return await _Judge(request, emit, scratch).judge()
+        return await _Judge(request, emit, scratch, temporary).judge()
     finally:
-        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+        await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
 
 
 class _Judge:
-    def __init__(self, request: JudgeRequest, emit: Emit, scratch: Path) -> None:
+    def __init__(self, request: JudgeRequest, emit: Emit, scratch: Path, temporary: Path) -> None:
         self._request = request
         self._emit = emit
         self._tree = request.tree
         self._scratch = scratch
+        self._temporary = temporary
         self._setting: CheckContext
         self._record: EvidenceRecord
         self._findings: ResultFindings
@@ -194,6 +192,7 @@ class _Judge:
             tree=self._tree.path,
             workspace=request.workspace,
             scratch=self._scratch,
+            temporary=self._temporary,
             mark=request.delegation_id,
             spare_slot=request.spare_slot,
         )

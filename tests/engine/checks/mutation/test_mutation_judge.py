@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,21 @@ async def test_a_nested_pytest_is_not_watched(project: Any) -> None:
     judged = await project.judge({"test_calc.py": test})
     assert judged.is_(Verdict.VERIFIED)
     assert (judged.only.passed, judged.only.failed) == (1, 0)
+
+
+async def test_temporary_files_of_all_runs_are_gone_afterwards(
+    project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "t"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setenv("TMPDIR", str(place))
+    path = re.escape(str(place)) + r"/us-\w{8}/pytest-of-[^/]+/pytest-\d+/test_it\d"  # short enough for a socket
+    test = "import re, tempfile\nfrom calc import add\ndef test_it(tmp_path):\n    tempfile.mkstemp()\n"
+    test += f"    assert re.fullmatch({path!r}, str(tmp_path))\n    assert add(1, 2) == 3\n"
+    judged = await project.judge({"test_calc.py": test})
+    assert judged.is_(Verdict.VERIFIED), judged.results
+    assert list(place.iterdir()) == []
 
 
 async def test_what_unittest_leaves_in_the_copy_is_gone_in_the_next_run(project: Any) -> None:

@@ -142,6 +142,7 @@ class Place:
                 tree=self.tree,
                 workspace=self.tree.parent.parent / "user",
                 scratch=self.scratch,
+                temporary=self.scratch,
                 mark=MARK,
                 facts=self.facts,
                 spare_slot=self.slots.take,

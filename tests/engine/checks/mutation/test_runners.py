@@ -39,7 +39,12 @@ class Place:
             executable=sys.executable, version=sys.version_info[:3], import_path=(), prefixes=(), has_pytest=False
         )
         self.context = CheckContext(
-            tree=self.tree, workspace=folder, scratch=self.scratch, mark="20261122-100000-mutants", facts=facts
+            tree=self.tree,
+            workspace=folder,
+            scratch=self.scratch,
+            temporary=self.scratch,
+            mark="20261122-100000-mutants",
+            facts=facts,
         )
         self.argv: list[str] = []
         self.kind: Kind = "command"

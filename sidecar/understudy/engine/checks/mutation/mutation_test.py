@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.engine.checks import interpreter
-from understudy.engine.checks.check_run import CheckContext, PreparedCheck, working_folder
+from understudy.engine.checks.check_run import CheckContext, PreparedCheck, environment_of, working_folder
 from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
@@ -290,17 +290,9 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
         base = max(counts, key=lambda each: counts[each])
         files = {file for file in files if (base / file).is_file()}
         if files:
-            environment = interpreter.check_environment(
-                facts=context.facts,
-                plan=context.plan,
-                shadows=context.shadows,
-                scratch=context.scratch,
-                tree=context.tree,
-                extra=plan.check.env or {},
-            )
             where = TestEnvironment(
                 python=context.facts.executable,
-                environment=environment,
+                environment=environment_of(plan.check, context),
                 tree=context.tree,
                 original=request.context.tree,
                 folder=folder,

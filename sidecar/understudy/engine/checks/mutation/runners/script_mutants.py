@@ -18,11 +18,12 @@ from understudy.engine.checks.check_run import (
     TESTS_SLOT,
     CheckContext,
     PreparedCheck,
+    environment_of,
     expanded,
     run_once,
     working_folder,
 )
-from understudy.engine.checks.interpreter import PROBE_FOLDER, check_environment
+from understudy.engine.checks.interpreter import PROBE_FOLDER
 from understudy.engine.checks.mutation.runners import mutated_file
 from understudy.engine.checks.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
 from understudy.engine.checks.mutation.runners.kept_process import KeptProcess, KeptProgram
@@ -151,14 +152,7 @@ class ScriptMutants(CheckMutants):
         return KeptProgram(
             argv=["node", str(PROBE_FOLDER / ("kept_jest.cjs" if self._kind == "jest" else "kept_vitest.mjs"))],
             cwd=working_folder(self.plan.check, context.tree),
-            environment=check_environment(
-                facts=context.facts,
-                plan=context.plan,
-                shadows=context.shadows,
-                scratch=context.scratch,
-                tree=context.tree,
-                extra=self.plan.check.env or {},
-            ),
+            environment=environment_of(self.plan.check, context),
             mark=context.mark,
             first={"arguments": expanded(self.plan, context, folder)[1:], "report": str(self._report)},
         )
