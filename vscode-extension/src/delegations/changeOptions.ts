@@ -4,7 +4,7 @@ import { t } from "../base/l10n.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { ErrorInfo, StartParams } from "../protocol.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
-import { checkValue, choicesOf, plainDescription, type Option } from "../state/delegatorOptions.ts";
+import { checkValue, choicesOf, plainDescription, shortDescription, type Option } from "../state/delegatorOptions.ts";
 import { errorText } from "../state/formatting.ts";
 import {
   agentOf,
@@ -83,7 +83,7 @@ function optionItem(option: Option, { delegator }: DelegatorFacts, values: Overr
     label: option.title,
     icon: value === "" ? "circle-outline" : "edit",
     description: value === "" ? configured : own === "" ? value : t("{0} instead of {1}", value, own),
-    detail: plainDescription(option),
+    detail: shortDescription(option),
   };
 }
 

@@ -22,6 +22,7 @@ import {
   getValue,
   optionsFor,
   plainDescription,
+  shortDescription,
   setValue,
   supportedBy,
   withSupportedOptions,
@@ -397,7 +398,7 @@ function askOptions(deps: WizardContext, title: string): Step<Draft, Question> {
           id: option.name,
           label: option.title,
           description: valueText(option, delegator),
-          detail: plainDescription(option),
+          detail: shortDescription(option),
         })),
       ],
     });

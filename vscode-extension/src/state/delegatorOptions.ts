@@ -69,6 +69,13 @@ export function plainDescription({ description }: Option): string {
   return description.replaceAll("`", "");
 }
 
+/** What a row of a list has room for: the first sentence, while the question about the option shows the rest. */
+export function shortDescription(option: Option): string {
+  return (
+    /^.{20,}?[.;:](?=\s|$)/su.exec(plainDescription(option))?.[0].replace(/[;:]$/u, ".") ?? plainDescription(option)
+  );
+}
+
 /** The value as text; "" if not set. */
 export function getValue({ group, name }: Option, delegator: Delegator): string {
   if (group === "start") return "";

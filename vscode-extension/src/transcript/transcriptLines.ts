@@ -311,6 +311,7 @@ export function finishedLines(event: EventOf<"finished">, failure: string | unde
   // The answer is above, and the head shows the verdict.
   if (event.verdict === "answered" && event.reservations.length === 0 && !event.error) return [];
   const { error } = event;
+  if (error !== undefined && error.message === failure && event.reservations.length === 0) return [];
   const why = error ? textLines(errorText(error)) : [{ text: toSentence(VERDICT_MEANINGS[event.verdict]) }];
   const lines: Line[] = [{ text: verdictName(event.verdict), style: "heading" }, { text: "" }];
   if (!error || error.message !== failure) lines.push(...why);

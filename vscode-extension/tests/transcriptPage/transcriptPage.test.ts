@@ -325,6 +325,7 @@ describe("the page of a transcript", () => {
       { ...FRAME, type: "finished", seq: 2, verdict: "failed", reservations: [], error },
     ]);
     expect(page.root.textContent.split("The agent exited with code 3.")).toHaveLength(2);
+    expect(page.rows().map((row) => row.textContent)).not.toContain("Failed"); // a heading with nothing below it
     expect(page.buttons()[0]).toBe("Retry"); // not a reply to an agent that failed
     expect(page.buttons()).toContain("Show Log");
   });
