@@ -345,13 +345,14 @@ def test_a_result_that_was_not_collected_does_not_expire(worked):
     worked.program("dies", "pathlib.Path('half.txt').write_text('half')\nsay(type='text', text='x')\ntime.sleep(60)")
     identifier = worked.start("implement", delegator="dies", task="x")
     found = worked.until(identifier, lambda d: d.state == "running" and d.worktree is not None)
-    wait_for((Path(found.worktree) / "half.txt").exists)
+    half = Path(found.worktree) / "half.txt"
+    wait_for(lambda: half.exists() and half.read_text() == "half")
     holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
     assert holder is not None
     os.kill(holder.identity.pid, signal.SIGKILL)
     assert worked.finish(identifier).verdict == "interrupted"
     assert tidy(NOW, 0) == []
-    assert (Path(found.worktree) / "half.txt").read_text() == "half"
+    assert half.read_text() == "half"
     assert trees(worked)[identifier] == "pending"
 
 

@@ -165,15 +165,16 @@ def test_a_stopped_pane_and_what_its_own_server_started_end_with_a_killed_worker
 def test_the_secret_is_nowhere_but_in_the_agent(project):
     identifier = project.start("implement", delegator=in_tmux(project, "ask"), task="half")
     found = at_work(project, identifier)
-    until((Path(found.worktree) / "facts.json").exists, "facts")
+    facts = Path(found.worktree) / "facts.json"
+    until(lambda: facts.exists() and facts.read_text().rstrip().endswith("}"), "the whole facts")
     shown = subprocess.run(
         [TMUX, "-S", found.terminal.socket, "show-environment", "-g"], capture_output=True, text=True, check=True
     )
     assert SECRET not in shown.stdout
     assert f"UNDERSTUDY_DELEGATION={identifier}" in shown.stdout
     assert not alive(SECRET)
-    assert json.loads((Path(found.worktree) / "facts.json").read_text())["env"]["TOKEN"] == SECRET
-    (Path(found.worktree) / "facts.json").unlink()  # the agent wrote it down itself
+    assert json.loads(facts.read_text())["env"]["TOKEN"] == SECRET
+    facts.unlink()  # the agent wrote it down itself
     project.call("delegations/cancel", id=identifier)
     folder = delegation_folder.open_folder(identifier).path
     written = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
