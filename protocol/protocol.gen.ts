@@ -986,23 +986,23 @@ export interface Launch {
   permissionMode?: string | null;
   /** Further arguments for the tool, passed unchanged. */
   flags?: string[] | null;
-  /** What happens to a permission request that no one answers within `limits.answerSeconds`. */
+  /** What happens to a permission request that no one answers; `limits.answerSeconds` is the time. */
   unanswered?: "reject" | "allow" | "stop" | null;
   /** Text that every prompt begins with. */
   promptPrefix?: string | null;
   /** Text that every prompt ends with. */
   promptSuffix?: string | null;
-  /** New branch of the repository on which a verified result is kept, too, with `{id} {recipe} {delegator}`: `understudy/{id}`. The checkout does not change. */
+  /** New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`. The checkout does not change. */
   branch?: string | null;
-  /** `false`: where a recipe changes files, the agent works in your own checkout instead of a worktree. Its changes are in your files at once, each can be undone, and the result is never verified. */
+  /** `false`: the agent works in your own checkout where a recipe changes files, not in a worktree. Its changes are in your files at once, each can be undone, and the result is never verified. */
   useWorktree?: boolean | null;
-  /** Program and arguments of a custom command, with `{prompt} {promptFile} {model} {worktree} {sessionId}`. */
+  /** Program and arguments of a custom command; slots: `{prompt} {promptFile} {model} {worktree} {sessionId}`. */
   command?: string[] | null;
   /** How a custom command gets its prompt: as an argument, on standard input, or in a file. */
   promptDelivery?: "argument" | "stdin" | "file" | null;
   /** What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal. */
   withoutTmux?: "fail" | "headless" | null;
-  /** Give the agent tools with which it asks the user, reports progress, delegates further and talks to the other agents of its group. */
+  /** Let the agent ask the user, report progress, delegate further, and talk to its group; it gets tools for that. */
   relay?: boolean | null;
   /** What a custom command prints: plain text (default), or one JSON event per line, `result` last. */
   output?: "text" | "events" | null;
@@ -1018,7 +1018,7 @@ export interface EnvReference {
 export interface Limits {
   /** Longest duration of all attempts together. */
   totalSeconds?: number | null;
-  /** Longest time between two events of the agent, and before the first one unless `firstEventSeconds` is set. Other output and keep-alives do not count. */
+  /** Longest time between two events of the agent; also before the first one, unless `firstEventSeconds` is set. Other output and keep-alives do not count. */
   idleSeconds?: number | null;
   /** Longest time from the start of an attempt to its first event. */
   firstEventSeconds?: number | null;

@@ -1,10 +1,22 @@
 /** An editor for tests: it records what it is told to show, and gives the answers that the test has queued. */
 
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
+import { afterEach } from "vitest";
 import { Emitter } from "../../src/base/events.ts";
 import type * as h from "../../src/host/host.ts";
+
+const folders: string[] = [];
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+
+function newFolder(): string {
+  const folder = mkdtempSync(path.join(os.tmpdir(), "understudy-storage-"));
+  folders.push(folder);
+  return folder;
+}
 
 type Answer =
   | { pick: string | readonly string[]; typed?: string; when?: (request: h.PickRequest) => void }
@@ -96,7 +108,7 @@ export class FakeHost implements h.Host {
   environment: h.Environment = {
     extensionPath: path.join(import.meta.dirname, "../.."),
     extensionVersion: "0.1.0",
-    storagePath: mkdtempSync(path.join(os.tmpdir(), "understudy-storage-")),
+    storagePath: newFolder(),
     editorName: "Test",
     editorVersion: "1.100.0",
     platform: process.platform,

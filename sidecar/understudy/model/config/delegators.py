@@ -55,26 +55,25 @@ class Launch(Strict, kw_only=True):
     flags: list[str] | None = None
     """Further arguments for the tool, passed unchanged."""
     unanswered: Literal["reject", "allow", "stop"] | None = None
-    """What happens to a permission request that no one answers within `limits.answerSeconds`."""
+    """What happens to a permission request that no one answers; `limits.answerSeconds` is the time."""
     prompt_prefix: str | None = None
     """Text that every prompt begins with."""
     prompt_suffix: str | None = None
     """Text that every prompt ends with."""
     branch: str | None = None
-    """New branch of the repository on which a verified result is kept, too, with `{id} {recipe} {delegator}`:
-    `understudy/{id}`. The checkout does not change."""
+    """New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`.
+    The checkout does not change."""
     use_worktree: bool | None = None
-    """`false`: where a recipe changes files, the agent works in your own checkout instead of a worktree. Its changes
-    are in your files at once, each can be undone, and the result is never verified."""
+    """`false`: the agent works in your own checkout where a recipe changes files, not in a worktree. Its changes are in
+    your files at once, each can be undone, and the result is never verified."""
     command: list[str] | None = None
-    """Program and arguments of a custom command, with ``{prompt} {promptFile} {model} {worktree} {sessionId}``."""
+    """Program and arguments of a custom command; slots: ``{prompt} {promptFile} {model} {worktree} {sessionId}``."""
     prompt_delivery: Literal["argument", "stdin", "file"] | None = None
     """How a custom command gets its prompt: as an argument, on standard input, or in a file."""
     without_tmux: Literal["fail", "headless"] | None = None
     """What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal."""
     relay: bool | None = None
-    """Give the agent tools with which it asks the user, reports progress, delegates further and talks to the other
-    agents of its group."""
+    """Let the agent ask the user, report progress, delegate further, and talk to its group; it gets tools for that."""
     output: Literal["text", "events"] | None = None
     """What a custom command prints: plain text (default), or one JSON event per line, ``result`` last."""
 
@@ -101,7 +100,7 @@ class Limits(Strict, kw_only=True):
     total_seconds: float | None = None
     """Longest duration of all attempts together."""
     idle_seconds: float | None = None
-    """Longest time between two events of the agent, and before the first one unless `firstEventSeconds` is set. Other
+    """Longest time between two events of the agent; also before the first one, unless `firstEventSeconds` is set. Other
     output and keep-alives do not count."""
     first_event_seconds: float | None = None
     """Longest time from the start of an attempt to its first event."""
