@@ -986,7 +986,7 @@ export interface Launch {
   permissionMode?: string | null;
   /** Further arguments for the tool, passed unchanged. */
   flags?: string[] | null;
-  /** What happens to a permission request that no one answers; `limits.answerSeconds` is the time. */
+  /** What happens to a permission request that no one answers. It waits for `limits.answerSeconds`. */
   unanswered?: "reject" | "allow" | "stop" | null;
   /** Text that every prompt begins with. */
   promptPrefix?: string | null;
@@ -994,7 +994,7 @@ export interface Launch {
   promptSuffix?: string | null;
   /** New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`. The checkout does not change. */
   branch?: string | null;
-  /** `false`: the agent works in your own checkout where a recipe changes files, not in a worktree. Its changes are in your files at once, each can be undone, and the result is never verified. */
+  /** `false`: the agent works in your own checkout, not in a worktree, if a recipe changes files. Its changes are in your files at once, each can be undone, and the result is never verified. */
   useWorktree?: boolean | null;
   /** Program and arguments of a custom command; slots: `{prompt} {promptFile} {model} {worktree} {sessionId}`. */
   command?: string[] | null;
@@ -1002,7 +1002,7 @@ export interface Launch {
   promptDelivery?: "argument" | "stdin" | "file" | null;
   /** What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal. */
   withoutTmux?: "fail" | "headless" | null;
-  /** Let the agent ask the user, report progress, delegate further, and talk to its group; it gets tools for that. */
+  /** Give the agent tools to ask the user, report progress, delegate further and talk to its group. */
   relay?: boolean | null;
   /** What a custom command prints: plain text (default), or one JSON event per line, `result` last. */
   output?: "text" | "events" | null;

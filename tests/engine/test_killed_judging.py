@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -41,7 +40,6 @@ class Judged:
         self.mine = project.fingerprint()
         self.id = project.start("tests", "calc.py", delegator="writer")
         self.folder = delegation_folder.open_folder(self.id)
-        self.temporary = set()
         self.base = 0
         """The last event before the current judging."""
 
@@ -49,9 +47,7 @@ class Judged:
         return [event for event in self.project.events(self.id) if event.seq > self.base and isinstance(event, kind)]
 
     def scratch(self):
-        found = list((self.folder.path / "checks").glob("judge-*"))
-        self.temporary |= {Path(tempfile.gettempdir()) / path.name.replace("judge-", "us-") for path in found}
-        return found
+        return list((self.folder.path / "checks").glob("judge-*"))
 
     def copies(self):
         """Return the copies of the code in the scratch folders."""
@@ -112,8 +108,6 @@ class Judged:
         assert not left, left
         if began:
             assert not self.scratch()
-            assert self.temporary
-            assert not any(path.exists() for path in self.temporary)
         self.nothing_is_mutated(found)
         return found
 

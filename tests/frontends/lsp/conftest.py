@@ -38,6 +38,8 @@ CAPABLE: dict[str, Any] = {
         "synchronization": {"didSave": True},
         "codeAction": {
             "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["", "quickfix", "refactor"]}},
+            "resolveSupport": {"properties": ["command", "edit"]},
+            "dataSupport": True,
             "disabledSupport": True,
             "isPreferredSupport": True,
         },

@@ -75,12 +75,12 @@ export function inCode(
       page.on("pageerror", (error) => told.push(`pageerror: ${error.stack ?? error.message}`));
       vs = new Workbench(page, code, artifacts);
       if (!options.closed) await vs.open(options.file);
-      await inTime(body(vs), LONGEST - 5);
+      await inTime(body(vs), LONGEST - 20);
       await page.close();
       await until(() => world.sidecars().length === 0, "the sidecar ends with its window");
     } catch (error) {
       await keep(artifacts, world, code, vs, told, error);
-      const seen = await vs?.shown().catch(() => "");
+      const seen = vs && (await inTime(vs.shown(), 5).catch(() => ""));
       if (seen && error instanceof Error) error.message += `\nShown: ${seen}`;
       throw error;
     } finally {

@@ -69,7 +69,10 @@ export function plainDescription({ description }: Option): string {
   return description.replaceAll("`", "");
 }
 
-/** What a row of a list has room for: the first sentence, while the question about the option shows the rest. */
+/**
+ * What a row of a list has room for: the first sentence, while the question about the option shows the rest. Fewer
+ * characters, such as `false:`, say nothing alone.
+ */
 export function shortDescription(option: Option): string {
   return (
     /^.{20,}?[.;:](?=\s|$)/su.exec(plainDescription(option))?.[0].replace(/[;:]$/u, ".") ?? plainDescription(option)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import re
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from understudy.git import repository
 from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, extra_files, worktree, worktree_paths
-from understudy.journal import check_leftovers, state_folder
+from understudy.journal import state_folder
 from understudy.model.checks import Check
 from understudy.model.config.config_entries import CheckTrial
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
@@ -93,7 +94,8 @@ def _served(data: bytes) -> CheckTrialAnswer:
 async def _try(request: CheckTrialRequest) -> CheckTrial:
     workspace, mark = Path(request.workspace), f"trial-{secrets.token_hex(8)}"
     with _trial_folder(state_folder.state_root()) as folder:
-        scratch, temporary = check_leftovers.make_scratch(folder)
+        scratch = folder / "scratch"
+        scratch.mkdir()
         tree, notes = _worktree(request, folder)
         if request.bootstrap.setup:
             await setup_command.run(
@@ -103,6 +105,8 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
                 mark=mark,
                 timeout_seconds=request.bootstrap.setup_timeout_seconds,
             )
+        # One run leaves there what a run by the user leaves.
+        temporary = Path(tempfile.gettempdir())
         setting = CheckContext(tree=tree, workspace=workspace, scratch=scratch, temporary=temporary, mark=mark)
         setting, note = with_interpreter(setting, request.interpreter)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
@@ -174,6 +178,5 @@ def _lock(folder: Path) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    check_leftovers.remove_scratch(folder)
     cleanup.delete_folder(folder)
     _lock(folder).unlink(missing_ok=True)

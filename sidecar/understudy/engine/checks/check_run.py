@@ -134,7 +134,7 @@ class CheckContext:
     scratch: Path
     """An empty folder outside both."""
     temporary: Path
-    """Where the programs of checks put temporary files; a short path."""
+    """Where all programs of checks put temporary files, those of parallel runs and copies, too."""
     mark: str
     facts: InterpreterFacts | None = None
     plan: ImportPlan = field(default_factory=ImportPlan)

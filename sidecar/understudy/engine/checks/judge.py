@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.tampering import confirming_run, suspicious_code, test_aware_code
+from understudy.engine.checks.temporary_folder import temporary_folder
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
@@ -100,11 +103,13 @@ async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
     # Of a worker that was killed before it wrote anything to the journal.
     await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
-    scratch, temporary = await asyncio.to_thread(check_leftovers.make_scratch, request.scratch)
+    prefix = check_leftovers.SCRATCH_PREFIX
+    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix, dir=request.scratch))
     try:
-        return await _Judge(request, emit, scratch, temporary).judge()
+        async with temporary_folder(scratch) as temporary:
+            return await _Judge(request, emit, scratch, temporary).judge()
     finally:
-        await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
 
 
 class _Judge:

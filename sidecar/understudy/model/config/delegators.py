@@ -55,7 +55,7 @@ class Launch(Strict, kw_only=True):
     flags: list[str] | None = None
     """Further arguments for the tool, passed unchanged."""
     unanswered: Literal["reject", "allow", "stop"] | None = None
-    """What happens to a permission request that no one answers; `limits.answerSeconds` is the time."""
+    """What happens to a permission request that no one answers. It waits for `limits.answerSeconds`."""
     prompt_prefix: str | None = None
     """Text that every prompt begins with."""
     prompt_suffix: str | None = None
@@ -64,7 +64,7 @@ class Launch(Strict, kw_only=True):
     """New branch on which a verified result is kept, too; slots: `{id} {recipe} {delegator}`, as in `understudy/{id}`.
     The checkout does not change."""
     use_worktree: bool | None = None
-    """`false`: the agent works in your own checkout where a recipe changes files, not in a worktree. Its changes are in
+    """`false`: the agent works in your own checkout, not in a worktree, if a recipe changes files. Its changes are in
     your files at once, each can be undone, and the result is never verified."""
     command: list[str] | None = None
     """Program and arguments of a custom command; slots: ``{prompt} {promptFile} {model} {worktree} {sessionId}``."""
@@ -73,7 +73,7 @@ class Launch(Strict, kw_only=True):
     without_tmux: Literal["fail", "headless"] | None = None
     """What happens in the mode `tmux` on a machine without tmux: it fails (default), or runs without a terminal."""
     relay: bool | None = None
-    """Let the agent ask the user, report progress, delegate further, and talk to its group; it gets tools for that."""
+    """Give the agent tools to ask the user, report progress, delegate further and talk to its group."""
     output: Literal["text", "events"] | None = None
     """What a custom command prints: plain text (default), or one JSON event per line, ``result`` last."""
 
