@@ -25,13 +25,13 @@ from understudy.engine.checks.check_run import (
 )
 from understudy.engine.checks.evidence_record import EvidenceRecord
 from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge
+from understudy.engine.checks.mutation.copies.temporary_folder import temporary_folder
 from understudy.engine.checks.mutation.lost_kills import BaseRun
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
 from understudy.engine.checks.tampering import confirming_run, suspicious_code, test_aware_code
-from understudy.engine.checks.temporary_folder import temporary_folder
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.journal import check_leftovers
 from understudy.model.checks import Check, CheckResult, SuspiciousCode

@@ -1,1 +1,1 @@
-"""Private copies of a result, so that no tree that a person looks at contains a mutant, and runs in several of them."""
+"""Private copies of a result for runs on mutants, runs in several of them, and the temporary files of all runs."""

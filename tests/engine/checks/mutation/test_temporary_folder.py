@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.checks.temporary_folder import temporary_folder
+from understudy.engine.checks.mutation.copies.temporary_folder import temporary_folder
 
 
 @pytest.fixture
