@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -79,3 +80,23 @@ def test_a_damaged_content_is_not_used(checkout: Path) -> None:
     [save] = editor_saves.kept_saves(checkout)
     (editor_saves.keeper(checkout) / save.file).write_text("2")
     assert kept(checkout) == [("a", True, None)]
+
+
+def test_the_record_has_the_real_path_of_what_was_written(checkout: Path, tmp_path: Path) -> None:
+    folder = checkout / "folder"
+    folder.mkdir()
+    for name in ("one", "two"):
+        (folder / name).write_text(name)
+    (tmp_path / "other").symlink_to(folder)
+    (folder / "link").symlink_to("one")
+
+    editor_saves.record([tmp_path / "other" / name for name in ("one", "two", "link", "missing")])
+
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("one", "two")}
+    assert editor_saves.read() == {
+        (str(folder / "one"), digests["one"]),
+        (str(folder / "two"), digests["two"]),
+        (str(folder / "one"), ""),  # a link is not read
+        (str(folder / "missing"), ""),
+    }
+    assert editor_saves.is_known(folder / "link", editor_saves.read())

@@ -41,7 +41,8 @@ class _Expressions(NamedTuple):
     """One kind of patterns: fast enough for tens of thousands of files, of which few are flagged."""
 
     any: re.Pattern[str]
-    by_rank: list[tuple[int, re.Pattern[str]]]
+    by_rank: list[tuple[int, str]]
+    """Compiled when ``any`` matches."""
 
 
 class _Compiled(NamedTuple):
@@ -75,10 +76,7 @@ def _compiled() -> _Compiled:
 
 
 def _expressions(bodies: list[tuple[int, str]]) -> _Expressions:
-    return _Expressions(
-        re.compile("|".join(body for _, body in bodies), re.DOTALL),
-        [(rank, re.compile(body, re.DOTALL)) for rank, body in bodies],
-    )
+    return _Expressions(re.compile("|".join(body for _, body in bodies), re.DOTALL), bodies)
 
 
 def _regular(part: str) -> str:
@@ -89,7 +87,7 @@ def _rank(expressions: _Expressions, text: str) -> int:
     """Return the rank of the first expression that matches ``text``, one after the last when none does."""
     if not expressions.any.fullmatch(text):
         return len(table())
-    return next(rank for rank, expression in expressions.by_rank if expression.fullmatch(text))
+    return next(rank for rank, body in expressions.by_rank if re.fullmatch(body, text, re.DOTALL))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -59,8 +59,9 @@ def record(paths: Iterable[Path], saved: Mapping[Path, bytes] | None = None) -> 
     saved = saved or {}
     _keep(newest, saved)
     with suppress(OSError):
-        digests = [(path, _digest(saved[path]) if path in saved else digest_of(path)) for path in newest]
-        lines = b"".join(json.dumps([os.path.realpath(path), digest]).encode() + b"\n" for path, digest in digests)
+        digests = [_digest(saved[path]) if path in saved else digest_of(path) for path in newest]
+        found = zip(_real_paths(newest), digests, strict=True)
+        lines = b"".join(json.dumps(each).encode() + b"\n" for each in found)
         target = state_root() / _NAME
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -96,6 +97,20 @@ def digest_of(path: Path) -> str:
     with suppress(OSError):
         return _digest(durable.read_whole(path, FILE_BYTES + 1))
     return ""
+
+
+def _real_paths(paths: Iterable[Path]) -> list[str]:
+    """Return the real path of each file; each folder is looked at once."""
+    folders: dict[Path, str] = {}
+    found = []
+    for path in paths:
+        if path.name == ".." or os.path.islink(path):  # noqa: PTH114 - it raises nothing
+            found.append(os.path.realpath(path))
+            continue
+        if path.parent not in folders:
+            folders[path.parent] = os.path.realpath(path.parent)
+        found.append(f"{folders[path.parent].rstrip('/')}/{path.name}")
+    return found
 
 
 def _digest(content: bytes) -> str:
@@ -155,8 +170,7 @@ def _keep(paths: list[Path], saved: Mapping[Path, bytes]) -> None:
                 continue
             with suppress(OSError):
                 checkout = os.fsdecode(durable.read_whole(folder / "checkout", 64 * 1024))
-                for path in paths:
-                    real = os.path.realpath(path)
+                for path, real in zip(paths, _real_paths(paths), strict=True):
                     if real.startswith(checkout + "/"):
                         _keep_one(folder, Path(real), saved.get(path))
 

@@ -10,16 +10,17 @@ VARIABLE = "UNDERSTUDY_FAILPOINT"
 ``*`` as the name matches every failpoint, so a test can visit all of them in order.
 """
 
+_armed = os.environ.get(VARIABLE)
+"""Read once: an accept of thousands of files passes hundreds of thousands of failpoints."""
 _passed: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
     """Kill this process with SIGKILL if a test armed this failpoint."""
-    armed = os.environ.get(VARIABLE)
-    if armed is not None:
+    if _armed is not None:
         for each in (name, "*"):
             _passed[each] = _passed.get(each, 0) + 1
-        if armed in {f"{each}:{_passed[each]}" for each in (name, "*")}:
+        if _armed in {f"{each}:{_passed[each]}" for each in (name, "*")}:
             import signal
 
             os.kill(os.getpid(), signal.SIGKILL)

@@ -96,7 +96,7 @@ def run_killed(point: str, folder: Path, *changes: Change) -> bool:
     child = os.fork()
     if child == 0:
         failpoints._passed.clear()
-        os.environ[failpoints.VARIABLE] = point
+        failpoints._armed = point
         code = 1
         with contextlib.suppress(BaseException):
             with FileTransaction(folder / "checkout", folder / "journal") as exchange:
