@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -367,6 +368,22 @@ def test_a_worktree_in_use_is_not_removed(worked):
     assert caught.value.kind is ErrorKind.CONFLICT
     worked.call("delegations/cancel", id=identifier)
     wait_for(lambda: not workers())
+
+
+def test_a_worktree_whose_worker_is_about_to_exit_can_be_removed(worked):
+    """A worker keeps its lock for a moment after the delegation has finished."""
+    folder = delegation_folder.open_folder(worked.id)
+    lock = worker_lock.try_lock(folder)
+    assert lock is not None
+    assert trees(worked) == {worked.id: "pending"}
+    os.close(lock)
+    reject(worked, worked.id)
+    lock = worker_lock.try_lock(folder)
+    assert lock is not None
+    assert tidy(NOW, 0) == [], "it is still in use"
+    threading.Timer(0.3, os.close, [lock]).start()
+    worked.call("worktrees/remove", id=worked.id)
+    assert trees(worked) == {}
 
 
 # -- removals that were interrupted, and the trash ----------------------------------------------------------------

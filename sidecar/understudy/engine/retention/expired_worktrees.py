@@ -49,12 +49,18 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
             if time.monotonic() > deadline:
                 break
             # Measuring all worktrees takes time; one that was used since is no longer due.
-            if _place(place.root, keep_days).state in {"expired", "decided"}:
+            if not _is_in_use(place) and _place(place.root, keep_days).state in {"expired", "decided"}:
                 with contextlib.suppress(UnderstudyError, OSError):
                     done.append(remove(place.id))
         expire_files(state, files or Retention(), deadline)
         empty_trash(state)
         return done
+
+
+def _is_in_use(place: WorktreeInfo) -> bool:
+    """Return whether a process has the delegation now: its worker, which is about to exit, or a decision or check."""
+    folder = ownership.folder_of(place.id)
+    return folder is not None and worker_lock.is_held(folder)
 
 
 def empty_trash(state: Path) -> None:

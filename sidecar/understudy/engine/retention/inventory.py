@@ -15,7 +15,7 @@ from understudy.engine.worktrees import ownership
 from understudy.engine.worktrees.record import WorktreeRecord, read_record
 from understudy.files import locks
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
@@ -89,7 +89,7 @@ def _place(root: Path, keep_days: float) -> WorktreeInfo:
         return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
     last = last_event(folder, delegation)
     state: WorktreeState
-    if delegation.state is not State.FINISHED or worker_lock.is_held(folder):
+    if delegation.state is not State.FINISHED:
         state = "working"
     elif delegation.review.pending or len(ownership.listed_owners(root)) > len(chain) or never_collected(delegation):
         # Also when a follow-up failed: its hunks are pending again. Pending work never expires.
