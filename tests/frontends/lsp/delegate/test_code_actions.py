@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,21 @@ def test_without_a_default_each_delegator_is_an_action(workshop: Any, editor: An
     workshop.write(".understudy/config.toml", '[defaults]\ndelegator = "one"\n')
     workshop.trust()
     until(lambda: "Delegate tests for this file" in {one["title"] for one in editor.actions(uri)}, "one action")
+
+
+def test_an_action_whose_delegator_was_removed_starts_nothing(workshop: Any, editor: Any) -> None:
+    """An editor keeps a list of actions for as long as its menu is open."""
+    for name in ("one", "two"):
+        workshop.agent(name, NO_CHANGE)
+    editor.begin(workshop.top)
+    uri = editor.open(workshop.top / "calc.py")
+    action = named(editor.actions(uri), "Delegate tests for this file to “two”")
+    (workshop.config / "delegators" / "two.toml").unlink()
+    with pytest.raises(sys.modules[type(editor).__module__].LspError) as refused:
+        editor.run(action)
+    assert refused.value.data["kind"] == "unknown_delegator"
+    assert "two" in refused.value.message
+    assert workshop.call("delegations/list").delegations == []
 
 
 def test_too_many_delegators_for_a_menu_are_one_disabled_action(workshop: Any, editor: Any) -> None:
