@@ -202,6 +202,58 @@ def test_a_folder_that_is_too_large_to_look_at_cannot_be_trusted(workspace, stat
     assert "too much" in refused(lambda: records.record(workspace, state, trusted=True)).message
 
 
+@pytest.mark.parametrize("when", ["load", "tracked_programs", "describe_effects"])
+@pytest.mark.parametrize("kind", ["recipe", "hooks"])
+def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(workspace, state, write, monkeypatch, when, kind):
+    """Else the user would trust what another program wrote while the effects were listed, and was not shown."""
+    write(workspace / ".understudy/recipes/first.md", '+++\ntitle = "First"\nreturns = "text"\n+++\nFirst.\n')
+    write(
+        workspace / ".claude/settings.json",
+        '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "harmless"}]}]}}',
+    )
+    place = {"load": digest, "tracked_programs": digest.programs, "describe_effects": digest.effects}[when]
+    original = getattr(place, when)
+    changes = [
+        lambda: (
+            write(
+                workspace / ".understudy/recipes/second.md", '+++\ntitle = "Second"\nreturns = "text"\n+++\nSecond.\n'
+            )
+            if kind == "recipe"
+            else write(
+                workspace / ".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "harmful"}]}]}}'
+            )
+        )
+    ]
+
+    def changed_afterwards(*arguments, **named):
+        found = original(*arguments, **named)
+        if changes:
+            changes.pop()()
+        return found
+
+    monkeypatch.setattr(place, when, changed_afterwards)
+    shown = records.status(workspace, state)
+    monkeypatch.undo()
+    now = records.status(workspace, state)
+    assert not changes
+    assert (shown.hash, shown.allows) == (now.hash, now.allows)
+    assert any(("first, second" if kind == "recipe" else "harmful") in line for line in shown.allows)
+
+
+def test_a_workspace_whose_files_keep_changing_is_not_trusted(workspace, state, write, monkeypatch):
+    original, writes = digest.load, iter(range(1000))
+
+    def changed_afterwards(*arguments, **named):
+        found = original(*arguments, **named)
+        write(workspace / ".understudy/config.toml", f"# {next(writes)}\n")
+        return found
+
+    monkeypatch.setattr(digest, "load", changed_afterwards)
+    assert records.status(workspace, state).allows
+    error = refused(lambda: records.record(workspace, state, trusted=True))
+    assert (error.kind, error.message) == (ErrorKind.CONFLICT, digest.CHANGING)
+
+
 def test_changes_between_question_and_answer_are_not_trusted(workspace, state, write):
     shown = records.status(workspace, state)
     write(workspace / ".mcp.json", "{}")

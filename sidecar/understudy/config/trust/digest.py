@@ -34,6 +34,10 @@ MAX_BYTES = 64 * 1024 * 1024
 """Limits of the covered files; a workspace that exceeds them cannot be trusted."""
 
 
+CHANGING = "The files that configure agents here keep changing while they are read."
+"""Why a workspace cannot be trusted in which another program writes these files all the time."""
+_MOST_TRIES = 5
+
 _PIECE = 1024 * 1024
 _SHOWN_CHARACTERS = 4000
 """The length of one line that describes what trust allows; far longer than any honest command."""
@@ -52,21 +56,39 @@ class Allowed:
     """Why the workspace cannot be trusted at all."""
 
 
-def watched(configuration: Configuration) -> list[str]:
-    """Return the paths that are covered, relative to a workspace; a folder covers everything below it."""
+def watched(configuration: Configuration | None) -> list[str]:
+    """Return the paths that are covered, relative to a workspace; a folder covers everything below it.
+
+    Without a configuration, those of tools that files define are missing.
+    """
     declared = (one.path.rstrip("/") for tool in effects.obeying(configuration) for one in tool.repository_paths)
     return list(dict.fromkeys([*SHARED, *declared]))
 
 
 def digest(workspace: Path) -> Allowed:
-    """Return what trusting ``workspace`` allows; starts nothing, and follows links inside the workspace only."""
+    """Return what trusting ``workspace`` allows; starts nothing, and follows links inside the workspace only.
+
+    The descriptions belong to the digest: the files were the same before and after they were described.
+    """
     root = Path(os.path.realpath(workspace))
+    before = _walked(root, watched(None))
+    for _ in range(_MOST_TRIES):
+        configuration = load(root, trusted=True)  # what would apply; reading it starts no program
+        names = watched(configuration)
+        walk = _walked(root, [*names, *programs.tracked_programs(root, configuration)])
+        words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files), configuration)]
+        after = _walked(root, names)
+        if after.files == before.files and after.files.items() <= walk.files.items():
+            return Allowed(digest_of(walk.files), words, walk.files, walk.excess)
+        before = after
+    return Allowed(digest_of(walk.files), words, walk.files, walk.excess or CHANGING)
+
+
+def _walked(root: Path, names: list[str]) -> _Walk:
     walk = _Walk(root)
-    configuration = load(root, trusted=True)  # what would apply; reading it starts no program
-    for name in [*watched(configuration), *programs.tracked_programs(root, configuration)]:
+    for name in names:
         walk.add(name)
-    words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files), configuration)]
-    return Allowed(digest_of(walk.files), words, walk.files, walk.excess)
+    return walk
 
 
 class _Walk:

@@ -21,9 +21,10 @@ _MCP_SERVERS = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".github/mc
 """Files whose servers are listed one by one."""
 
 
-def obeying(configuration: Configuration) -> list[Capabilities]:
-    """Return the tools whose configuration in a repository trust covers, including those that files define."""
-    return [*declarations.tools().values(), *(one.definition.capabilities() for one in configuration.tools.values())]
+def obeying(configuration: Configuration | None) -> list[Capabilities]:
+    """Return the tools whose configuration in a repository trust covers, including those that the files define."""
+    defined = configuration.tools.values() if configuration is not None else ()
+    return [*declarations.tools().values(), *(one.definition.capabilities() for one in defined)]
 
 
 def describe_effects(root: Path, files: list[str], configuration: Configuration) -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.config.trust.digest import Allowed, digest, digest_of, visible
+from understudy.config.trust.digest import CHANGING, Allowed, digest, digest_of, visible
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 
@@ -92,6 +92,8 @@ def record(workspace: Path, state: Path, *, trusted: bool, seen: str | None = No
     """
     now = digest(workspace)
     if trusted and now.excess is not None:
+        if now.excess == CHANGING:
+            raise UnderstudyError(ErrorKind.CONFLICT, now.excess, hint="Stop the program that writes them.")
         raise UnderstudyError(ErrorKind.CONFIG_INVALID, now.excess, hint="Move files that are not configuration away.")
     if trusted and seen is not None and seen != now.hash:
         raise UnderstudyError(
