@@ -420,6 +420,20 @@ async def test_a_delegation_that_cannot_be_started_reports_why(tmp_path, argv, k
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("options", [{"keep_stdin": True}, {"stdin": b"x" * 1_000_000}], ids=["open", "full"])
+@pytest.mark.parametrize("content", [b"#!/no/such/interpreter\n", b"\x7fELF nonsense"], ids=["interpreter", "format"])
+async def test_a_program_with_an_input_that_cannot_be_started_reports_why(tmp_path, content, options):
+    (tmp_path / "program").write_bytes(content)
+    (tmp_path / "program").chmod(0o700)
+    problems = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: problems.append(context))
+    for _ in range(5):
+        with pytest.raises(UnderstudyError, match="could not be started"):
+            await begin(["./program"], tmp_path, **options)
+    await asyncio.sleep(0)
+    assert not problems
+
+
 async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):
     for cwd, env, words in [
         (tmp_path / "none", {}, "none"),

@@ -320,8 +320,9 @@ async def _start(
                 ours.callback(err_pipe.close)
                 if in_write is not None:
                     kind = Input if streams.terminal is None else TerminalInput
-                    in_pipe, feeder = await loop.connect_write_pipe(kind, in_write)
-                    ours.callback(in_pipe.abort)
+                    _, feeder = await loop.connect_write_pipe(kind, in_write)
+                    # Not the transport's own method, which raises after the guardian has closed the other end.
+                    ours.callback(feeder.abort)
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
             environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}

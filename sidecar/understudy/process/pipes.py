@@ -250,6 +250,8 @@ class Input(asyncio.BaseProtocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once and drop buffered data."""
-        if self._transport:
-            self._transport.abort()
+        """Close at once and drop buffered data; do nothing if it is closed."""
+        transport = self._transport
+        # asyncio would report the end of a pipe twice, and fail the second time.
+        if transport and (transport.get_write_buffer_size() or not transport.is_closing()):
+            transport.abort()
