@@ -55,6 +55,30 @@ def checking(project, tmp_path):
     return done.id, gate
 
 
+def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
+    check = f"""
+        [[checks]]
+        name = "suite"
+        argv = ["{sys.executable}", "-c", "import pathlib; assert pathlib.Path('test/slug.test.js').exists()"]
+        """
+    project.settings(f"[environment]\npython = '{project_python()}'")
+    make = "pathlib.Path('test').mkdir()\npathlib.Path('test/slug.test.js').write_text('import test from \"node:test\"')"
+    (project.top / "package.json").write_text('{"scripts": {"test": "node --test"}}')
+    project.program("doer", f"{make}\n{DONE}")
+    before = project.run("tests", "calc.py", delegator="doer")
+    assert before.reservations == ["no_checks"]
+    notes = [event.text for event in project.events(before.id) if hasattr(event, "text")]
+    assert any("names neither vitest nor jest" in text for text in notes)
+    project.settings(check)
+    again = project.call("delegations/check", id=before.id)
+    assert [result.name for result in again.checks] == ["suite"], "a check that was added since runs, too"
+    project.program("doer", f"{make}\n{DONE}")
+    after = project.run("tests", "calc.py", delegator="doer")
+    assert [(result.name, result.ok) for result in after.checks] == [("suite", True)]
+    notes = [event.text for event in project.events(after.id) if hasattr(event, "text")]
+    assert not any("vitest" in text for text in notes), "they ran"
+
+
 def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
     head = project.call("delegations/diff", id=identifier).head

@@ -96,6 +96,11 @@ def test_unittest_needs_no_pytest(tmp_path: Path) -> None:
     assert "no Python" in detected({"test_a.py": ""}, tmp_path, has_python=False).notes[0]
 
 
+def test_javascript_tests_of_another_runner_need_a_check_of_the_users(tmp_path: Path) -> None:
+    files = {"package.json": json.dumps({"scripts": {"test": "node --test"}}), "src/a.test.js": ""}
+    assert "understudy checks add" in detected(files, tmp_path).notes[0]
+
+
 @pytest.mark.parametrize("kind", ["vitest", "jest"])
 def test_javascript_tests_need_a_runner_in_the_tree(tmp_path: Path, kind: str) -> None:
     files = {"package.json": json.dumps({"devDependencies": {kind: "*"}}), "src/a.test.ts": "", "src/a.ts": ""}

@@ -133,6 +133,11 @@ def _scripts(changed: Sequence[str], tree: Path, read: Read) -> Found:
         program = f"node_modules/.bin/{kind}"
         if os.access(tree / program, os.X_OK) and package_mentions(read, kind):
             return _plan("vitest" if kind == "vitest" else "jest", [program, *options], tests), None
+    if not any(package_mentions(read, kind) for kind in ("vitest", "jest")):
+        return None, (
+            "The new JavaScript tests were not run: package.json names neither vitest nor jest. "
+            "Add a check that runs them: understudy checks add."
+        )
     return None, (
         "The new JavaScript tests were not run: node_modules of the worktree has neither vitest nor jest. "
         'Set `link = ["node_modules"]` or a setup command in [worktrees] of the configuration.'

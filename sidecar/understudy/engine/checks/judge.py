@@ -65,6 +65,8 @@ class JudgeRequest:
     """The files the delegation is about, relative POSIX paths; for ``tests``, the files under test."""
     checks: Sequence[Check] = ()
     """The checks to run; if there are none, the recipe ``tests`` runs the built-in ones."""
+    spare_checks: Sequence[Check] = ()
+    """The checks to run if there are neither ``checks`` nor built-in ones for the new tests."""
     interpreter: str | None = None
     """The project's interpreter, if it is configured or was selected in the editor."""
     scratch: Path
@@ -235,6 +237,7 @@ class _Judge:
     def _plans(self) -> list[PreparedCheck]:
         request, facts = self._request, self._setting.facts
         plans: list[PreparedCheck] = []
+        checks = request.checks
         if self._writes_tests and not any(
             TESTS_SLOT in argument for check in request.checks for argument in check.argv
         ):
@@ -248,11 +251,13 @@ class _Judge:
                 has_pytest=facts is not None and facts.has_pytest,
                 has_pytest_cov=facts is not None and facts.has_pytest_cov,
             )
-            self._pending += detected.notes if not request.checks else ()
             plans += detected.plans
+            if not plans:
+                checks = checks or request.spare_checks
+            self._pending += detected.notes if not checks else ()
         self._detected = bool(plans)
         tests: tuple[str, ...] | None = None
-        for check in request.checks:
+        for check in checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
             if uses_tests and tests is None:
                 tests = tuple(builtin_checks.test_files(self._changes, self._read_head))
