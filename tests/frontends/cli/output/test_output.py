@@ -206,6 +206,32 @@ def test_a_failed_card_shows_error_and_output(delegation) -> None:
     assert "✗ check pytest: exit code 1 in 1.2 s\n    loaded from your checkout: a.py\n    | one\n    | two\n" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown", "cut"),
+    [
+        ("one\ntwo\n", "one\ntwo\n", False),
+        ("row\n" * 100, "row\n" * 60 + "… the whole text: ", True),
+        ("x" * 9000, "x" * 6000 + "…\n… the whole text: ", True),
+        ("y" * 5999 + "\nzz", "y" * 5999 + "\n… the whole text: ", True),
+    ],
+)
+def test_a_long_summary_is_cut_but_an_answer_is_not(delegation, text: str, shown: str, *, cut: bool) -> None:
+    result = DelegationResult(text=text, files=[])
+    worked = delegation(verdict=Verdict.UNVERIFIED, result=result)
+    whole = f"understudy evidence {worked.id}\n"
+    assert shown + (whole if cut else "") in verdict_card.card(worked, PLAIN)
+    answered = verdict_card.card(delegation(verdict=Verdict.ANSWERED, result=result), PLAIN)
+    assert text.rstrip() in answered
+    assert whole not in answered
+
+
+def test_an_accepted_result_can_be_undone(delegation) -> None:
+    changed = DelegationResult(files=[FileStat(path="a.py", status="added", additions=1, deletions=0)])
+    review = Review(pending=0, accepted=1, rejected=0)
+    found = delegation(verdict=Verdict.VERIFIED, result=changed, review=review)
+    assert f"      understudy undo {found.id}\n" in verdict_card.card(found, PLAIN)
+
+
 def test_a_crash_keeps_its_lines_and_the_next_step_is_another_attempt(delegation) -> None:
     error = ErrorInfo(
         ErrorKind.TOOL_CRASHED,
@@ -230,6 +256,12 @@ def test_what_works_without_a_model_is_not_asked_again(delegation, follows: bool
     other = verdict_card.card(found, PLAIN, follows=lambda _: follows, alternative=lambda _: "other")
     assert "retry 20261121-004512-k3f9q -d other\n" in other
     assert "delegators add" not in other
+
+
+def test_what_only_a_model_can_do_is_for_the_delegator_that_is_there(delegation) -> None:
+    found = delegation(verdict=Verdict.FAILED, error=ErrorInfo(ErrorKind.INPUT_EMPTY, "It is not Python.", "Sorry."))
+    text = verdict_card.card(found, PLAIN, follows=lambda _: False, alternative=lambda _: "other")
+    assert f"next: understudy retry {found.id} -d other\n" in text
 
 
 def test_a_live_view_tells_a_failure_once() -> None:

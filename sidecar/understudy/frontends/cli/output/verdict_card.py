@@ -31,6 +31,8 @@ _ENDED_EARLY = frozenset(
 """Verdicts on work that did not finish: its parts can be reviewed, but another attempt helps more."""
 _RETRY_IS_USELESS = frozenset({ErrorKind.BASE_UNAVAILABLE, ErrorKind.INPUT_EMPTY, ErrorKind.INPUT_TOO_LARGE})
 """Errors that a retry repeats, because it starts from the same base with the same input."""
+_SUMMARY_ROWS, _SUMMARY_CHARACTERS = 60, 6000
+"""How much of an agent's summary is shown; some print their whole session."""
 _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
 
@@ -51,7 +53,7 @@ def card(
     parts = [_head(delegation, paint), _question(delegation, paint), _messages(delegation, paint)]
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
-        parts.append(sanitize(answer).rstrip("\n"))
+        parts.append(_answer(delegation, answer))
     parts += [_reservations(delegation, paint), _checks(delegation, paint)]
     parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative, follows)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -108,6 +110,21 @@ def _head(delegation: Delegation, paint: Paint) -> str:
         rows += [f"    | {row}" for row in sanitize(error.message).strip().splitlines()[1:]]
         rows += [f"    {one_line(error.hint)}"] if error.hint else []
     return "\n".join(rows)
+
+
+def _answer(delegation: Delegation, text: str) -> str:
+    """Return what the agent wrote; only the start of a long text, unless it is the result itself."""
+    rows = sanitize(text).rstrip("\n").splitlines()
+    if delegation.verdict is Verdict.ANSWERED:
+        return "\n".join(rows)
+    kept, room = 0, _SUMMARY_CHARACTERS
+    while kept < min(len(rows), _SUMMARY_ROWS) and len(rows[kept]) <= room:
+        room -= len(rows[kept])
+        kept += 1
+    if kept == len(rows):
+        return "\n".join(rows)
+    start = rows[:kept] or [f"{rows[0][:room].rstrip()}…"]
+    return "\n".join([*start, f"… the whole text: understudy evidence {delegation.id}"])
 
 
 def _question(delegation: Delegation, paint: Paint) -> str:
@@ -274,7 +291,7 @@ def _next_steps(
     review, reply = f"understudy review {identifier}", f"understudy reply {identifier} 'what to do instead'"
     if delegation.verdict in _ENDED_EARLY and not delegation.review.accepted:
         partial = delegation.review.pending or delegation.review.rejected
-        again = _retries(delegation, alternative, follows) or _further(delegation, follows)
+        again = _retries(delegation, alternative, follows) or _further(delegation, alternative, follows)
         return event_lines.next_commands(*again, *_read_logs(delegation), review if partial else watch)
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         reviewed = (review,) if delegation.review.pending else ()
@@ -290,10 +307,11 @@ def _next_steps(
         again = [reply] if follows(delegation) else _retries(delegation, alternative, follows)
         return event_lines.next_commands(*again, *([] if again else [show]))
     if delegation.result and delegation.result.files:
-        return event_lines.next_commands(show, f"understudy check {identifier}")
+        undo = (f"understudy undo {identifier}",) if delegation.review.accepted else ()
+        return event_lines.next_commands(show, f"understudy check {identifier}", *undo)
     if delegation.verdict is Verdict.ANSWERED:
         return ""
-    again = _retries(delegation, alternative, follows) or _further(delegation, follows)
+    again = _retries(delegation, alternative, follows) or _further(delegation, alternative, follows)
     return event_lines.next_commands(*again, *_read_logs(delegation), watch)
 
 
@@ -307,15 +325,24 @@ def _retries(
     # Another delegator does not help if the first one could not even begin, or would meet the same error.
     helps = error is None or (bool(delegation.attempts) and class_of(error.kind) is not None)
     other = alternative(delegation) if helps else None
-    with_other = [] if other is None else [f"understudy retry {delegation.id} -d {shlex.quote(other)}"]
+    with_other = [] if other is None else [_retry_with(delegation, other)]
     # What works without a model does the same again.
     same = error is None and not follows(delegation)
     return [*([] if same else [f"understudy retry {delegation.id}"]), *with_other]
 
 
-def _further(delegation: Delegation, follows: Callable[[Delegation], bool]) -> list[str]:
-    """Return the command that helps where what works without a model could not do it, and nothing else is there."""
-    return [] if follows(delegation) else ["understudy delegators add"]
+def _further(
+    delegation: Delegation, alternative: Callable[[Delegation], str | None], follows: Callable[[Delegation], bool]
+) -> list[str]:
+    """Return the command that helps where what works without a model could not do it."""
+    if follows(delegation):
+        return []
+    other = alternative(delegation)
+    return ["understudy delegators add" if other is None else _retry_with(delegation, other)]
+
+
+def _retry_with(delegation: Delegation, delegator: str) -> str:
+    return f"understudy retry {delegation.id} -d {shlex.quote(delegator)}"
 
 
 def _read_logs(delegation: Delegation) -> list[str]:
