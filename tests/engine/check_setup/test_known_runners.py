@@ -113,6 +113,21 @@ def test_missing_dependencies_are_named(tmp_path, monkeypatch):
     assert propose(tmp_path, [], [], set_up=True)[0].problem is None
 
 
+@pytest.mark.parametrize(
+    ("package", "needed"),
+    [
+        ({"scripts": {"test": "node --test"}}, False),
+        ({"scripts": {"test": "node --test"}, "devDependencies": {}}, False),
+        ({"scripts": {"test": "tap"}, "devDependencies": {"tap": "*"}}, True),
+        ({"scripts": {"test": "node --test"}, "dependencies": {"left-pad": "*"}}, True),
+    ],
+)
+def test_a_script_of_a_package_without_dependencies_needs_none(tmp_path, package, needed):
+    write(tmp_path, {"package.json": json.dumps(package)})
+    (npm,) = propose(tmp_path, [], [], set_up=False)
+    assert ("node_modules is missing" in (npm.problem or "")) == needed
+
+
 def test_links_and_special_files_are_not_read(tmp_path):
     outside = write(tmp_path / "outside", {"pytest.ini": "", "tests/conftest.py": ""})
     inside = tmp_path / "inside"

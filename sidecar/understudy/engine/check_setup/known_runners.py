@@ -306,11 +306,23 @@ def _problem(runner: Runner, root: Path, folder: str | None, links: Collection[s
     if not needs_modules or set_up or any(modules == link or modules.startswith(f"{link}/") for link in links):
         return None
     if not (root / "node_modules").is_dir():
+        if program in _SCRIPT_RUNNERS and not _has_dependencies(root):
+            return None
         return "node_modules is missing. Install the project's dependencies."
     return (
         "Worktrees have no node_modules. "
         f'Set `link = ["{modules}"]` or a setup command under [worktrees] in .understudy/config.toml.'
     )
+
+
+def _has_dependencies(root: Path) -> bool:
+    """Return whether package.json names packages that a script may need."""
+    try:
+        package = json.loads((root / "package.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return True
+    kinds = ("dependencies", "devDependencies", "optionalDependencies", "workspaces")
+    return not isinstance(package, dict) or any(package.get(kind) for kind in kinds)
 
 
 def _free_name(name: str, taken: Collection[str]) -> str:
