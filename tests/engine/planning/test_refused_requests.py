@@ -95,6 +95,8 @@ def test_a_range_needs_a_file(project: Path) -> None:
         ("two.ty", "two.ty is not a file.", "Did you mean two.txt?"),
         ("inner/Deep.PY", "inner/Deep.PY is not a file.", "Did you mean inner/deep.py?"),
         ("elsewhere/deep.py", "elsewhere/deep.py is not a file.", "Name files that exist."),
+        ("iner/deep.py", "iner/deep.py is not a file.", "Did you mean inner/deep.py?"),
+        ("inner/two.txt/deep.py", "deep.py is not a file.", "Name files that exist."),
         ("inner", "inner is a folder.", "Name files in it."),
     ],
 )

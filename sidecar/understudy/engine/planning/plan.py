@@ -315,11 +315,28 @@ def _missing_file(workspace: Path, path: str) -> UnderstudyError:
     there = workspace / path
     if there.is_dir():
         return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{there} is a folder.", hint="Name files in it.")
-    near: list[str] = []
-    with contextlib.suppress(OSError), os.scandir(there.parent) as entries:
-        near = close(there.name, [one.name for one in islice(entries, _LOOKED_AT) if one.is_file()])
-    hint = f"Did you mean {Path(path).with_name(near[0])}?" if near else "Name files that exist."
+    near = _near(workspace, Path(path))
+    hint = "Name files that exist." if near is None else f"Did you mean {near}?"
     return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{there} is not a file.", hint=hint)
+
+
+def _near(workspace: Path, path: Path) -> Path | None:
+    """Return the file whose path is nearest to one that does not exist, in folders as in its own name, or None."""
+    found = Path()
+    for position, name in enumerate(path.parts, 1):
+        is_file = position == len(path.parts)
+        there = workspace / found / name
+        if there.is_file() if is_file else there.is_dir():
+            found /= name
+            continue
+        near: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(there.parent) as entries:
+            known = [one.name for one in islice(entries, _LOOKED_AT) if (one.is_file() if is_file else one.is_dir())]
+            near = close(name, known)
+        if not near:
+            return None
+        found /= near[0]
+    return found
 
 
 def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapping[str, bytes]) -> None:
