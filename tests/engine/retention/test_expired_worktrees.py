@@ -201,6 +201,8 @@ def test_the_id_of_a_delegation_restores_what_was_discarded(worked) -> None:
         discard(worked)
     restore(worked, worked.id)
     assert (tree / "text.txt").read_text() == "second"
+    with pytest.raises(UnderstudyError, match=f"The worktree of {worked.id} is not removed: it is at {tree}."):
+        restore(worked, worked.id)
 
 
 def test_what_was_restored_survives_a_gc(worked):

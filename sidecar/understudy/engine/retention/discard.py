@@ -149,6 +149,12 @@ def _bring_back(state: Path, found: rescue.Rescue, root: Path, owner: str | None
     elif found.path.is_dir() and any(found.path.iterdir()):
         if owner is None:
             raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{found.path} exists.", hint="Move that folder away first.")
+        if f"{found.ref.rpartition('/')[2]}-".startswith(f"{owner}-"):
+            raise UnderstudyError(
+                ErrorKind.TARGET_EXISTS,
+                f"The worktree of {owner} is not removed: it is at {found.path}.",
+                hint=f"To return to what was removed, discard it first: understudy discard {owner}",
+            )
         # Removed by hand, the result of the owner would be lost; discarded, it can be restored in its turn.
         raise UnderstudyError(
             ErrorKind.TARGET_EXISTS,
