@@ -132,6 +132,9 @@ def test_an_unknown_command_suggests_similar_ones() -> None:
         (("delegators", "lst"), "list"),
         (("mcp", "instal"), "install"),
         (("checks", "ls"), "list"),
+        (("settings",), "config?"),
+        (("approve",), "accept?"),
+        (("servers", "edit"), "update?"),
     ],
 )
 def test_an_unknown_command_names_what_it_may_mean(

@@ -6,8 +6,14 @@ import click
 
 _MEANT = {
     "apply": ("accept",),
+    "approve": ("accept",),
     "commit": ("export", "accept"),
+    "configure": ("config", "init"),
+    "costs": ("ledger",),
     "delete": ("discard", "remove"),
+    "edit": ("amend", "update"),
+    "history": ("list", "ledger"),
+    "info": ("show",),
     "kill": ("cancel",),
     "log": ("watch", "show"),
     "logs": ("watch", "show"),
@@ -18,6 +24,10 @@ _MEANT = {
     "revert": ("undo",),
     "rm": ("discard", "remove"),
     "run": ("start",),
+    "set": ("config", "update"),
+    "settings": ("config",),
+    "setup": ("doctor", "init"),
+    "stats": ("ledger",),
     "stop": ("cancel",),
 }
 """What other programs call a command → the commands here, of which a group has some."""
