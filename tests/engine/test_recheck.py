@@ -62,7 +62,9 @@ def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
         argv = ["{sys.executable}", "-c", "import pathlib; assert pathlib.Path('test/slug.test.js').exists()"]
         """
     project.settings(f"[environment]\npython = '{project_python()}'")
-    make = "pathlib.Path('test').mkdir()\npathlib.Path('test/slug.test.js').write_text('import test from \"node:test\"')"
+    make = (
+        "pathlib.Path('test').mkdir()\npathlib.Path('test/slug.test.js').write_text('import test from \"node:test\"')"
+    )
     (project.top / "package.json").write_text('{"scripts": {"test": "node --test"}}')
     project.program("doer", f"{make}\n{DONE}")
     before = project.run("tests", "calc.py", delegator="doer")

@@ -298,7 +298,10 @@ class Editor:
             from understudy.config.suggestions import near
 
             raise UnderstudyError(
-                _UNKNOWN[kind], f"There is no {_TITLE[kind]} `{name}`.", hint=near(name, entries), names=sorted(entries)
+                _UNKNOWN[kind],
+                f"There is no {_TITLE[kind]} `{name}`.",
+                hint=near(name, entries) or f"No {_TITLE[kind]} is configured.",
+                names=sorted(entries),
             )
         return entry
 

@@ -366,7 +366,7 @@ async def test_a_crash_shows_the_last_lines_and_has_the_path_of_the_log(tree):
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TOOL_CRASHED
     assert error.message == "Delegator 'scripted' exited with code 3: second"
-    assert error.hint == "Correct what its output says, then retry."
+    assert error.hint == "Fix what its output reports, then retry."
     assert error.log_paths == [str(task.stderr_log)]
     assert UnderstudyError.from_info(error.info()).log_paths == error.log_paths
 

@@ -64,7 +64,7 @@ def undo_amend(folder: delegation_folder.Folder, path: str, head: str) -> tuple[
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"{path} has no edit to undo in the result of {folder.id}.",
-                hint="`delegations/diff` lists the edited files.",
+                hint=f"`understudy show {folder.id}` lists the files of the result.",
             )
         new = commits.restore(at.store, at.head, edits[-1].before, raw)
         files = _replace_result(at, path, new, undoes=edits[-1].head)

@@ -307,7 +307,7 @@ def _sort_out(
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"{request.path} is not in the result of {at.folder.id}.",
-                hint="Use a path from `delegations/diff`.",
+                hint=f"Use a path from `understudy diff {at.folder.id}`.",
                 names=sorted(by_path)[:20] or None,
             )
         if request.merged_manually and request.decision != "accept":

@@ -95,9 +95,7 @@ def identifier(command: Command) -> Command:
 def following(command: Command) -> Command:
     """Add ``--detach`` and ``--quiet``, for commands that start a delegation and follow it."""
     command = click.option("-q", "--quiet", is_flag=True, help="Print only the result, no progress.")(command)
-    return click.option(
-        "--detach", is_flag=True, help="Print the ID and return at once; the delegation keeps running."
-    )(command)
+    return click.option("--detach", is_flag=True, help="Print the ID and return at once; the work continues.")(command)
 
 
 def scope(command: Command) -> Command:

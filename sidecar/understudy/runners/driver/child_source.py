@@ -39,7 +39,7 @@ _SHOWN_CHARACTERS = 600
 _TORN_CHARACTERS = 200
 
 _KILLED = "Retry. If it happens again, look for what kills processes on this machine, such as too little memory."
-_SAID_WHY = "Correct what its output says, then retry."
+_SAID_WHY = "Fix what its output reports, then retry."
 _SILENT = "It printed no reason: run its command in a terminal to see one, then retry."
 
 

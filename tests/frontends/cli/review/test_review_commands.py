@@ -172,7 +172,7 @@ def test_a_rejection_is_undone(bench: Bench, run: Run) -> None:
     assert bench.states()["a.txt"] == ["pending", "pending"]
     code, _, error = run("undo", whole, "a.txt")
     assert code != 0
-    assert "No hunk is rejected there." in error
+    assert "No hunk of a.txt is rejected." in error
     assert f"undo: understudy undo {whole} PATH[:HUNK]…" in run("reject", whole, "--all")[1]
     run("undo", whole, ".")
     assert {state for states in bench.states().values() for state in states} == {"pending"}
@@ -252,7 +252,8 @@ def test_export_changes_nothing_else(bench: Bench, run: Run) -> None:
     assert run("export", whole, "--to", "branch", "--branch", "taken", "-m", "Take it")[:2] == (0, "taken\n")
     assert bench.git("log", "-1", "--format=%s", "taken") == "Take it\n"
     assert bench.git("show", "taken:a.txt") == RESULT
-    assert run("export", whole, "--to", "branch")[0] == exit_codes.Exit.USAGE
+    assert "Name the new branch: --branch NAME." in run("export", whole, "--to", "branch")[2]
+    assert "--to commit takes no --branch." in run("export", whole, "--to", "commit", "--branch", "b")[2]
     code, text, _ = run("export", whole, "--to", "commit", "--json")
     assert set(json.loads(text)) == {"commit"}
     assert bench.git("status", "--short") == ""

@@ -150,8 +150,8 @@ _HEADER = (
 )
 _NEEDED_LEAST = ("COST FROM", "ASKED BY", "TIME", "READ", "WRITTEN", "MODEL", "BY", "DECIDED", "USD", "OUTCOME")
 """The columns that are written below their row where a terminal is too narrow, in this order."""
-_SUMS_NEEDED_LEAST = ("9 OF 10", "MEDIAN", "TIME", "WRITTEN", "READ", "FAILED", "VERIFIED")
-_SUMS = ("ATTEMPTS", "VERIFIED", "FAILED", "READ", "WRITTEN", "USD", "TIME", "MEDIAN", "9 OF 10")
+_SUMS_NEEDED_LEAST = ("P90", "MEDIAN", "TIME", "WRITTEN", "READ", "FAILED", "VERIFIED")
+_SUMS = ("ATTEMPTS", "VERIFIED", "FAILED", "READ", "WRITTEN", "USD", "TIME", "MEDIAN", "P90")
 
 
 def _row(line: LedgerLine) -> tuple[str, ...]:

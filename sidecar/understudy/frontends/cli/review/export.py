@@ -41,8 +41,10 @@ def export(
     Your branch, index and files do not change. Rejected hunks are left out. A patch is printed to stdout byte for byte.
     With --json, prints the `ExportResult`.
     """
-    if (branch is not None) != (to == "branch"):
-        raise click.UsageError("--to branch requires --branch NAME, and only --to branch takes it.")
+    if to == "branch" and branch is None:
+        raise click.UsageError("Name the new branch: --branch NAME.")
+    if to != "branch" and branch is not None:
+        raise click.UsageError(f"--to {to} takes no --branch.")
     if message is not None and to == "patch":
         raise click.UsageError("--to patch takes no --message.")
     if file is not None and (to != "patch" or json_):

@@ -18,6 +18,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.text import path_quoting
+from understudy.model.text.name_list import name_list
 
 _LOOKED_AT = 20
 """How many of the newest delegations are searched for undo tokens to complete."""
@@ -50,7 +51,7 @@ def find(
     if not found:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"No hunk is {state} there.",
+            f"No hunk of {'the result' if everything else name_list(chosen)} is {state}.",
             hint=f"`understudy review {identifier} --list` shows all hunks.",
         )
     return list(dict.fromkeys(found))

@@ -76,8 +76,8 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
 def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool, **given: Any) -> int:
     """Run a delegation again from its original base.
 
-    This starts a new delegation and follows it, as `start` does. With the same delegator, what the first one changed of
-    it is changed again, unless you change something else.
+    This starts a new delegation and follows it, as `start` does. With the same delegator, the
+    options with which the first delegation changed it apply again, unless you give others.
     """
     parent = call("delegations/get", id=resolve(identifier))
     with option_names.as_options(), HeldInterrupt() as held:
