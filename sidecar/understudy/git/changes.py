@@ -44,3 +44,5 @@ class Change:
     """For a new file that is another one under a new name: its path, which the same changes remove."""
     permissions: int | None = None
     """The permission bits of a regular file that is removed, or that comes back; None: not known."""
+    extended: Mapping[bytes, bytes] | None = None
+    """Its extended attributes; None: not known."""

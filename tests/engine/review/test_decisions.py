@@ -409,12 +409,12 @@ def test_names_that_are_no_text_and_links_and_modes(project):
     assert (project.top / os.fsdecode(b"na\xefve")).read_bytes() == b"\0\xff"
 
 
-def test_a_renamed_and_a_removed_file_have_their_permissions_again_after_an_undo(project):
+def test_a_renamed_and_a_removed_file_have_their_attributes_again_after_an_undo(project):
     body = "".join(f"line {number}\n" for number in range(30))
     for name, mode in (("key.txt", 0o600), ("notes.txt", 0o640), ("kind.txt", 0o600)):
         project.write(name, f"{name}\n{body}")
         (project.top / name).chmod(mode)
-    os.setxattr(project.top / "key.txt", "user.label", b"mine")
+        os.setxattr(project.top / name, "user.label", b"mine \xff")
     project.commit()
     project.program(
         "mover",
@@ -433,13 +433,13 @@ def test_a_renamed_and_a_removed_file_have_their_permissions_again_after_an_undo
     token = decide(project, {"decision": "accept"}).undo_token
     moved = project.top / "moved.txt"
     assert text(project, "moved.txt").endswith("one more\n")
-    assert (moved.stat().st_mode & 0o777, os.getxattr(moved, "user.label")) == (0o600, b"mine")
+    assert (moved.stat().st_mode & 0o777, os.getxattr(moved, "user.label")) == (0o600, b"mine \xff")
     moved.chmod(0o660)
     project.call("delegations/undo", undoToken=token)
     for name, mode in (("key.txt", 0o660), ("notes.txt", 0o640), ("kind.txt", 0o600)):
         assert text(project, name) == f"{name}\n{body}"
         assert (project.top / name).stat().st_mode & 0o777 == mode, name
-    assert os.getxattr(project.top / "key.txt", "user.label") == b"mine"
+        assert os.getxattr(project.top / name, "user.label") == b"mine \xff", name
     assert not moved.exists()
 
 

@@ -424,7 +424,7 @@ def _carry_out(
     The editor is asked after the files on disk were replaced but before the transaction is committed. If the process
     is killed after the editor agreed, the hunk is still pending, and accepting it again finds its change in the text.
     """
-    todo = [transaction.with_permissions(at.workspace, change) for change in changes]
+    todo = [transaction.with_attributes(at.workspace, change) for change in changes]
     on_disk, edits = seen.split(todo)
     # The files contain the change already; only the journal needs it.
     intent.final = not todo

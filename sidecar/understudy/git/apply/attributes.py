@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
 
 from understudy.git.apply import filesystem
 
-_CAPABILITY = "security.capability"
+_CAPABILITY = b"security.capability"
 """The kernel removes it when the file is written."""
-_ACL = "system.posix_acl_access"
+_ACL = b"system.posix_acl_access"
 _NONE = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA, errno.ENOSYS})
 
 
@@ -43,8 +44,8 @@ def refuse_in_place(descriptor: int, known: os.stat_result) -> None:
     # A write removes it, and then only a member of the group can set it again.
     if known.st_mode & stat.S_ISGID and not _is_in_group(known):
         raise LostError("setgid bit")
-    if _CAPABILITY in _extended(descriptor):
-        raise LostError(f"extended attribute {_CAPABILITY}")
+    if _CAPABILITY in extended(descriptor):
+        raise LostError(f"extended attribute {_CAPABILITY.decode()}")
 
 
 def _is_in_group(known: os.stat_result) -> bool:
@@ -62,7 +63,12 @@ def copy(source: int, target: int, mode: int) -> None:
             os.fchown(target, known.st_uid, known.st_gid)
         except OSError as error:
             raise LostError("owner") from error
-    wanted, present = _extended(source), _extended(target)
+    restore(target, extended(source), mode)
+
+
+def restore(target: int, wanted: Mapping[bytes, bytes], mode: int) -> None:
+    """Give an open file these extended attributes and ``mode``; raise ``LostError`` if it cannot have them."""
+    present = extended(target)
     for name in present.keys() - wanted.keys():
         if name == _ACL:  # inherited from the folder
             os.removexattr(target, name)
@@ -71,7 +77,7 @@ def copy(source: int, target: int, mode: int) -> None:
             try:
                 os.setxattr(target, name, value)
             except OSError as error:
-                raise LostError(f"extended attribute {name}") from error
+                raise LostError(f"extended attribute {os.fsdecode(name)}") from error
     set_mode(target, mode)
 
 
@@ -90,7 +96,7 @@ def set_mode(descriptor: int, mode: int) -> None:
 
 def overwrite(descriptor: int, content: bytes, mode: int) -> None:
     """Write an open file in place and set its permissions; a write removes some attributes, which are set again."""
-    capability = _extended(descriptor).get(_CAPABILITY)
+    capability = extended(descriptor).get(_CAPABILITY)
     filesystem.overwrite(descriptor, content)
     if capability is not None:
         os.setxattr(descriptor, _CAPABILITY, capability)
@@ -110,12 +116,13 @@ def mode_after(before: int, git_before: str, git_after: str) -> int:
     return before | (before & 0o444) >> 2 if git_after == "100755" else before & ~0o111
 
 
-def _extended(descriptor: int) -> dict[str, bytes]:
-    """Return the extended attributes; Python knows them on Linux only."""
+def extended(descriptor: int) -> dict[bytes, bytes]:
+    """Return the extended attributes of an open file; Python knows them on Linux only."""
     if not hasattr(os, "listxattr"):
         return {}
     try:
-        return {name: os.getxattr(descriptor, name) for name in os.listxattr(descriptor)}
+        names = map(os.fsencode, os.listxattr(descriptor))
+        return {name: os.getxattr(descriptor, name) for name in names}
     except OSError as error:
         if error.errno in _NONE:
             return {}

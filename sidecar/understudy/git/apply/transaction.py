@@ -287,7 +287,7 @@ class FileTransaction:
             if step.in_place is None and (_is_edit(change) or change.source is not None):
                 self._keep_attributes(descriptor, change)
             elif step.in_place is None and change.permissions is not None:
-                _keep_permissions(descriptor, change.path, change.permissions)
+                _restore_attributes(descriptor, change, change.permissions)
         finally:
             os.close(descriptor)
         failpoint("written")
@@ -484,8 +484,8 @@ def _mode_after(change: Change, mode: int) -> int:
     return mode if change.after is None else attributes.mode_after(mode, before, change.after.mode)
 
 
-def with_permissions(top: Path, change: Change) -> Change:
-    """Return a change that removes or replaces a regular file with the file's permissions, so that undo restores them.
+def with_attributes(top: Path, change: Change) -> Change:
+    """Return a change that removes or replaces a regular file with the file's attributes, so that undo restores them.
 
     An edit keeps them by itself.
     """
@@ -493,18 +493,22 @@ def with_permissions(top: Path, change: Change) -> Change:
         return change
     folder, name = filesystem.parent_and_name(change.path)
     try:
-        with filesystem.opened(top, folder) as descriptor:
-            mode = os.lstat(name, dir_fd=descriptor).st_mode
+        with filesystem.opened(top, folder) as descriptor, filesystem.open_to_read(descriptor, name) as file:
+            mode = os.fstat(file).st_mode
+            extended = attributes.extended(file)
     except OSError:
         return change
-    return replace(change, permissions=stat.S_IMODE(mode)) if stat.S_ISREG(mode) else change
+    return replace(change, permissions=stat.S_IMODE(mode), extended=extended) if stat.S_ISREG(mode) else change
 
 
-def _keep_permissions(descriptor: int, path: bytes, permissions: int) -> None:
+def _restore_attributes(descriptor: int, change: Change, permissions: int) -> None:
     try:
-        attributes.set_mode(descriptor, permissions)
+        if change.extended is None:  # removed by an earlier version
+            attributes.set_mode(descriptor, permissions)
+        else:
+            attributes.restore(descriptor, change.extended, permissions)
     except attributes.LostError as error:
-        raise _would_lose(path, str(error)) from error
+        raise _would_lose(change.path, str(error)) from error
 
 
 def _mode_in_place(folder: int, name: bytes, path: bytes) -> int | None:

@@ -32,6 +32,8 @@ class FileImage(Wire, kw_only=True):
     """For a file that the accept renamed: its path before."""
     permissions: int | None = None
     """The permission bits of a file that the accept removed, or replaced by something else."""
+    extended: dict[str, bytes] | None = None
+    """Its extended attributes; the names are quoted like paths."""
 
 
 class UndoRecord(Wire, kw_only=True):
@@ -51,6 +53,8 @@ def record(store: ObjectStore, changes: Iterable[Change], *, verified: Container
     with store.writing():
         for change in changes:
             image = FileImage(path=quote(change.path), permissions=change.permissions)
+            if change.extended is not None:
+                image.extended = {quote(name): value for name, value in change.extended.items()}
             image.source = quote(change.source) if change.source is not None else None
             if change.before is not None:
                 image.before_mode, image.before = change.before.mode, _write(store, change.before, sync=few)
@@ -103,7 +107,7 @@ def part(
     known = {image.path: image for image in undo_record.images}
     for image in partial.images:
         if (whole := known.get(image.path)) is not None:
-            image.source, image.permissions = whole.source, whole.permissions
+            image.source, image.permissions, image.extended = whole.source, whole.permissions, whole.extended
     return partial
 
 
@@ -127,7 +131,8 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
         if now is not None and now.mode == OTHER and makes_room(path, now, leaving if after is None else returning):
             now = None
         if now == after:
-            changes.append(Change(path, now, before, renamed.get(image.path), image.permissions))
+            extended = {unquote(name): value for name, value in image.extended.items()} if image.extended else None
+            changes.append(Change(path, now, before, renamed.get(image.path), image.permissions, extended))
         elif now == before:
             continue
         elif (
