@@ -160,6 +160,8 @@ def test_submodules(bench, same):
     assert "mod is at its recorded commit" in base.notes[0]
     assert locate(bench.repo / "mod" / "s").top == bench.repo / "mod"
     (tree.path / "mod" / "s").write_text("agent")
+    left_out = "A changed file in the submodule mod is not part of the result: s"
+    assert tree.snapshot("m", base.commit).notes == [left_out]
     (tree.path / "mod" / "t").write_text("agent")
     shot = tree.snapshot("m", base.commit)
     assert shot.commit == base.commit

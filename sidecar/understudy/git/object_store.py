@@ -125,6 +125,11 @@ class ObjectStore:
         """The user's workspace to which this store belongs."""
         return Path(os.fsdecode(bytes.fromhex(self.description["top"])))
 
+    def missing_origin(self) -> Path | None:
+        """Return the path of objects of the user's repository that no longer exists; None if all exist."""
+        folders = (Path(os.fsdecode(bytes.fromhex(each))) for each in self.description["objects"])
+        return next((folder for folder in folders if not folder.is_dir()), None)
+
     @property
     def branch(self) -> str:
         """Full name of the branch of a worktree; empty when the user's HEAD is detached."""

@@ -202,18 +202,23 @@ def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
             _unpack(store, copy.read_bytes())
     left = damaged_objects(store.path, wanted, store.object_format)
     if left:
-        for folder in (Path(os.fsdecode(bytes.fromhex(each))) for each in store.description["objects"]):
-            if not folder.is_dir():
-                raise UnderstudyError(
-                    ErrorKind.BASE_UNAVAILABLE,
-                    f"The repository that this delegation started from no longer exists at {folder}.",
-                    hint="Move it back to that path. `understudy diff` still shows the change as text.",
-                )
+        gone = store.missing_origin()
+        if gone is not None:
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"The repository that this delegation started from no longer exists at {gone}.",
+                hint="Move it back to that path. `understudy diff` still shows the change as text.",
+            )
+        which = f"{left[0][:12]} in {store.path}"
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
-            f"{len(left)} objects of this delegation are missing or damaged, such as {left[0][:12]} in {store.path}, "
-            "and there is no good copy.",
-            hint="The result is not used. Delegate the work again: `understudy retry ID`.",
+            (
+                f"The object {which}, which this delegation needs, is missing or damaged, and there is no good copy."
+                if len(left) == 1
+                else f"{len(left)} objects of this delegation are missing or damaged, such as {which}, "
+                "and there is no good copy."
+            ),
+            hint="The result is not used. Delegate the work again with `understudy retry`.",
         )
 
 

@@ -205,6 +205,18 @@ def test_the_id_of_a_delegation_restores_what_was_discarded(worked) -> None:
         restore(worked, worked.id)
 
 
+def test_the_worktree_of_a_repository_that_is_gone_is_not_removed(worked):
+    tree = Path(worked.call("delegations/get", id=worked.id).worktree)
+    (worked.top / ".git").rename(worked.top / "elsewhere")
+    with pytest.raises(UnderstudyError, match=f"no longer exists at {worked.top}/.git/objects") as refused:
+        discard(worked)
+    assert str(tree.parent) in (refused.value.hint or "")
+    assert (tree / "new.txt").exists()
+    (worked.top / "elsewhere").rename(worked.top / ".git")
+    discard(worked)
+    assert not tree.exists()
+
+
 def test_what_was_restored_survives_a_gc(worked):
     reference = discard(worked)
     assert not pins(worked)

@@ -315,6 +315,14 @@ def _borrowed(store: ObjectStore, tree: Worktree, repository: Repository, also: 
         found = {each for each in found if not _missing(store, [each])}
     gone = sorted(needed - found)
     if gone:
+        origin = store.missing_origin()
+        if origin is not None:
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE,
+                f"{tree.path} could not be restored later: its repository no longer exists at {origin}.",
+                hint="Nothing was removed. Move the repository back, or copy what you need from the worktree "
+                f"and delete {tree.path.parent}.",
+            )
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"{tree.path} could not be restored later: "

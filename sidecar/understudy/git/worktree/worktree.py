@@ -422,9 +422,9 @@ class Worktree:
             inside = (changed + added).split(b"\0")[:-1]
             if inside:
                 shown = ", ".join(quote(each) for each in inside[:5]) + (" …" if len(inside) > 5 else "")
-                notes.append(
-                    f"{len(inside)} changed files in the submodule {quote(path)} are not part of the result: {shown}"
-                )
+                what = "A changed file" if len(inside) == 1 else f"{len(inside)} changed files"
+                verb = "is" if len(inside) == 1 else "are"
+                notes.append(f"{what} in the submodule {quote(path)} {verb} not part of the result: {shown}")
         return notes
 
     def _note_collisions(self, wanted: dict[bytes, str]) -> None:
