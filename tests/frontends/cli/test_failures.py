@@ -18,6 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from understudy.frontends.cli import app
+from understudy.frontends.cli.delegate import follower
+from understudy.model.events import Permission
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -215,6 +217,27 @@ def test_a_result_without_checks_says_how_to_get_one(run: Run, tmp_path: Path) -
     run(*proposed[1].split(), "ok", "--no-test", "--", "true")
     run("trust", "--yes")
     assert "✓ check ok: " in run(*proposed[2].split()).stdout
+
+
+def test_warnings_are_printed_without_progress(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "project" / "package.json").write_text("{}")
+    agent = script(tmp_path, "agent", "echo x > a.test.js")
+    run("delegators", "add", "mine", "--tool", "generic", "--", agent)
+    done = run("start", "tests", "a.py", "-q", "-d", "mine")
+    assert done.stderr.startswith("warning: The new JavaScript tests were not run: "), done.stdout
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("warns", [True, False])
+def test_a_question_is_printed_without_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, warns: bool
+) -> None:
+    asked = Permission(seq=1, request_id="r", title="Go on?", detail="", options=[], deadline_action="stop")
+    monkeypatch.setattr(follower, "follow", lambda *_, **__: iter([None, asked]))
+    monkeypatch.setattr(follower, "call", lambda *_, **__: None)
+    follower.Follower("an-id", None, warns=warns).run()
+    told = "asks: Go on?\nAnswer with: understudy answer an-id\n" if warns else ""
+    assert capsys.readouterr().err == told
 
 
 def test_a_delegator_without_its_program_is_added_with_a_warning(run: Run) -> None:

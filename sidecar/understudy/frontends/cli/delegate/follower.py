@@ -12,13 +12,13 @@ import click
 from understudy.api.serving.follow import follow
 from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call, caller
-from understudy.frontends.cli.output import output, verdict_card
+from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.model.delegations import Delegation
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Permission, PermissionAnswered, Text
+from understudy.model.events import Event, Note, Permission, PermissionAnswered, Text
 
 
 def view_on(stream: IO[str], *, answer: bool = False) -> View:
@@ -35,17 +35,25 @@ class Follower:
     """Follows one delegation to its end with a view, and collects the text of the answer."""
 
     def __init__(
-        self, identifier: str, view: View | None, after: int = 0, *, asking: permission_prompt.Asking | None = None
+        self,
+        identifier: str,
+        view: View | None,
+        after: int = 0,
+        *,
+        asking: permission_prompt.Asking | None = None,
+        warns: bool = False,
     ) -> None:
         """Follow the events of ``identifier`` after ``after``; without a view, silently.
 
-        ``asking`` asks the user the agent's questions; without it, a line explains how to answer.
+        ``asking`` asks the user the agent's questions; without it, a line explains how to answer. ``warns``: without a
+        view, warnings and questions are printed on stderr all the same.
         """
         self.identifier = identifier
         self.view = view
         self.after = after
         self.answer = ""
         self.asking = asking
+        self.warns = warns
 
     def run(self, over: Callable[[], bool] | None = None) -> Delegation:
         """Follow to the end (see ``api.serving.follow``) and return the delegation."""
@@ -62,6 +70,8 @@ class Follower:
                 self.view.show(event)
                 if isinstance(event, Permission):
                     self._ask(event.request_id, self.view)
+            elif self.warns:
+                self._warn(event)
         return self.end()
 
     def _idle(self) -> None:
@@ -79,6 +89,12 @@ class Follower:
         waiting = call("delegations/get", id=self.identifier).waiting_for
         if waiting is not None and waiting.request_id == request_id:
             view.say(f"Answer with: understudy answer {self.identifier}")
+
+    def _warn(self, event: Event) -> None:
+        if isinstance(event, Permission) or (isinstance(event, Note) and event.level != "info"):
+            click.echo(event_lines.line(event), err=True)
+        if isinstance(event, Permission):
+            click.echo(f"Answer with: understudy answer {self.identifier}", err=True)
 
     def end(self) -> Delegation:
         """Clear the view and return the current state of the delegation."""
@@ -118,7 +134,9 @@ def follow_started(
         click.echo(f"{started.id}: {does}", err=True)
     silent = quiet or (as_json and not terminal.is_terminal(sys.stderr))
     answers = terminal.is_terminal(sys.stdout) and not as_json and _answers_with_text(recipe)
-    follower = Follower(started.id, None) if silent else watching(started.id, sys.stderr, answer=answers)
+    follower = (
+        Follower(started.id, None, warns=not as_json) if silent else watching(started.id, sys.stderr, answer=answers)
+    )
     finished = follow_or_cancel(follower, held=held)
     if as_json:
         output.json(finished)
