@@ -258,6 +258,16 @@ def test_what_works_without_a_model_is_not_asked_again(delegation, follows: bool
     assert "delegators add" not in other
 
 
+@pytest.mark.parametrize(
+    ("verdict", "with_other"), [(Verdict.CANCELLED, False), (Verdict.TIMED_OUT, True), (Verdict.INTERRUPTED, True)]
+)
+def test_what_was_stopped_can_be_tried_again(delegation, verdict: Verdict, *, with_other: bool) -> None:
+    found = delegation(verdict=verdict)
+    text = verdict_card.card(found, PLAIN, follows=lambda _: False, alternative=lambda _: "other")
+    assert f"next: understudy retry {found.id}\n" in text
+    assert ("-d other" in text) == with_other
+
+
 def test_what_only_a_model_can_do_is_for_the_delegator_that_is_there(delegation) -> None:
     found = delegation(verdict=Verdict.FAILED, error=ErrorInfo(ErrorKind.INPUT_EMPTY, "It is not Python.", "Sorry."))
     text = verdict_card.card(found, PLAIN, follows=lambda _: False, alternative=lambda _: "other")

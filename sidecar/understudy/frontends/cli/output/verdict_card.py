@@ -324,10 +324,11 @@ def _retries(
     error = delegation.error
     # Another delegator does not help if the first one could not even begin, or would meet the same error.
     helps = error is None or (bool(delegation.attempts) and class_of(error.kind) is not None)
+    helps = helps and delegation.verdict is not Verdict.CANCELLED
     other = alternative(delegation) if helps else None
     with_other = [] if other is None else [_retry_with(delegation, other)]
     # What works without a model does the same again.
-    same = error is None and not follows(delegation)
+    same = error is None and delegation.verdict not in _ENDED_EARLY and not follows(delegation)
     return [*([] if same else [f"understudy retry {delegation.id}"]), *with_other]
 
 
