@@ -11,6 +11,9 @@ const OBEYED = scenario(
   { write: "tests/test_one.py", text: "def test_one():\n    assert True\n" },
 );
 
+/** Longer than the window. */
+const TABLE = Array.from({ length: 200 }, (_, number) => `ROW_${number} = ${number}`);
+
 describe("review", () => {
   it(
     "accepts one hunk, rejects one with a reason, sends back, undoes",
@@ -101,6 +104,41 @@ describe("review", () => {
       await vs.waitForRow(VIEW, "sent back");
       await vs.shot("10 sent back");
     }),
+  );
+
+  it(
+    "scrolls to a change far below the others of its file",
+    inCode(
+      {
+        configuration: scripted("long"),
+        files: {
+          "shop/table.py": `${TABLE.join("\n")}\n`,
+          ...scenario({
+            write: "shop/table.py",
+            text: [
+              '"""A table."""',
+              ...TABLE.slice(0, 40),
+              ...TABLE.slice(0, 80).map((line) => `${line}  # once more`),
+              ...TABLE.slice(40),
+              "LAST = 1\n",
+            ].join("\n"),
+          }),
+        },
+      },
+      async (vs) => {
+        await reviewing(vs, "long", "Unverified");
+        const last = vs.bar("Change 3 of 3");
+        await vs.pressUntil(vs.row(VIEW, "A table."), async () =>
+          (await vs.statusBar()).some((item) => item.startsWith("Ln 1,")),
+        );
+        await vs.pressUntil(vs.row(VIEW, "LAST = 1"), async () =>
+          (await vs.statusBar()).some((item) => item.startsWith("Ln 282,")),
+        );
+        await last.waitFor({ timeout: 10_000 });
+        await until(async () => ((await last.boundingBox())?.y ?? 0) > 0, "its bar is drawn", 10_000);
+        await vs.shot("1 the last change");
+      },
+    ),
   );
 
   it(

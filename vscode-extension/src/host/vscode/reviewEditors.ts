@@ -14,8 +14,9 @@ const NAMED_DIFFS = "_workbench.openMultiDiffEditor";
 const ACTIVE_MS = 2_000;
 
 /**
- * Wait until a document has the active editor, and move its cursor. VS Code reports the editor that a command has
- * opened only after the command, and the cursor after that: a key pressed at once would find the old place.
+ * Wait until a document has the active editor, move its cursor, and scroll to it. VS Code reports the editor that a
+ * command has opened only after the command, and the cursor after that: a key pressed at once would find the old place.
+ * A multi-file diff scrolls to the file; the place in it is lost if it is not drawn yet.
  */
 async function placeCursor(uri: string, position: vscode.Position): Promise<void> {
   const isIt = (editor: vscode.TextEditor | undefined): boolean =>
@@ -30,7 +31,9 @@ async function placeCursor(uri: string, position: vscode.Position): Promise<void
     waiting.dispose();
   }
   const editor = vscode.window.activeTextEditor;
-  if (editor && isIt(editor)) editor.selection = new vscode.Selection(position, position);
+  if (!editor || !isIt(editor)) return;
+  editor.selection = new vscode.Selection(position, position);
+  editor.revealRange(new vscode.Range(position, position), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
 }
 
 /** A tab with a multi-file diff has no input type of its own. */
