@@ -171,7 +171,7 @@ class ReviewCommands implements Disposable {
     const target = await this.#targetOf(value, whole);
     if (!target || (await this.#hasUnsavedEdits(target.result, [target.named.path]))) return;
     await this.#decisions.send(target.result, [{ ...decisionTarget(target.named), decision: "accept" }]);
-    if (value === undefined) await this.#revealNext(target);
+    if (value === undefined && !hasConflict(target)) await this.#revealNext(target);
   }
 
   async reject(value: unknown, why: boolean, whole?: "file"): Promise<void> {
@@ -670,6 +670,14 @@ export function diffPair(id: string, file: FileDiff): DiffPair {
 /** Without the verdict: it changes with edits and checks, but the title of a tab does not. */
 function reviewTitle(delegation: Delegation): string {
   return t("Review: {0}", delegation.title);
+}
+
+/** Whether what should be accepted has a conflict: the user stays there, to resolve it. */
+function hasConflict({ result, named }: { result: OpenResult; named: ReviewTarget }): boolean {
+  const hunks = result.file(named.path)?.hunks ?? [];
+  return hunks.some(
+    ({ id, conflict, state }) => conflict && state === "pending" && (named.kind === "file" || id === named.hunk),
+  );
 }
 
 function decisionTarget(place: ReviewTarget): { path: string; hunk?: string } {

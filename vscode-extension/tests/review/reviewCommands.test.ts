@@ -411,6 +411,17 @@ describe("deciding", () => {
     expect(host.revealed.at(-1)).toBe(ROW("c03d5516aa4f"));
   });
 
+  it("stays at a change that has a conflict", async () => {
+    decides();
+    await reviewing();
+    const at = { line: 72, character: 0 };
+    host.active = { uri: reviewUri(RESULT, ID, WRAP), selection: { start: at, end: at }, selectionEmpty: true };
+    const shown = host.revealed.length;
+    await host.commands.run("understudy.review.acceptHunk");
+    expect(peer.params("understudy/delegations/decide")).toHaveLength(1);
+    expect(host.revealed).toHaveLength(shown);
+  });
+
   it("decides nothing if the cursor is not on a change", async () => {
     await reviewing();
     const at = { line: 60, character: 0 };
