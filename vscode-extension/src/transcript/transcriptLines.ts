@@ -300,8 +300,11 @@ export function resultLines(event: EventOf<"result">, before: string): Line[] {
   if (fresh(event.summary)) lines.push(...textLines(event.summary), { text: "" });
   // With files, the text repeats what the agent said.
   if (fresh(event.text) && event.files.length === 0) lines.push(...textLines(event.text), { text: "" });
-  for (const file of event.files)
-    lines.push(fileLine(file.path, statusName(file), `+${file.additions} −${file.deletions}`));
+  for (const file of event.files) {
+    // No lines are counted in a binary file, or if only its mode changed.
+    const counted = file.additions + file.deletions > 0;
+    lines.push(fileLine(file.path, statusName(file), counted ? `+${file.additions} −${file.deletions}` : undefined));
+  }
   if (lines.at(-1)?.text === "") lines.pop();
   return lines.length > 1 ? lines : [];
 }
@@ -352,6 +355,8 @@ function statusName({ status }: FileStat): string {
     modified: t("changed"),
     deleted: t("deleted"),
     renamed: t("renamed"),
+    mode: t("permissions changed"),
+    type: t("type changed"),
   };
   return known[status] ?? status;
 }

@@ -32,6 +32,18 @@ function running(): Delegation {
 }
 
 describe("TranscriptText", () => {
+  it("counts lines only of files that have some", () => {
+    const stat = (path: string, status: string, additions = 0) => ({ path, status, additions, deletions: 0 });
+    const files = [stat("a.py", "added", 2), stat("logo.png", "added"), stat("run.sh", "mode"), stat("l", "type")];
+    const all = text({ ...FRAME, seq: 1, type: "result", files, truncatedBytes: 0 } as Event);
+    expect(all.match(/^- .*/gm)).toEqual([
+      "- a.py added, +2 −0",
+      "- logo.png added",
+      "- run.sh permissions changed",
+      "- l type changed",
+    ]);
+  });
+
   it("renders a complete delegation as in the contract", () => {
     const made = new TranscriptText();
     made.add(LIFE.events);
