@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from understudy.engine.planning.plan import Plan
@@ -18,3 +21,16 @@ from understudy.engine.planning.plan import Plan
 )
 def test_a_name_that_many_folders_have_is_shown_with_its_folder(files: list[str], names: str) -> None:
     assert Plan._names(files) == names
+
+
+@pytest.mark.parametrize(
+    ("task", "title"),
+    [
+        ("Do these things:\n- the first\n- the second", "Do these things"),
+        ("  Fix it.\n", "Fix it."),
+        (":", ":"),
+    ],
+)
+def test_the_title_of_a_task_is_its_first_line(task: str, title: str) -> None:
+    plan = cast("Any", SimpleNamespace(params=SimpleNamespace(task=task)))
+    assert cast("Any", Plan.title).fget(plan) == title

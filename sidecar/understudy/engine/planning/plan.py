@@ -81,7 +81,9 @@ class Plan:
     def title(self) -> str:
         """Return one line for lists."""
         if self.params.task and self.params.task.strip():
-            return self.params.task.strip().splitlines()[0][:80]
+            first = self.params.task.strip().splitlines()[0]
+            # "Do these things:" introduces the lines below it, which a list does not show.
+            return (first.rstrip(": ") or first)[:80]
         about = self.files or ([self.target] if self.target else self.context)
         names = self._names(about)
         title = f"{self.recipe.title}: {names}" if names else self.recipe.title
