@@ -16,7 +16,8 @@ def findings(*command: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "word", ["{promptFil}", "{Prompt}", "{PROMPT}", "{modle}", "{sessionID}", "{workdir}", "{task}"]
+    "word",
+    ["{promptFil}", "{Prompt}", "{PROMPT}", "{modle}", "{sessionID}", "{workdir}", "{task}", "{promptFile", "{model"],
 )
 def test_a_misspelt_slot_is_refused_with_the_slots(word):
     assert findings("agent", word) == [f"{word} is not a placeholder."]
@@ -32,6 +33,8 @@ def test_slots_are_accepted(argument):
     assert findings("agent", argument) == []
 
 
-@pytest.mark.parametrize("argument", ["awk '{print $1}'", '{"a": {}}', "x={print}", "${HOME}", "{}", "{1}"])
+@pytest.mark.parametrize(
+    "argument", ["awk '{print $1}'", '{"a": {}}', "x={print}", "${HOME}", "{}", "{1}", "{model: .a}", "{print"]
+)
 def test_braces_of_programs_are_kept(argument):
     assert findings("agent", "{prompt}", argument) == []

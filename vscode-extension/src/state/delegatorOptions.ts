@@ -153,13 +153,14 @@ export function checkValue(
 /** Letters at its start by which a word in braces is taken for a slot: programs use other braces. As in the sidecar. */
 const SAME = 3;
 
-/** A word in braces that was meant to be a slot. */
+/** A word in braces that was meant to be a slot, or a slot at the end without its closing brace. */
 export function misspeltSlot(words: readonly string[], slots: readonly OptionValue[]): string | undefined {
   const known = slots.map(({ value }) => value);
   const starts = new Set(known.map((slot) => slot.slice(1, 1 + SAME).toLowerCase()));
   for (const word of words) {
-    for (const [found] of word.matchAll(/\{[A-Za-z]+\}/gu)) {
-      if (known.includes(found)) continue;
+    for (const [found] of word.matchAll(/\{[A-Za-z]+(?:\}|$)/gu)) {
+      if (known.includes(`${found}}`)) return found;
+      if (known.includes(found) || !found.endsWith("}")) continue;
       if (found === word || starts.has(found.slice(1, 1 + SAME).toLowerCase())) return found;
     }
   }

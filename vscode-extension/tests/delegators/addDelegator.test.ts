@@ -353,7 +353,7 @@ describe("Add Delegator", () => {
       const prompts: string[] = [];
       host.answers.push({ pick: "tool:generic" });
       host.answers.push({ enter: "run {promptFil}", when: (asked: InputRequest) => void prompts.push(asked.prompt) });
-      host.answers.push({ enter: "{task}" }, { enter: "run {promptFile} 'awk {print}'" });
+      host.answers.push({ enter: "{task}" }, { enter: "run {promptFile" }, { enter: "run {promptFile} 'awk {print}'" });
       host.answers.push({ pick: "" }, { enter: "own" }, { pick: "user" });
       const made = await addDelegator(parts);
       expect(prompts).toEqual([

@@ -11,7 +11,10 @@ MODEL = "{model}"
 MCP_CONFIG = "{mcpConfig}"
 SLOTS = (
     OptionValue(value="{prompt}", title="the task, as text"),
-    OptionValue(value="{promptFile}", title="the path of a file with the task"),
+    OptionValue(
+        value="{promptFile}",
+        title="the path of a file with the task; without it and {prompt}, the task is sent to standard input",
+    ),
     OptionValue(value=MODEL, title="the delegator's model"),
     OptionValue(value="{worktree}", title="the folder to work in, which is also the current folder"),
     OptionValue(
@@ -19,20 +22,23 @@ SLOTS = (
     ),
     OptionValue(value="{sessionId}", title="the session to continue; omitted in the first turn"),
 )
-"""Without ``{prompt}`` and ``{promptFile}``, the task is sent to standard input."""
 
 NAMES = tuple(slot.value.strip("{}") for slot in SLOTS)
 SLOT = re.compile(r"\{(" + "|".join(NAMES) + r")\}")
-_BRACES = re.compile(r"\{([A-Za-z]+)\}")
+_BRACES = re.compile(r"\{([A-Za-z]+)(\}|$)")
 _SAME = 3
 """A word in braces that begins with this many letters of a slot was meant to be one; programs take other braces."""
 
 
 def misspelt(command: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the arguments, by number, that contain a word in braces that was meant to be a slot, and that word."""
+    """Yield the arguments, by number, that contain a word in braces that was meant to be a slot, and that word.
+
+    Also a slot at the end of an argument without its closing brace.
+    """
     starts = {name[:_SAME].lower() for name in NAMES}
     for number, argument in enumerate(command):
         for found in _BRACES.finditer(argument):
-            word = found[1]
-            if word not in NAMES and (found[0] == argument or word[:_SAME].lower() in starts):
+            word, closed = found[1], bool(found[2])
+            meant = found[0] == argument or word[:_SAME].lower() in starts
+            if (word in NAMES and not closed) or (word not in NAMES and closed and meant):
                 yield number, found[0]
