@@ -17,7 +17,7 @@ from wait_until import LIMITS
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process import identity
+from understudy.process import executables, identity
 from understudy.process.children import Child, run, start
 from understudy.process.environment import base_environment
 
@@ -432,6 +432,13 @@ async def test_a_program_with_an_input_that_cannot_be_started_reports_why(tmp_pa
             await begin(["./program"], tmp_path, **options)
     await asyncio.sleep(0)
     assert not problems
+
+
+async def test_a_program_may_be_named_by_its_place_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "program").chmod(0o700)
+    assert executables.locate("~/program", tmp_path / "none", {}) == str(tmp_path / "program")
 
 
 async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):

@@ -37,12 +37,13 @@ def check_call(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
 
 
 def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
-    """Return the absolute path of ``program``: a path relative to ``cwd``, a bare name from ``env``'s PATH.
+    """Return the absolute path of ``program``: a path relative to ``cwd``, a bare name from ``env``'s PATH, ``~/…``.
 
     Relative entries of PATH are skipped: they could find a program that an agent wrote to its worktree. Raises
     ``tool_missing``, or ``permission_denied`` for a file that may not be executed.
     """
     if "/" in program:
+        program = expand_home(program)
         candidates = [os.path.join(cwd, program)]  # noqa: PTH118 - a Path would drop "..", and with it a link's meaning
     else:
         folders = [folder for folder in env.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
@@ -68,6 +69,11 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
         hint="Install it there, or correct the path." if "/" in program else "Install it, or add its folder to PATH.",
         names=[program],
     )
+
+
+def expand_home(word: str) -> str:
+    """Return ``word`` with a leading ``~/`` replaced by the user's home folder, as a shell does."""
+    return os.path.expanduser(word) if word.startswith("~/") else word  # noqa: PTH111 - the text as it is
 
 
 def not_executable(program: str) -> UnderstudyError:

@@ -302,6 +302,17 @@ def test_slots():
     assert command_line.fill(template, values) == ["tool", "--model=m", "{model}", "{other}"]
 
 
+async def test_a_command_may_name_files_of_the_home_folder(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "agent").write_text('#!/bin/sh\ncat "$@"\n', encoding="utf-8")
+    (tmp_path / "agent").chmod(0o755)
+    (tmp_path / "notes").write_text("the notes", encoding="utf-8")
+    launch = Launch(command=["~/agent", "~/notes", "{promptFile}"])
+    outcome, _ = await delegate(a_task(tree, launch=launch, prompt="~/notes", recipe=a_recipe("ask", "text")))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text == "the notes~/notes"
+
+
 async def test_the_prompt_file_never_leaves_the_tree(tree, tmp_path):
     (tree / command_line.RUN_FOLDER).symlink_to(tmp_path)
     error, _ = await delegate(a_task(tree, launch=Launch(command=["cat", "{promptFile}"])))

@@ -14,6 +14,7 @@ from understudy.model.config.command_slots import SLOT
 from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.config.tool_definitions import OPTIONS_SLOT
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.executables import expand_home
 from understudy.runners.runner import Task
 
 RUN_FOLDER = ".understudy-run"
@@ -78,6 +79,8 @@ def prepared(
     input. Raise ``config_invalid`` when template and delivery contradict each other or the prompt cannot be an
     argument.
     """
+    # A user writes `~/agent.py` as in a terminal, but no shell replaces the `~`.
+    template = [expand_home(argument) for argument in template]
     joined = "\n".join(template)
     chosen, wrong = delivery_of(template, delivery)
     if wrong is not None:
