@@ -16,14 +16,18 @@ export interface StepPosition {
 
 export type Step<S, N extends string> = (state: S, place: StepPosition) => Promise<StepResult<S, N>>;
 
-/** Ask the questions starting with `first`. Returns the last state, or undefined if the user cancelled. */
+/**
+ * Ask the questions starting with `first`. Returns the last state, or undefined if the user cancelled. `answered`: the
+ * questions before it, to which the user can go back.
+ */
 export async function runSteps<S, N extends string>(
   steps: Readonly<Record<N, Step<S, N>>>,
   first: N,
   initial: S,
   totalSteps: (state: S) => number,
+  answered: readonly N[] = [],
 ): Promise<S | undefined> {
-  const past: { name: N; state: S }[] = [];
+  const past: { name: N; state: S }[] = answered.map((name) => ({ name, state: initial }));
   let name = first;
   let state = initial;
   for (;;) {

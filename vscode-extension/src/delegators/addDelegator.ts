@@ -31,15 +31,16 @@ export async function addDelegator(
     ...(entry ? { entry } : {}),
   };
   let first: Question = "source";
+  let answered: readonly Question[] = [];
   let saved: DelegatorEntry | undefined;
   while (!saved) {
-    const asked = await runSteps(steps, first, draft, () => (canChooseScope(deps, draft) ? 5 : 4));
+    const asked = await runSteps(steps, first, draft, () => (canChooseScope(deps, draft) ? 5 : 4), answered);
     if (!asked) break;
     draft = asked;
     const outcome = await testAndSave(deps, draft);
     if (outcome.kind === "dropped") break;
     if (outcome.kind === "saved") saved = outcome.entry;
-    else first = outcome.from;
+    else ({ from: first, answered = [] } = outcome);
   }
   for (const server of deps.createdServers) {
     if (server.modelServer.name !== saved?.delegator.modelServer) void offerToRemove(deps, server);
@@ -49,7 +50,8 @@ export async function addDelegator(
 
 type SaveOutcome =
   | { readonly kind: "saved"; readonly entry: DelegatorEntry }
-  | { readonly kind: "change"; readonly from: Question }
+  /** `answered`: the questions before it, to which the user can go back. */
+  | { readonly kind: "change"; readonly from: Question; readonly answered?: readonly Question[] }
   | { readonly kind: "dropped" };
 
 /** Test the delegator; save it if it works or the user wants to save it anyway. */
@@ -60,7 +62,11 @@ async function testAndSave(deps: AddDelegatorDeps, draft: Draft): Promise<SaveOu
   if (!tested.ok) {
     const [change, save] = [t("Edit"), t("Save Anyway")];
     const answer = await showFailure(deps, tested, [change, save], { modal: true });
-    if (answer === change) return { kind: "change", from: "source" };
+    if (answer === change) {
+      // What fails of a custom command is most likely the command.
+      const custom = draft.delegator.launch?.command !== undefined;
+      return custom ? { kind: "change", from: "command", answered: ["source"] } : { kind: "change", from: "source" };
+    }
     if (answer !== save) return { kind: "dropped" };
   }
   try {

@@ -367,6 +367,21 @@ describe("Add Delegator", () => {
       expect(made?.delegator.launch?.command).toEqual(["run", "{promptFile}", "awk {print}"]);
     });
 
+    it("of a custom command that fails its test are edited from the command", async () => {
+      peer.answer("understudy/delegators/test", {
+        ok: false,
+        steps: [{ name: "program", ok: false, message: "not found", seconds: 0 }],
+      });
+      host.answers.push({ pick: "tool:generic" }, { enter: "run" }, { pick: "" }, { enter: "own" }, { pick: "user" });
+      host.answers.push({ back: true }, { cancel: true });
+      host.buttons.push("Edit");
+      expect(await addDelegator(parts)).toBeUndefined();
+      expect(host.shown.slice(-2)).toMatchObject([
+        { title: "Add Delegator", step: 2, value: "run" },
+        { title: "Add Delegator", step: 1 },
+      ]);
+    });
+
     it("of an agent without a driver begin with its program, and ask for a model if it is used", async () => {
       host.answers.push({ pick: "agent:aider" }, { enter: "/bin/aider --model {model} {prompt}" }, { pick: "" });
       host.answers.push({ cancel: true });
