@@ -33,7 +33,7 @@ export type FromPage =
 export interface PageStart {
   /** ID of the delegation. */
   readonly delegation: string;
-  /** Whether messages and replies to the agent have an effect. */
+  /** Whether messages and replies to the agent have an effect; false until the sidecar runs and its agent is known. */
   readonly instructable: boolean;
   /** Texts of the UI by their English text. */
   readonly translations: Readonly<Record<string, string>>;
@@ -48,4 +48,6 @@ export type PageNotification = NotificationMessage<"understudy/event" | "underst
 export type ToPage =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: ErrorInfo }
-  | PageNotification;
+  | PageNotification
+  /** `PageStart.instructable` has changed. */
+  | { readonly method: "editor/instructable"; readonly params: { readonly instructable: boolean } };

@@ -46,6 +46,8 @@ interface OpenPanel {
   subscription: number;
   /** Whether its page has asked for something that only a running sidecar answers. */
   waiting: boolean;
+  /** What its page shows; undefined: its page has not started. */
+  instructable?: boolean;
 }
 
 export class TranscriptPanels implements Disposable {
@@ -66,6 +68,7 @@ export class TranscriptPanels implements Disposable {
       deps.store.onDidChange(() => {
         if (!deps.store.loaded) return;
         for (const one of this.#open.values()) {
+          this.#updateInstructable(one);
           if (one.waiting) post(one, { method: "understudy/changed", params: { collections: ["delegations"] } });
           one.waiting = false;
         }
@@ -116,10 +119,10 @@ export class TranscriptPanels implements Disposable {
     const { id } = one;
     if (message.method === "page/start") {
       unsubscribe(one);
-      const delegation = store.delegation(id);
+      one.instructable = this.#instructable(id);
       const start: PageStart = {
         delegation: id,
-        instructable: delegation === undefined || takesInstructions(store, delegation),
+        instructable: one.instructable,
         translations: host.environment.translations,
       };
       return start;
@@ -172,6 +175,20 @@ export class TranscriptPanels implements Disposable {
       default:
         throw new Error(`the page of a transcript may not request ${String((message as { method: unknown }).method)}`);
     }
+  }
+
+  /** Until the sidecar has listed the delegators, nothing is known: the page would offer what is then refused. */
+  #instructable(id: string): boolean {
+    const { store } = this.#deps;
+    const delegation = store.delegation(id);
+    return store.loaded && (delegation === undefined || takesInstructions(store, delegation));
+  }
+
+  #updateInstructable(one: OpenPanel): void {
+    const instructable = this.#instructable(one.id);
+    if (one.instructable === undefined || one.instructable === instructable) return;
+    one.instructable = instructable;
+    post(one, { method: "editor/instructable", params: { instructable } });
   }
 
   async #run({ id }: OpenPanel, message: Extract<FromPage, { method: `editor/${string}` }>): Promise<void> {

@@ -67,6 +67,7 @@ export class TranscriptPage {
   });
   readonly #form: HTMLFormElement;
   readonly #log = element("div", { class: "log", role: "log", "aria-live": "off", "aria-busy": "true" });
+  #instructable: boolean;
   #delegation: Delegation | undefined;
   /** `seq` of the last event in the blocks. */
   #last = 0;
@@ -87,6 +88,7 @@ export class TranscriptPage {
   constructor(root: HTMLElement, transport: Transport, options: PageOptions) {
     this.#transport = transport;
     this.#options = options;
+    this.#instructable = options.instructable ?? true;
     this.#earlier = button(t("Show Earlier"), "secondary", () => this.#showEarlier());
     this.#later = button(t("Show Later"), "secondary", () => this.#showLater());
     this.#latest = button(t("Jump to End"), "secondary", () => this.#jumpToEnd());
@@ -114,6 +116,12 @@ export class TranscriptPage {
     window.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     transport.onNotification((notification) => this.#receive(notification));
     void this.#connect();
+  }
+
+  /** Whether messages and replies to the agent have an effect. */
+  setInstructable(instructable: boolean): void {
+    this.#instructable = instructable;
+    this.#schedule();
   }
 
   #receive(notification: PageNotification): void {
@@ -240,8 +248,7 @@ export class TranscriptPage {
     setText(this.#facts, [...facts, workspace].join(" · "));
     document.title = this.#title.textContent;
     // What was typed stays until it can be sent: as a reply, after the end.
-    const { instructable = true } = this.#options;
-    this.#form.hidden = !instructable || !isLive(delegation) || delegation.state === "checking";
+    this.#form.hidden = !this.#instructable || !isLive(delegation) || delegation.state === "checking";
     const buttons = this.#actions(delegation);
     const now = JSON.stringify(buttons.map(([text]) => text));
     if (now === this.#buttons) return; // a button cannot be pressed while it is replaced
@@ -254,7 +261,7 @@ export class TranscriptPage {
   /** The next steps, the most likely one first. */
   #actions(delegation: Delegation): [string, "primary" | "secondary", () => void][] {
     const { id } = this.#options;
-    const { editor, instructable = true } = this.#options;
+    const { editor } = this.#options;
     const found: [string, "primary" | "secondary", () => void][] = [];
     const add = (text: string, press: () => void): void =>
       void found.push([text, found.length === 0 ? "primary" : "secondary", press]);
@@ -267,7 +274,7 @@ export class TranscriptPage {
     } else {
       if (isToReview(delegation)) edit(t("Review"), "review");
       const failed = isFailure(delegation);
-      const replies = instructable && canReply(delegation);
+      const replies = this.#instructable && canReply(delegation);
       if (replies && !failed) edit(t("Reply…"), "reply");
       if (delegation.rescueRef !== undefined) edit(t("Restore"), "restore");
       add(t("Retry"), () => void this.#send("understudy/delegations/retry", { id }));

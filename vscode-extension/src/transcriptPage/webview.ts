@@ -23,9 +23,11 @@ const vscode = acquireVsCodeApi();
 const send = (message: FromPage): void => vscode.postMessage(message);
 const requests = new PageRequests((message) => vscode.postMessage(message), ANSWER_MS);
 const listeners: ((notification: PageNotification) => void)[] = [];
+let page: TranscriptPage | undefined;
 
 window.addEventListener("message", ({ data }: MessageEvent<ToPage>) => {
   if (!("method" in data)) requests.answer(data);
+  else if (data.method === "editor/instructable") page?.setInstructable(data.params.instructable);
   else for (const listener of listeners) listener(data);
 });
 
@@ -40,7 +42,7 @@ void requests.request("page/start", {}).then((answer) => {
   const before = vscode.getState();
   const at = before?.id === id ? before.at : undefined;
   vscode.setState(at === undefined ? { id } : { id, at });
-  new TranscriptPage(document.body, transport, {
+  page = new TranscriptPage(document.body, transport, {
     id,
     instructable,
     ...(at === undefined ? {} : { at }),

@@ -101,6 +101,24 @@ describe("transcript panels", () => {
     expect(followers.size).toBe(0);
   });
 
+  it("offer no reply before it is known whether the agent follows instructions", async () => {
+    const { host, made, store, ask, change } = panels();
+    store.loaded = false;
+    made.show(DONE);
+    change();
+    expect(await ask("page/start")).toMatchObject({ result: { instructable: false } });
+    const told = (): unknown[] =>
+      host.panels[0]!.posted.filter((one) => (one as { method?: string }).method === "editor/instructable");
+    store.delegator = () => ({ ...GHOSTWRITER!, followsInstructions: false });
+    store.loaded = true;
+    change();
+    expect(told()).toEqual([]);
+    store.delegator = () => ({ ...GHOSTWRITER!, followsInstructions: true });
+    change();
+    change();
+    expect(told()).toEqual([{ method: "editor/instructable", params: { instructable: true } }]);
+  });
+
   it("run the commands of a row, on their own delegation only", async () => {
     const { host, made, ask, requester } = panels();
     made.show(DONE);

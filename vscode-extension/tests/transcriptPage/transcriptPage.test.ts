@@ -49,13 +49,14 @@ async function open(history: readonly Event[], delegation = fold(running(), hist
   document.body.replaceChildren(root);
   const transport = { request, onNotification: (listener: typeof hear) => void (hear = listener) };
   const editor = { run: (action: string) => void ran.push(action), openFile: (path: string) => void ran.push(path) };
-  new TranscriptPage(root, transport as never, { id, editor, ...more });
+  const page = new TranscriptPage(root, transport as never, { id, editor, ...more });
   await vi.advanceTimersByTimeAsync(DRAW_MS * 2);
   const rows = (): HTMLElement[] => [...root.querySelectorAll<HTMLElement>(".row")];
   const button = (text: string): HTMLButtonElement =>
     [...root.querySelectorAll("button")].find((one) => one.textContent.includes(text) && !one.hidden)!;
   return {
     root,
+    page,
     rows,
     button,
     buttons: () => [...root.querySelectorAll("button")].filter((one) => !one.hidden).map((one) => one.textContent),
@@ -116,6 +117,9 @@ describe("the page of a transcript", () => {
     const agent = { instructable: false };
     const ended = await open(LIFE.events, { ...DONE, id, lastSeq: LIFE.events.at(-1)!.seq }, agent);
     expect(ended.buttons().slice(0, 4)).toEqual(["Review", "Retry", "Retry with…", "Open as Text"]);
+    ended.page.setInstructable(true);
+    await vi.advanceTimersByTimeAsync(DRAW_MS);
+    expect(ended.buttons().slice(0, 3)).toEqual(["Review", "Reply…", "Retry"]);
     const live = { ...running(), state: "running" as const };
     expect((await open([], live)).root.querySelector("form")?.hidden).toBe(false);
     expect((await open([], live, agent)).root.querySelector("form")?.hidden).toBe(true);
