@@ -27,6 +27,7 @@ import {
   errorText,
   oneLine,
   shortenMiddle,
+  shortErrorText,
   relativeTime,
   costOrigin,
   costText,
@@ -340,7 +341,10 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   } else {
     const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
     facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));
-    if (failure && delegation.error) facts.push(oneLine(delegation.error.message, 120));
+    if (failure && delegation.error) {
+      const { message } = delegation.error;
+      facts.push(oneLine(shortErrorText({ message }).replace(/\.$/u, ""), 120));
+    }
     if (toReview) facts.push(pendingText(delegation));
   }
   const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);

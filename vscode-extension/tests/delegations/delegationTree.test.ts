@@ -222,7 +222,7 @@ describe("the Delegations view", () => {
       "Needs Attention | 4 |  | group attention",
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
       "  Tests f…ing.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
-      "  Tests for…pping.py | Failed · The agent exited with code 3. · 4 min ago · ghostwriter | error | delegation done tree changes failure",
+      "  Tests for…pping.py | Failed · The agent exited with code 3 · 4 min ago · ghostwriter | error | delegation done tree changes failure",
       "  Tests for…apping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
@@ -322,6 +322,13 @@ describe("the Delegations view", () => {
     expect(changes.every((change) => change?.[0] === "group:done")).toBe(true);
     expect(draw(rows)).toHaveLength(1 + 500 + 1);
     expect(rows.row(rows.children("group:done").at(-1)!)?.label).toBe("Load older delegations");
+  });
+
+  it("shows the last line of what a crashed program printed", () => {
+    const message = "Delegator 'mine' exited with code 1: Traceback:\n  File \"a.py\", line 3\nNameError: n";
+    const error = { kind: "tool_crashed", message } as NonNullable<Delegation["error"]>;
+    const { rows } = view([one("a", { verdict: "failed", error })]);
+    expect(draw(rows)[1]).toContain("Failed · Delegator 'mine' exited with code 1: NameError: n · ");
   });
 
   it("redraws exactly the rows whose text changed, and everything if a row moved", () => {

@@ -318,7 +318,10 @@ def _last_lines(text: str) -> str:
     """Return the last lines of ``text`` that fit, or the end of the last one."""
     shown = text[-_SHOWN_CHARACTERS:]
     if len(text) > len(shown) and "\n" in shown:
-        return shown.partition("\n")[2]
+        shown = shown.partition("\n")[2]
+        # Python marks a part of the line above: without that line, its ^^^^ mark nothing.
+        while not any(map(str.isalnum, shown.partition("\n")[0])) and "\n" in shown:
+            shown = shown.partition("\n")[2]
     return shown
 
 
