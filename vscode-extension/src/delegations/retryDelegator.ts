@@ -21,7 +21,7 @@ interface Changed {
 const OPTIONS = " options";
 const ADD = " add";
 
-/** The same delegator is the first choice. Undefined: cancelled. */
+/** Another delegator is preselected: the same one is what Retry is for. Undefined: cancelled. */
 export async function pickRetryDelegator(
   deps: ChangeOptionsDeps & { readonly host: Pick<Host, "commands"> },
   delegation: Delegation,
@@ -29,6 +29,8 @@ export async function pickRetryDelegator(
   const title = t("Retry “{0}” with…", delegation.title);
   let changed: Changed | undefined;
   for (;;) {
+    const [same, other = same] = retryItems(deps, delegation, changed);
+    const active = changed?.delegator ?? other?.id;
     const outcome = await deps.host.windows.pick({
       title,
       placeholder: t("Retries from the original files. Choose a delegator."),
@@ -38,7 +40,7 @@ export async function pickRetryDelegator(
         { id: ADD, label: t("Add Delegator…"), icon: "add" },
         { id: OPTIONS, label: t("Change Options for This Delegation…"), icon: "settings" },
       ],
-      ...(changed ? { active: changed.delegator } : {}),
+      ...(active === undefined ? {} : { active }),
     });
     if (outcome.kind !== "picked") return undefined;
     let [delegator = ""] = outcome.ids;

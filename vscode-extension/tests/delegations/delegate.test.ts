@@ -478,6 +478,10 @@ describe("retry with options", () => {
       .answer("understudy/tools/list", result("understudy/tools/list", "tools-list.valid"))
       .answer("understudy/modelServers/models", result("understudy/modelServers/models", "modelServers-models.valid"))
       .answer("understudy/delegations/retry", { id: "20261121-020000-bbbbb" });
+    host.answers.push({ cancel: true });
+    await host.commands.run("understudy.delegations.retryWith", row);
+    expect(host.shown.at(-1)?.items[0]).toMatchObject({ id: DONE.delegator, description: "same delegator" });
+    expect(host.shown.at(-1)?.active).toBe(host.shown.at(-1)?.items[1]?.id);
     const whose = [{ pick: " options" }, { pick: "local-coder" }] as const;
     const change = [{ pick: "delegator.model" }, { pick: "value:large-1" }, { pick: "done" }] as const;
     host.answers.push(...whose, ...change, { pick: "local-coder" });

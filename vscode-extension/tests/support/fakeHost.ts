@@ -32,6 +32,8 @@ export interface Shown {
   readonly back: boolean;
   readonly value?: string;
   readonly placeholder?: string;
+  /** The preselected item of a pick. */
+  readonly active?: string;
   readonly items: readonly h.PickItem[];
 }
 
@@ -318,7 +320,8 @@ export class FakeHost implements h.Host {
     const answer = this.#next(request.title);
     let items = request.items;
     if (request.live) await this.#settle(request, (next) => (items = next));
-    this.shown.push(shown(request, items));
+    const { active } = request;
+    this.shown.push({ ...shown(request, items), ...(typeof active === "string" ? { active } : {}) });
     if ("back" in answer) return { kind: "back" };
     if ("cancel" in answer) return { kind: "cancelled" };
     if ("press" in answer) {
