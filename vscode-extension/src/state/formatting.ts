@@ -160,7 +160,7 @@ export function displayPath(path: string): string {
   return new TextDecoder().decode(Uint8Array.from(bytes));
 }
 
-/** The time of day in the locale of the editor: `14:05`. */
+/** The time of day in the locale of the editor, as in the dates of transcripts: `14:05`, `9:05 AM`. */
 export function timeOfDay(time: string): string {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return new Date(time).toLocaleTimeString([], { timeStyle: "short" });
 }
