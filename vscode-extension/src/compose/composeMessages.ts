@@ -70,8 +70,10 @@ export interface ComposeRequests {
   "page/checkOptions": { params: ComposeDraft; result: Readonly<Record<string, string>> };
   /** Show the complete prompt; the answer says what would be sent. */
   "page/showPrompt": { params: ComposeDraft; result: string };
-  /** Start the delegation; false if the user cancelled. */
-  "page/send": { params: ComposeDraft; result: boolean };
+  /** Start the delegation; the answer is its ID, empty if the user cancelled. */
+  "page/send": { params: ComposeDraft; result: string };
+  /** Show the transcript of a delegation. */
+  "page/openTranscript": { params: { readonly id: string }; result: object };
 }
 
 type RequestMessage<M extends keyof ComposeRequests = keyof ComposeRequests> = M extends keyof ComposeRequests

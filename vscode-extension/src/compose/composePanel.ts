@@ -10,6 +10,7 @@ import type { Host, Panel } from "../host/host.ts";
 import type { StartParams } from "../protocol.ts";
 import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { checkValue, choicesOf, plainDescription, type Option } from "../state/delegatorOptions.ts";
+import { delegationIdOf } from "../state/delegationUris.ts";
 import { errorText } from "../state/formatting.ts";
 import {
   agentOf,
@@ -163,12 +164,18 @@ export class ComposePanel implements Disposable {
       case "page/showPrompt":
         return showPrompt(await this.#params(draftOf(message.params)));
       case "page/send": {
-        if ((await start(await this.#params(draftOf(message.params)))) === undefined) return false;
+        const id = await start(await this.#params(draftOf(message.params)));
+        if (id === undefined) return "";
         // Keep the choices for the next task; options are for one delegation.
         this.#draft = { ...this.#draft, task: "", target: "", files: [], options: {} };
         await host.memory.set(DRAFT_KEY, this.#draft);
         this.#post({ method: "page/draft", params: this.#draft });
-        return true;
+        return id;
+      }
+      case "page/openTranscript": {
+        const id = delegationIdOf(message.params.id);
+        if (id !== undefined) await host.commands.run("understudy.delegations.open", id);
+        return {};
       }
       default:
         throw new Error(`this page may not request ${String((message as { method: unknown }).method)}`);

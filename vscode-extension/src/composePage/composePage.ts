@@ -41,9 +41,13 @@ export class ComposePage {
   readonly #chips = element("ul", { class: "chips", "aria-label": t("Attached files") });
   readonly #problem = element("p", { class: "problem", role: "alert" });
   readonly #status = element("p", { class: "status", role: "status" });
+  /** Leads to the delegation that was started last. */
+  readonly #open = element("button", { type: "button", class: "secondary", hidden: true }, t("Open Transcript"));
   readonly #buttons: readonly HTMLButtonElement[];
   #files: readonly ComposeFile[] = [];
   #choices: ComposeChoices;
+  /** ID of that delegation. */
+  #started = "";
   /** The names in the draft: they may not be listed yet. */
   #chosen = { recipe: "", delegator: "" };
 
@@ -91,8 +95,12 @@ export class ComposePage {
         element("div", { class: "actions" }, send, show),
         this.#problem,
         this.#status,
+        this.#open,
       ),
     );
+    this.#open.addEventListener("click", () => {
+      void transport.request("page/openTranscript", { id: this.#started });
+    });
     for (const field of [this.#task, this.#target]) field.addEventListener("input", () => this.#report());
     this.#recipe.addEventListener("change", () => this.#choose());
     this.#delegator.addEventListener("change", () => this.#choose());
@@ -212,8 +220,9 @@ export class ComposePage {
         this.#task.focus();
         throw new Error(t("Describe the task."));
       }
-      const sent = await this.#transport.request("page/send", this.#draft());
-      this.#status.textContent = sent ? t("The delegation was started.") : "";
+      this.#started = await this.#transport.request("page/send", this.#draft());
+      this.#open.hidden = this.#started === "";
+      this.#status.textContent = this.#started === "" ? "" : t("The delegation was started.");
     });
   }
 
@@ -223,6 +232,7 @@ export class ComposePage {
     const focused = document.activeElement;
     this.#problem.textContent = "";
     this.#status.textContent = "";
+    this.#open.hidden = true;
     for (const one of this.#buttons) one.disabled = true;
     try {
       await work();

@@ -84,7 +84,7 @@ describe("the panel of a new delegation", () => {
       target: "x.py",
       files: [{ uri: `${ROOT}/a.py`, name: "a.py" }],
     };
-    expect((await ask("page/send", draft))["result"]).toBe(true);
+    expect((await ask("page/send", draft))["result"]).toBe("d-1");
     expect(started).toEqual([{ recipe: "tests", task: "One\nTwo", files: [`${ROOT}/a.py`], delegator: "quick" }]);
     expect(host.panels[0]!.posted).toContainEqual({
       method: "page/draft",
@@ -104,7 +104,7 @@ describe("the panel of a new delegation", () => {
     const panel = host.panels[0]!;
     panel.send({ method: "page/draft", params: { task: "Kept", recipe: "ask", delegator: "", target: "", files: [] } });
     outcome = () => Promise.resolve(undefined);
-    expect((await ask("page/send", { task: "Kept" }))["result"]).toBe(false);
+    expect((await ask("page/send", { task: "Kept" }))["result"]).toBe("");
     outcome = () => Promise.reject(new Error("No engine."));
     expect(await ask("page/send", { task: "Kept" })).toMatchObject({ error: { message: "No engine." } });
     panel.close();
@@ -119,6 +119,12 @@ describe("the panel of a new delegation", () => {
       files: [],
     });
     for (const wrong of [undefined, null, 3, "x", []]) expect(draftOf(wrong).task).toBe("");
+  });
+
+  it("opens the transcript of what it started, and nothing else", async () => {
+    composer.show({ files: [] });
+    for (const id of ["20261121-020000-aaaaa", "../x", 3]) await ask("page/openTranscript", { id });
+    expect(host.ran).toEqual([{ id: "understudy.delegations.open", values: ["20261121-020000-aaaaa"] }]);
   });
 
   it("offers what repairs a failed start as a button, as the page has none", async () => {
@@ -203,7 +209,7 @@ describe("the panel of a new delegation", () => {
     expect(started).toEqual([]);
     const options = { "delegator.model": "large-1", "modelProperties.temperature": "0.7", "launch.yolo": "true" };
     host.panels[0]!.send({ method: "page/draft", params: { ...draft, options } });
-    expect((await ask("page/send", { ...draft, options }))["result"]).toBe(true);
+    expect((await ask("page/send", { ...draft, options }))["result"]).toBe("d-1");
     expect(started).toMatchObject([{ launch: { model: "large-1", modelProperties: { temperature: 0.7 } } }]);
     expect(started[0]?.launch).not.toHaveProperty("yolo");
     const kept = { recipe: "tests", delegator: "local-coder" };

@@ -127,6 +127,23 @@ describe("the page of a new delegation", () => {
     expect(sent).toHaveLength(1);
   });
 
+  it("leads to the transcript of what it has started", async () => {
+    open();
+    const link = (): HTMLButtonElement | undefined =>
+      [...root.querySelectorAll("button")].find((one) => one.textContent === "Open Transcript" && !one.hidden);
+    (field("task") as HTMLTextAreaElement).value = "Do it.";
+    answers["page/send"] = () => Promise.resolve("");
+    await key(field("task"), { key: "Enter", ctrlKey: true });
+    expect(link()).toBeUndefined();
+    answers["page/send"] = () => Promise.resolve("20261121-020000-aaaaa");
+    await key(field("task"), { key: "Enter", ctrlKey: true });
+    link()?.click();
+    expect(sent.at(-1)).toEqual({ method: "page/openTranscript", params: { id: "20261121-020000-aaaaa" } });
+    answers["page/send"] = () => Promise.reject(new Error("No delegator."));
+    await key(field("task"), { key: "Enter", ctrlKey: true });
+    expect(link()).toBeUndefined();
+  });
+
   describe("options", () => {
     const MODEL: ComposeOption = {
       id: "delegator.model",
