@@ -237,28 +237,47 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   }
 
   #onChange(change: Change): void {
-    const before = this.#groupById;
     if (change.delegationList) this.#parents = undefined;
-    const moved =
-      change.delegationList ||
-      [...change.delegations].some((id) => {
-        const delegation = this.#store.delegation(id);
-        return delegation === undefined || this.#groupFor(delegation) !== before.get(id);
-      });
-    if (change.delegations.size > 0 || moved) this.#groups = undefined;
+    const before = this.#places();
+    if (change.delegations.size > 0 || change.delegationList) this.#groups = undefined;
+    const after = this.#places();
+    const different = GROUPS.filter((group) => before.get(group) !== after.get(group));
+    const [only] = different;
     if (change.delegators && this.#visible) this.#redraw([...this.#drawn.keys()]);
-    if (moved) {
-      // The editor keeps a row below its parent: redraw everything when a row moves.
+    if (only !== undefined && different.length === 1 && before.has(only) && after.has(only)) {
+      // Rows came, went or changed places in one group: the others stay as they are.
+      this.#changed.fire([GROUP + only]);
+      this.#redrawChanged(change);
+    } else if (different.length > 0) {
+      // The editor keeps a row below its parent: redraw everything when a row moves to another one.
       this.#drawn.clear();
       this.#changed.fire(undefined);
-    } else if (this.#visible) {
-      const batches = [...change.delegations].map((id) => this.#store.delegation(id)?.groupId);
-      this.#redraw([
-        ...[...change.delegations].map(delegationRowId),
-        ...new Set(batches.flatMap((batch) => (batch === undefined ? [] : [batchRowId(batch)]))),
-      ]);
+    } else {
+      this.#redrawChanged(change);
     }
     this.#updateClock();
+  }
+
+  /** Redraw the rows of changed delegations, and of the batches that they belong to. */
+  #redrawChanged({ delegations }: Change): void {
+    if (!this.#visible) return;
+    const batches = [...delegations].map((id) => this.#store.delegation(id)?.groupId);
+    this.#redraw([
+      ...[...delegations].map(delegationRowId),
+      ...new Set(batches.flatMap((batch) => (batch === undefined ? [] : [batchRowId(batch)]))),
+    ]);
+  }
+
+  /** What is below each group that is shown, in order, with the members of batches. */
+  #places(): Map<Group, string> {
+    this.#grouped();
+    const filled = [...this.#entries].filter(([, ids]) => ids.length > 0);
+    return new Map(
+      filled.map(([group, ids]) => {
+        const members = ids.map((id) => [id, ...(this.#batches.get(batchOf(id) ?? "") ?? []).map((one) => one.id)]);
+        return [group, JSON.stringify([members, group === "done" && this.#store.hasMore])];
+      }),
+    );
   }
 
   #redraw(ids: readonly string[]): void {

@@ -331,6 +331,22 @@ describe("the Delegations view", () => {
     expect(draw(rows)[1]).toContain("Failed · Delegator 'mine' exited with code 1: NameError: n · ");
   });
 
+  it("redraws only the group in which rows came or went", () => {
+    const { rows, store } = view([live("a"), one("b")]);
+    rows.setVisible(true);
+    draw(rows);
+    const changes: (readonly string[] | undefined)[] = [];
+    rows.onDidChange((ids) => changes.push(ids));
+    store.put(live("c"));
+    expect(changes).toEqual([["group:running"]]);
+    store.put(one("d"), live("a", { activity: "Reading" }));
+    expect(changes.slice(1)).toEqual([["group:review"], [delegationRowId("a")]]);
+    // A group that appears is a row of the view itself.
+    store.put(one("e", { review: { pending: 0, accepted: 1, rejected: 0 } }));
+    expect(changes.slice(3)).toEqual([undefined]);
+    rows.dispose();
+  });
+
   it("redraws exactly the rows whose text changed, and everything if a row moved", () => {
     const { rows, store } = view([live("a"), live("b")]);
     rows.setVisible(true);
