@@ -194,6 +194,18 @@ def test_the_configured_interpreter_and_the_options_of_a_defined_tool_are_progra
     assert set(found) == {"env/python", "tools/wrapper", ".venv/bin/python"}
 
 
+def test_a_program_may_be_named_from_the_home_folder(project, write, monkeypatch):
+    monkeypatch.setenv("HOME", str(project.parent))
+    words = ", ".join(f'"~/{project.name}/{path}"' for path in ("own/agent", "own/script"))
+    config = f'[[delegators]]\nname = "mine"\ntool = "generic"\nlaunch = {{ command = [{words}] }}\n'
+    write(project / ".understudy/config.toml", config)
+    for path in ("own/agent", "own/script"):
+        write(project / path, "first")
+    git(project, "add", "-f", ".")
+    found = programs.tracked_programs(project, load(project, trusted=True))
+    assert {"own/agent", "own/script"} <= set(found)
+
+
 def test_a_program_without_a_folder_may_be_one_of_the_workspace(project, write):
     write(project / "node_modules/.bin/make", "first")
     git(project, "add", "-f", ".")

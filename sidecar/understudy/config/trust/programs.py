@@ -19,6 +19,7 @@ from pathlib import Path
 
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
+from understudy.process.executables import expand_home
 
 INTERPRETERS = tuple(f"{folder}/bin/{name}" for folder in (".venv", "venv") for name in ("python", "python3"))
 """The interpreters that are used without being configured."""
@@ -99,7 +100,7 @@ def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
     commands += [(argv, None) for argv in agents]
     # An agent's script may come after options or another program (`env`, `uv run`), or be the value of an option.
     words = [word for argv in agents for word in argv[1:]]
-    for part in dict.fromkeys([*words, *(word.rpartition("=")[2] for word in words)]):
+    for part in map(expand_home, dict.fromkeys([*words, *(word.rpartition("=")[2] for word in words)])):
         commands.append(([f"./{part}"], None) if not part.startswith("/") else ([part], None))
     if configuration.python is not None:
         commands.append(([configuration.python], None))
@@ -124,7 +125,7 @@ def _program(root: Path, name: str, folder: str) -> Iterator[str]:
 
 
 def _inside(root: Path, name: str, folder: str) -> Iterator[str]:
-    path = os.path.relpath(os.path.normpath(root / folder / name), root)
+    path = os.path.relpath(os.path.normpath(root / folder / expand_home(name)), root)
     try:
         outside = path == ".." or path.startswith("../") or "\0" in path or (root / path).is_dir()
     except OSError:  # too long a name for a file
