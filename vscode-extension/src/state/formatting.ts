@@ -113,9 +113,10 @@ function withStop(text: string): string {
   return trimmed === "" || /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
-/** The message of an error, which may end with the output of a program, then what to do. */
+/** The message of an error, then what to do: on a line of its own below the output of a program. */
 export function errorText({ message, hint = "" }: Pick<ErrorInfo, "message" | "hint">): string {
-  return [withStop(message), hint].filter((part) => part !== "").join(" ");
+  const quotes = message.trim().includes("\n");
+  return [quotes ? message.trimEnd() : withStop(message), hint].filter((part) => part !== "").join(quotes ? "\n" : " ");
 }
 
 /**

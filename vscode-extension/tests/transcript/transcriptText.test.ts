@@ -32,6 +32,12 @@ function running(): Delegation {
 }
 
 describe("TranscriptText", () => {
+  it("says what to do below the output of a program, not in it", () => {
+    const error = { kind: "tool_crashed", message: "Exited with code 3: Traceback\nNameError: n", hint: "Fix it." };
+    const all = text({ ...FRAME, seq: 1, type: "attempt_failed", error, willRetry: false } as Event);
+    expect(all.trimEnd().split("\n").slice(-2)).toEqual(["NameError: n", "Fix it."]);
+  });
+
   it("counts lines only of files that have some", () => {
     const stat = (path: string, status: string, additions = 0) => ({ path, status, additions, deletions: 0 });
     const files = [stat("a.py", "added", 2), stat("logo.png", "added"), stat("run.sh", "mode"), stat("l", "type")];
