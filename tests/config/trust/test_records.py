@@ -204,7 +204,9 @@ def test_a_folder_that_is_too_large_to_look_at_cannot_be_trusted(workspace, stat
 
 @pytest.mark.parametrize("when", ["load", "tracked_programs", "describe_effects"])
 @pytest.mark.parametrize("kind", ["recipe", "hooks"])
-def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(workspace, state, write, monkeypatch, when, kind):
+def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(
+    workspace, state, write, monkeypatch, *, when, kind
+):
     """Else the user would trust what another program wrote while the effects were listed, and was not shown."""
     write(workspace / ".understudy/recipes/first.md", '+++\ntitle = "First"\nreturns = "text"\n+++\nFirst.\n')
     write(

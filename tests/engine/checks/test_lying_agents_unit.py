@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from understudy.engine.checks.mutation.copies import mutation_progress
 from understudy.model.checks import Check
 from understudy.model.events import CheckFinished, CheckStarted, Phase
 from understudy.model.verdicts import Reservation, Verdict
@@ -31,6 +32,16 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
     assert result.argv[-1] == "test_calc.py"
     assert [type(event) for event in judged.events] == [CheckStarted, Phase, Phase, Phase, CheckFinished]
     assert judged.events[-1].check_result() == result
+
+
+async def test_a_long_search_for_changes_that_tests_notice_says_how_far_it_is(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutation_progress, "SECONDS", 0.0)
+    judged = await project.judge({"test_calc.py": HONEST})
+    assert judged.is_(Verdict.VERIFIED)
+    texts = [event.text for event in judged.events if isinstance(event, Phase)]
+    assert texts[-1].endswith(": tried 1 of 2 small changes")
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ class _Judge:
                 reports=request.reports,
                 sample=request.sample,
             ),
+            tell=self._tell,
             test_support=self._base_judge.test_support,
         )
 

@@ -22,6 +22,7 @@ from wait_until import until
 from understudy.engine.checks import interpreter
 from understudy.engine.checks.check_run import CheckContext, Kind, PreparedCheck, SpareSlot
 from understudy.engine.checks.interpreter import Interpreter
+from understudy.engine.checks.mutation.copies import mutation_progress
 from understudy.engine.checks.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
 from understudy.engine.checks.mutation.copies.private_copy import copies_that_fit
 from understudy.engine.checks.mutation.mutant_result import MutantResult
@@ -292,14 +293,20 @@ class World:
     closed: int = 0
 
 
-def ran(world: World, steps: Sequence[int], count: int, slots: Slots | None = None) -> MutantRuns:
+def ran(
+    world: World,
+    steps: Sequence[int],
+    count: int,
+    slots: Slots | None = None,
+    told: mutation_progress.Progress | None = None,
+) -> MutantRuns:
     planned = [planned_run(index, sham=index % 7 == 3) for index in range(count)]
     further = slots or Slots(len(steps))
     lanes = [
         Lane(runner=Runner(world, one), slot=further.take() if index else None)  # type: ignore[arg-type]
         for index, one in enumerate(steps)
     ]
-    return asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=60))
+    return asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=60, progress=told))
 
 
 @given(
@@ -314,6 +321,18 @@ def test_the_results_do_not_depend_on_the_number_of_copies(
     runs = ran(World(killed, share=False), steps, count)
     assert runs.results == alone.results
     assert (runs.copies, runs.complete) == (len(steps), True)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(5, 50, 5)), (60.0, ())])
+def test_the_user_is_told_of_each_tenth_of_the_mutants_when_they_take_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, expected: Sequence[int]
+) -> None:
+    monkeypatch.setattr(mutation_progress, "SECONDS", seconds)
+    told: list[str] = []
+    ran(
+        World(frozenset(), share=False), [1, 2], 58, told=mutation_progress.Progress(told.append)
+    )  # eight of these are sham mutants
+    assert told == [f"tried {done} of 50 small changes" for done in expected]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 20), st.booleans())

@@ -17,6 +17,7 @@ from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.judged_tree import ResultToJudge
 from understudy.engine.checks.mutation.changed_lines import changed_lines
+from understudy.engine.checks.mutation.copies.mutation_progress import Progress
 from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.engine.checks.mutation.mutation_test import (
     MOST_TESTS,
@@ -26,6 +27,7 @@ from understudy.engine.checks.mutation.mutation_test import (
     save_report,
 )
 from understudy.engine.checks.mutation.planning import MutantSample
+from understudy.model.checks import Check
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant, MutationResult
@@ -76,9 +78,15 @@ class MutationJudge:
         trial: ResultToJudge,
         settings: MutationSettings,
         *,
+        tell: Callable[[Check, str], None],
         test_support: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """Read nothing yet; ``test_support`` returns changed files that belong to the tests, which nothing mutates."""
+        """Read nothing yet.
+
+        ``tell`` shows the user how far a check is; ``test_support`` returns changed files that belong to the tests,
+        which nothing mutates.
+        """
+        self._tell = tell
         self._test_support = test_support
         self._trial = trial
         self._settings = settings
@@ -239,6 +247,7 @@ class MutationJudge:
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,
                 sample=self._settings.sample,
+                progress=Progress(lambda text: self._tell(plan.check, text)),
             )
         )
         if self._settings.reports is not None and outcome.report:

@@ -21,6 +21,7 @@ from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.injected.understudy_tree import CopiedTree
 from understudy.engine.checks.mutation import planning, stryker_report
 from understudy.engine.checks.mutation.confirmed_kills import ConfirmedKills, confirm_kills
+from understudy.engine.checks.mutation.copies.mutation_progress import Progress
 from understudy.engine.checks.mutation.copies.parallel_runs import (
     Lane,
     copies_worth_having,
@@ -85,6 +86,8 @@ class MutationRequest:
     """Identities of the mutants to judge; None: a sample of all."""
     also_loaded: tuple[str, ...] = ()
     """Test files that are loaded beside those of the tests that count: loading them can change what others do."""
+    progress: Progress | None = None
+    """Gets the number of judged mutants."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +198,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         sum(bool(run.tests) for run in planned.runs), recorded.seconds, copy_seconds=first.seconds
     )
     await _resize(request, first, lanes, count)
-    runs = await run_mutants(lanes, recorded, planned.runs, seconds=max(0.0, deadline - loop.time()))
+    left = max(0.0, deadline - loop.time())
+    runs = await run_mutants(lanes, recorded, planned.runs, seconds=left, progress=request.progress)
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)

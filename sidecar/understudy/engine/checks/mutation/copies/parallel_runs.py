@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.engine.checks.check_run import SpareSlot
+from understudy.engine.checks.mutation.copies.mutation_progress import Progress
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.runs import (
     MutantRunner,
@@ -67,7 +68,12 @@ def copies_worth_having(runs: int, run_seconds: float, *, copy_seconds: float) -
 
 
 async def run_mutants(
-    lanes: Sequence[Lane], recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float
+    lanes: Sequence[Lane],
+    recorded: RecordedTests,
+    planned: Sequence[PlannedRun],
+    *,
+    seconds: float,
+    progress: Progress | None = None,
 ) -> MutantRuns:
     """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
 
@@ -80,7 +86,7 @@ async def run_mutants(
         for some, keep in _ways(lanes) if any(run.tests for run in planned) else ():
             if loop.time() >= deadline:
                 break
-            batch = _Batch(some, recorded, planned, deadline)
+            batch = _Batch(some, recorded, planned, deadline, progress)
             if await batch.begin(keep=keep):
                 runs = await batch.run()
                 if not batch.disturbed:
@@ -104,12 +110,18 @@ class _Batch:
     """Some lanes that take one run after another from the same queue."""
 
     def __init__(
-        self, lanes: Sequence[Lane], recorded: RecordedTests, planned: Sequence[PlannedRun], deadline: float
+        self,
+        lanes: Sequence[Lane],
+        recorded: RecordedTests,
+        planned: Sequence[PlannedRun],
+        deadline: float,
+        progress: Progress | None,
     ) -> None:
         self._lanes = lanes
         self._recorded = recorded
         self._planned = planned
         self._deadline = deadline
+        self._progress = progress
         self._queue = iter([(index, run) for index, run in enumerate(planned) if run.tests])
         self._results: dict[int, MutantResult] = {}
         self.disturbed = False
@@ -149,6 +161,8 @@ class _Batch:
             if left <= 0:
                 break
             result = self._results[index] = await lane.runner.judge(run, seconds=left)
+            if self._progress is not None:
+                self._progress.judged(*self._count())
             alone = len(self._lanes) == 1
             self.disturbed = self.disturbed or (run.sham and result.noticed and not alone)
             if self.disturbed or (lane.slot is not None and lane.slot.wanted):
@@ -165,6 +179,11 @@ class _Batch:
                 return
             again = await self._lanes[0].runner.judge(self._planned[index], seconds=left)
             self.disturbed = self.disturbed or again.status is MutantStatus.SURVIVED
+
+    def _count(self) -> tuple[int, int]:
+        """Return how many mutants were judged, and how many there are; without sham mutants."""
+        done = sum(not self._planned[index].sham for index in self._results)
+        return done, sum(bool(run.tests) and not run.sham for run in self._planned)
 
     def _left(self) -> float:
         return self._deadline - asyncio.get_running_loop().time()
