@@ -159,7 +159,8 @@ def connect(stage: Stage) -> Connect:
     async def open_editor() -> AsyncIterator[Editor]:
         editor = Editor()
         command = (sys.executable, "-m", "understudy", "acp")
-        options = {"limit": 1 << 26, "stderr": None}
+        # After the default of 2 s, the library kills the process, and fails if it has just ended.
+        options = {"limit": 1 << 26, "stderr": None, "shutdown_timeout": 60.0}
         async with spawn_agent_process(
             editor,
             *command,
