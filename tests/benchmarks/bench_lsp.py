@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import json
 import os
 import statistics
@@ -263,6 +264,7 @@ def opened(client: Client, top: Path, count: int, method: str, params: dict[str,
 def documents(row: Row, top: Path) -> None:
     """Open twenty thousand documents of a workspace with a pending result."""
     count = 20_000
+    gc.freeze()  # a look for garbage in this process would be measured, too
     ours, bare = Client(OURS), Client(BARE)
     ours.hello()
     bare.hello()
