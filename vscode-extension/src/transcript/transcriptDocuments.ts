@@ -292,6 +292,9 @@ export class TranscriptDocuments implements Disposable {
       if (isToReview(delegation)) {
         lenses.push(lens(0, withIcon("diff-multiple", t("Review")), "understudy.review.open"));
       }
+      if (delegation.reservations.includes("no_checks")) {
+        lenses.push(lens(0, withIcon("add", t("Add Check…")), "understudy.checks.add"));
+      }
       if (canReply(delegation) && takesInstructions(this.#deps.store, delegation)) {
         lenses.push(lens(0, withIcon("reply", t("Reply…")), "understudy.delegations.reply"));
       }

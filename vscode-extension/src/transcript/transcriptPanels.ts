@@ -31,6 +31,7 @@ export interface TranscriptPanelsDeps {
 /** The commands that the page may run on its delegation. */
 const COMMANDS: Readonly<Record<EditorAction, string>> = {
   review: "understudy.review.open",
+  addCheck: "understudy.checks.add",
   reply: "understudy.delegations.reply",
   retryWith: "understudy.delegations.retryWith",
   restore: "understudy.delegations.restore",

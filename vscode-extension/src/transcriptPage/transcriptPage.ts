@@ -273,6 +273,7 @@ export class TranscriptPage {
       found.push([t("Cancel"), "secondary", () => void this.#send("understudy/delegations/cancel", { id })]);
     } else {
       if (isToReview(delegation)) edit(t("Review"), "review");
+      if (delegation.reservations.includes("no_checks")) edit(t("Add Check…"), "addCheck");
       const failed = isFailure(delegation);
       const replies = this.#instructable && canReply(delegation);
       if (replies && !failed) edit(t("Reply…"), "reply");

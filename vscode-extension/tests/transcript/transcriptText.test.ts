@@ -406,6 +406,11 @@ describe("transcript documents", () => {
       "understudy.delegations.reply",
       "understudy.delegations.retryWith",
     ]);
+    state.delegation = { ...DONE, reservations: ["no_checks"] };
+    expect(lenses().map(({ id: command, arguments: values }) => [command, values])).toContainEqual([
+      "understudy.checks.add",
+      [id],
+    ]);
     const [entry] = result("understudy/delegators/list", "delegators-list.valid").delegators;
     state.delegator = { ...entry!, followsInstructions: false };
     expect(lenses().map(({ id: command }) => command)).not.toContain("understudy.delegations.reply");

@@ -113,6 +113,14 @@ describe("the page of a transcript", () => {
     expect(page.sent("understudy/delegations/retry")).toEqual([{ id }]);
   });
 
+  it("offers to add a check if none ran", async () => {
+    const last = LIFE.events.at(-1)!.seq;
+    const page = await open(LIFE.events, { ...DONE, id, lastSeq: last, reservations: ["no_checks"] });
+    expect(page.buttons().slice(0, 2)).toEqual(["Review", "Add Check…"]);
+    page.button("Add Check…").click();
+    expect(page.ran).toEqual(["addCheck"]);
+  });
+
   it("offers no words to an agent that follows no instructions", async () => {
     const agent = { instructable: false };
     const ended = await open(LIFE.events, { ...DONE, id, lastSeq: LIFE.events.at(-1)!.seq }, agent);
