@@ -242,6 +242,49 @@ def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(
     assert any(("first, second" if kind == "recipe" else "harmful") in line for line in shown.allows)
 
 
+def test_a_file_that_is_there_only_while_the_effects_are_listed_is_not_trusted(workspace, state, write, monkeypatch):
+    evil = workspace / ".understudy/config.toml"
+    text = '[[delegators]]\nname = "mine"\ntool = "generic"\nlaunch = { command = ["/bin/evil"] }\n'
+    load, describe = digest.load, digest.effects.describe_effects
+
+    def loaded(*arguments, **named):
+        found = load(*arguments, **named)
+        write(evil, text)
+        return found
+
+    def described(*arguments, **named):
+        evil.unlink()
+        return describe(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(digest, "load", loaded)
+        patch.setattr(digest.effects, "describe_effects", described)
+        shown = records.status(workspace, state)
+    write(evil, text)
+    refused(lambda: records.record(workspace, state, trusted=True, seen=shown.hash))
+
+
+def test_a_file_that_is_harmless_only_while_it_is_described_is_not_trusted(workspace, state, write, monkeypatch):
+    settings = workspace / ".claude/settings.json"
+    text = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "evil-one"}]}]}}'
+    write(settings, text)
+    describe = digest.effects.describe_effects
+
+    def described(*arguments, **named):
+        write(settings, text.replace("evil-one", "harmless"))
+        found = describe(*arguments, **named)
+        write(settings, text)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(digest.effects, "describe_effects", described)
+        shown = records.status(workspace, state)
+    refused(lambda: records.record(workspace, state, trusted=True, seen=shown.hash))
+    now = records.status(workspace, state)
+    assert any("evil-one" in line for line in now.allows)
+    assert records.record(workspace, state, trusted=True, seen=now.hash).trusted
+
+
 def test_a_workspace_whose_files_keep_changing_is_not_trusted(workspace, state, write, monkeypatch):
     original, writes = digest.load, iter(range(1000))
 

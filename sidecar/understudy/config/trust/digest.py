@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +36,11 @@ MAX_BYTES = 64 * 1024 * 1024
 """Limits of the covered files; a workspace that exceeds them cannot be trusted."""
 
 
-CHANGING = "The files that configure agents here keep changing while they are read."
-"""Why a workspace cannot be trusted in which another program writes these files all the time."""
+CHANGING = "The configuration files of agents keep changing while Understudy reads them."
+"""Why a workspace cannot be trusted whose files another program keeps writing."""
 _MOST_TRIES = 5
+_TICK_SECONDS = 0.02
+"""Longer than the clock of any usual file system needs to go on; Linux's goes on every 1 to 10 ms."""
 
 _PIECE = 1024 * 1024
 _SHOWN_CHARACTERS = 4000
@@ -48,6 +52,7 @@ class Allowed:
     """What trusting a workspace would allow now."""
 
     hash: str
+    """Empty if the descriptions may belong to other contents."""
     allows: list[str]
     """Descriptions, the most far-reaching first; safe to print on a terminal."""
     files: dict[str, str]
@@ -68,38 +73,59 @@ def watched(configuration: Configuration | None) -> list[str]:
 def digest(workspace: Path) -> Allowed:
     """Return what trusting ``workspace`` allows; starts nothing, and follows links inside the workspace only.
 
-    The descriptions belong to the digest: the files were the same before and after they were described.
+    The descriptions belong to the digest: no file changed from before they were made until after that.
     """
     root = Path(os.path.realpath(workspace))
-    before = _walked(root, watched(None))
+    before = _settled(root, watched(None))
     for _ in range(_MOST_TRIES):
         configuration = load(root, trusted=True)  # what would apply; reading it starts no program
         names = watched(configuration)
-        walk = _walked(root, [*names, *programs.tracked_programs(root, configuration)])
+        walk = _Walk(root, names)
+        covered = walk.seen()
+        for name in programs.tracked_programs(root, configuration):
+            walk.add(name)
         words = [visible(line) for line in effects.describe_effects(root, sorted(walk.files), configuration)]
-        after = _walked(root, names)
-        if after.files == before.files and after.files.items() <= walk.files.items():
+        if before.seen() == covered == _Walk(root, names).seen():
             return Allowed(digest_of(walk.files), words, walk.files, walk.excess)
-        before = after
-    return Allowed(digest_of(walk.files), words, walk.files, walk.excess or CHANGING)
+        before = _settled(root, names)
+    # No answer to a question with these descriptions may count for any content.
+    return Allowed("", words, walk.files, walk.excess or CHANGING)
 
 
-def _walked(root: Path, names: list[str]) -> _Walk:
-    walk = _Walk(root)
-    for name in names:
-        walk.add(name)
+def _settled(root: Path, names: list[str]) -> _Walk:
+    """Walk so that each later change shows: two changes in the same tick of the clock leave a file the same times."""
+    began = time.time_ns()
+    walk = _Walk(root, names)
+    if began - walk.newest < _TICK_SECONDS * 1e9:
+        time.sleep(_TICK_SECONDS)
+        walk = _Walk(root, names)
     return walk
 
 
 class _Walk:
     """Collect the digests of the covered files, within limits."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, names: Iterable[str]) -> None:
         self.root = root
         self.files: dict[str, str] = {}
         self.excess: str | None = None
+        self.newest = 0
+        """When the last of them changed, in nanoseconds since 1970."""
+        self._facts: dict[str, list[int]] = {}
         self._bytes = 0
         self._folders: set[tuple[int, int]] = set()
+        for name in names:
+            self.add(name)
+
+    def seen(self) -> tuple[dict[str, str], dict[str, list[int]]]:
+        """Return a copy of all contents, and of what changes whenever a file or folder does, even if it changes back."""
+        return dict(self.files), {name: list(facts) for name, facts in self._facts.items()}
+
+    def _note(self, name: str, facts: os.stat_result) -> None:
+        self.newest = max(self.newest, facts.st_ctime_ns)
+        self._facts.setdefault(name, []).extend(
+            [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+        )
 
     def add(self, name: str) -> None:
         """Add a file, or a folder with all its contents, if it exists."""
@@ -110,6 +136,7 @@ class _Walk:
             return
         if self.excess is not None:
             return
+        self._note(name, facts)
         if len(self.files) >= MAX_FILES:
             self.excess = f"More than {MAX_FILES} files configure agents here, which is too many to check."
             return
@@ -132,6 +159,7 @@ class _Walk:
             facts = Path(real).stat()
         except OSError:
             return
+        self._note(name, facts)
         if stat.S_ISDIR(facts.st_mode):
             self._folder(name, Path(real), facts)
         elif stat.S_ISREG(facts.st_mode):
