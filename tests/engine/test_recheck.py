@@ -77,8 +77,10 @@ def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
     project.program("doer", f"{make}\n{DONE}")
     after = project.run("tests", "calc.py", delegator="doer")
     assert [(result.name, result.ok) for result in after.checks] == [("suite", True)]
+    assert (after.verdict, after.reservations) == ("unverified", ["not_mutation_tested"])
     notes = [event.text for event in project.events(after.id) if hasattr(event, "text")]
-    assert not any("vitest" in text for text in notes), "they ran"
+    assert any("does not name its tests" in text for text in notes)
+    assert not any("vitest" in text for text in notes)
 
 
 def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_path):

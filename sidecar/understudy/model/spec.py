@@ -102,7 +102,7 @@ class Spec(Wire, kw_only=True):
     context: list[str]
     target: str | None = None
     checks: list[Check]
-    spare_checks: list[Check] = msgspec.field(default_factory=list)
+    fallback_checks: list[Check] = msgspec.field(default_factory=list)
     """The checks to run if there are neither ``checks`` nor a check of the recipe's own for the result."""
     slots: int
     """How many delegations may run at once, as configured when this one was requested."""

@@ -166,6 +166,7 @@ class Project:
         writes: list[str] | None = None,
         files: tuple[str, ...] = ("calc.py",),
         checks: tuple[Check, ...] = (),
+        fallback_checks: tuple[Check, ...] = (),
         interpreter: str | None = None,
         reports: Path | None = None,
     ) -> Judged:
@@ -194,6 +195,7 @@ class Project:
             workspace=self.checkout,
             files=files,
             checks=checks,
+            fallback_checks=fallback_checks,
             interpreter=interpreter,
             scratch=self.scratch,
             reports=reports,

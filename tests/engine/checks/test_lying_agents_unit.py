@@ -34,6 +34,50 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
     assert judged.events[-1].check_result() == result
 
 
+OLD = {
+    "tests/test_old.py": HONEST,
+    "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\n",
+    "package.json": '{"scripts": {"test": "node --test"}}',
+}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["requested", "configured"])
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param({"tests/notes.txt": "Tests were written."}, id="no test"),
+        pytest.param({"tests/helpers.py": "def test_it():\n    assert True\n"}, id="a file that no runner collects"),
+        pytest.param({"calc.test.js": "garbage("}, id="a test of another runner"),
+    ],
+)
+async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(
+    project: Any, result: dict[str, str], named: bool
+) -> None:
+    checks = {"checks" if named else "fallback_checks": (SUITE,)}
+    judged = await project.has(OLD).judge(result, **checks)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+    assert "it ran no new test" in judged.notes
+    assert judged.only.ok
+
+
+@pytest.mark.parametrize("test", [HONEST, "def test_it():\n    assert True\n"], ids=["honest", "cannot fail"])
+async def test_only_the_new_tests_of_a_check_of_all_tests_count(project: Any, test: str) -> None:
+    options = "[tool.pytest.ini_options]\npythonpath = ['.']\npython_files = ['check_*.py', 'test_*.py']\n"
+    project.has({**OLD, "pyproject.toml": options})
+    judged = await project.judge({"tests/check_new.py": test}, fallback_checks=(SUITE,), writes=["tests/**"])
+    if test == HONEST:
+        assert judged.is_(Verdict.VERIFIED)
+    else:
+        assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+
+
+async def test_a_check_that_names_no_tests_may_have_run_no_new_one(project: Any) -> None:
+    silent = Check(name="silent", argv=["{python}", "-c", "import calc; assert calc.add(1, 2) == 3"])
+    judged = await project.has(OLD).judge({"tests/notes.txt": "Tests were written."}, fallback_checks=(silent,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert "may not have run the new ones" in judged.notes
+
+
 async def test_a_long_search_for_changes_that_tests_notice_says_how_far_it_is(
     project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ class JudgeRequest:
     """The files the delegation is about, relative POSIX paths; for ``tests``, the files under test."""
     checks: Sequence[Check] = ()
     """The checks to run; if there are none, the recipe ``tests`` runs the built-in ones."""
-    spare_checks: Sequence[Check] = ()
+    fallback_checks: Sequence[Check] = ()
     """The checks to run if there are neither ``checks`` nor built-in ones for the new tests."""
     interpreter: str | None = None
     """The project's interpreter, if it is configured or was selected in the editor."""
@@ -254,7 +254,7 @@ class _Judge:
             )
             plans += detected.plans
             if not plans:
-                checks = checks or request.spare_checks
+                checks = checks or request.fallback_checks
             self._pending += detected.notes if not checks else ()
         self._detected = bool(plans)
         tests: tuple[str, ...] | None = None
@@ -291,7 +291,12 @@ class _Judge:
                 found.fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
                 found.seconds += on_base.seconds
         judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
-        before = await self._compare_collections(plan, last) if judges_tests else frozenset[str]()
+        before = frozenset[str]()
+        if judges_tests and plan.uses_tests:
+            before = await self._compare_collections(plan, last)
+        elif judges_tests and check.required:
+            known = await self._on_base(plan, last)
+            judges_tests, before = known is not None, known or before
         if last.green and plan.tests:
             self._tell(check, "running the new tests again, in other orders and time zones")
             steady = await steady_runs.run_again(
@@ -399,14 +404,38 @@ class _Judge:
             text = f"The tests that {name_list(existing)} had before could not be listed, so some may be gone."
             self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
             return frozenset()
-        before = listed.report.collected
-        after = green.report.collected
+        self._reserve_removed(listed.report.collected, green.report.collected)
+        return listed.report.collected
+
+    async def _on_base(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str] | None:
+        """Return the tests that a check which was not told what to run knows on the base, too.
+
+        None, with the reason as a reservation, if it ran no new test or may have run none: then the earlier tests alone
+        can be why it passes, and why it fails on mutants.
+        """
+        name = plan.check.name
+        if not green.observed.outcomes:
+            text = f"{name} passed, but does not name its tests, so it may not have run the new ones."
+            self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return None
+        on_base = (await self._once(plan, self._request.base)).observed
+        if on_base.timed_out or on_base.unbuilt or not on_base.started:
+            text = f"{name} could not be run on the base, so its new tests are not known."
+            self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return None
+        before, after = frozenset(on_base.outcomes), frozenset(green.observed.outcomes)
+        self._reserve_removed(before, after)
+        if not green.observed.passing - before:
+            self._findings.reserve((Reservation.NO_MUTANT_KILLED, f"{name} passed, but it ran no new test."))
+            return None
+        return before
+
+    def _reserve_removed(self, before: frozenset[str], after: frozenset[str]) -> None:
         # Count cases by function: the id of a case may change.
         gone = Counter(map(function_of, before)) - Counter(map(function_of, after))
         if gone:
             text = f"Tests or test cases were removed: {name_list(sorted(gone))}."
             self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
-        return before
 
     async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
         """Let the tests of a check that passed run on mutants of the result."""

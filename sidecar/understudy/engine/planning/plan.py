@@ -56,7 +56,7 @@ class Plan:
     candidates: list[SpecCandidate]
     explain: Explanation
     checks: list[Check]
-    spare_checks: list[Check]
+    fallback_checks: list[Check]
     slots: int
     bootstrap: Bootstrap
     evidence: Evidence
@@ -146,7 +146,7 @@ class Plan:
             context=[quoted(path) for path in self.context],
             target=quoted(self.target) if self.target is not None else None,
             checks=self.checks,
-            spare_checks=self.spare_checks,
+            fallback_checks=self.fallback_checks,
             slots=self.slots,
             bootstrap=self.bootstrap,
             evidence=self.evidence,
@@ -290,7 +290,7 @@ def plan(
         candidates=candidates,
         explain=explain,
         checks=checks_to_run(configuration.checks, recipe, params),
-        spare_checks=spare_checks(configuration.checks, recipe, params),
+        fallback_checks=fallback_checks(configuration.checks, recipe, params),
         slots=configuration.slots or DEFAULT_SLOTS,
         bootstrap=bootstrap_of(configuration.worktrees),
         evidence=configuration.evidence,
@@ -378,7 +378,7 @@ def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: Start
     """Return the checks to run: those named by the request, else by the recipe, else all that are configured.
 
     The recipe ``tests`` has its own check (the test files it wrote), so it uses configured ones only by name, or as
-    ``spare_checks``.
+    ``fallback_checks``.
     """
     names = params.checks if params.checks is not None else recipe.checks
     if names is None:
@@ -389,7 +389,7 @@ def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: Start
     return [configured[name] for name in names]
 
 
-def spare_checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
+def fallback_checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
     """Return the checks that run where the recipe ``tests`` has no check of its own for the test files it wrote."""
     named = params.checks if params.checks is not None else recipe.checks
     return list(configured.values()) if named is None and recipe.name == "tests" else []

@@ -108,7 +108,7 @@ class OutsideWatch:
             tracked=self._worktree.base_files(),
             object_format=self._worktree.object_format,
             trees=(*self._worktree.linked(), *self._environment),
-            programs=tuple(programs_of((check.argv for check in [*spec.checks, *spec.spare_checks]), search)),
+            programs=tuple(programs_of((check.argv for check in [*spec.checks, *spec.fallback_checks]), search)),
         )
 
     def _find_environment(self, tree: Path | None) -> list[Path]:

@@ -47,7 +47,7 @@ class Judging:
         self._results = results
         self._outside = outside
         self._verdict_on = verdict_on
-        self._checks, self._spare_checks = run.spec.checks, run.spec.spare_checks
+        self._checks, self._fallback_checks = run.spec.checks, run.spec.fallback_checks
         self._rounds: Rounds | None = None
 
     async def judge(self) -> None:
@@ -61,7 +61,7 @@ class Judging:
     async def judge_again(self) -> None:
         """Judge the result of an earlier run: without checks of its own, with those that are configured now."""
         if not self._checks:
-            self._checks, self._spare_checks = await self._run.in_thread(self._configured_now)
+            self._checks, self._fallback_checks = await self._run.in_thread(self._configured_now)
         await self.judge()
 
     async def improve(self) -> None:
@@ -88,7 +88,7 @@ class Judging:
             await self._rounds.restore()
 
     def _configured_now(self) -> tuple[list[Check], list[Check]]:
-        """Return ``checks`` and ``spare_checks`` of the same request now: the user may have added a check since."""
+        """Return ``checks`` and ``fallback_checks`` of the same request now: the user may have added a check since."""
         from understudy import config
         from understudy.engine.planning import plan
 
@@ -99,7 +99,7 @@ class Judging:
         asked = spec.asked()
         return (
             plan.checks_to_run(configured, spec.recipe, asked),
-            plan.spare_checks(configured, spec.recipe, asked),
+            plan.fallback_checks(configured, spec.recipe, asked),
         )
 
     # -- what rounds call: see ``rounds.RoundHost`` ------------------------------------------------------------
@@ -133,7 +133,7 @@ class Judging:
                 workspace=Path(spec.workspace),
                 files=paths(spec.files),
                 checks=self._checks,
-                spare_checks=self._spare_checks,
+                fallback_checks=self._fallback_checks,
                 interpreter=spec.interpreter,
                 scratch=run.folder.path / "checks",
                 cache=run.state / "base-outcomes",
