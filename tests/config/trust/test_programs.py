@@ -194,8 +194,13 @@ def test_the_configured_interpreter_and_the_options_of_a_defined_tool_are_progra
     assert set(found) == {"env/python", "tools/wrapper", ".venv/bin/python"}
 
 
-def test_a_program_may_be_named_from_the_home_folder(project, write, monkeypatch):
-    monkeypatch.setenv("HOME", str(project.parent))
+@pytest.mark.parametrize("linked", [False, True], ids=["plain", "behind a link"])
+def test_a_program_may_be_named_from_the_home_folder(project, write, monkeypatch, linked):
+    home = project.parent
+    if linked:
+        home = project.parent / "link"
+        home.symlink_to(project.parent)
+    monkeypatch.setenv("HOME", str(home))
     words = ", ".join(f'"~/{project.name}/{path}"' for path in ("own/agent", "own/script"))
     config = f'[[delegators]]\nname = "mine"\ntool = "generic"\nlaunch = {{ command = [{words}] }}\n'
     write(project / ".understudy/config.toml", config)

@@ -74,3 +74,10 @@ def test_an_early_look_at_a_tree_that_is_too_large_is_none_and_named_later(
     monkeypatch.setattr(outside_files, "MOST_FILES", 1)
     assert outside_files.look_at(places.trees[0]) is None
     assert [str(places.trees[0]) in note for note in OutsideFiles(places, {}).notes] == [True]
+
+
+def test_a_program_in_the_home_folder_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "check").write_text("#!/bin/sh\n")
+    (tmp_path / "check").chmod(0o700)
+    assert outside_files.programs_of([["~/check", "-q"]], "/usr/bin:/bin") == [tmp_path / "check"]

@@ -118,7 +118,7 @@ class _Walk:
             self.add(name)
 
     def seen(self) -> tuple[dict[str, str], dict[str, list[int]]]:
-        """Return a copy of all contents, and of what changes whenever a file or folder does, even if it changes back."""
+        """Return a copy of all contents, and of what differs after any change, even if it changed back afterwards."""
         return dict(self.files), {name: list(facts) for name, facts in self._facts.items()}
 
     def _note(self, name: str, facts: os.stat_result) -> None:

@@ -125,13 +125,17 @@ def _program(root: Path, name: str, folder: str) -> Iterator[str]:
 
 
 def _inside(root: Path, name: str, folder: str) -> Iterator[str]:
-    path = os.path.relpath(os.path.normpath(root / folder / expand_home(name)), root)
-    try:
-        outside = path == ".." or path.startswith("../") or "\0" in path or (root / path).is_dir()
-    except OSError:  # too long a name for a file
-        return
-    if not outside:
-        yield path
+    whole = os.path.normpath(root / folder / expand_home(name))
+    parent, last = os.path.split(whole)
+    # The second one differs where a link leads to the workspace, as in the path of some home folders.
+    for each in dict.fromkeys([whole, f"{os.path.realpath(parent)}/{last}"] if "\0" not in whole else []):
+        path = os.path.relpath(each, root)
+        try:
+            outside = path == ".." or path.startswith("../") or (root / path).is_dir()
+        except OSError:  # too long a name for a file
+            return
+        if not outside:
+            yield path
 
 
 def _real(root: Path, name: str) -> str | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.journal import editor_saves
+from understudy.process.executables import expand_home
 
 MOST_FILES = 50_000
 """Most files of one place (the checkout, one linked item, one environment); a larger place is not compared."""
@@ -159,7 +160,7 @@ def programs_of(commands: Iterable[list[str]], search: str) -> list[Path]:
     """Return the files that the commands start, links resolved."""
     found = []
     for argv in commands:
-        program = shutil.which(argv[0], path=search) if argv and "{" not in argv[0] else None
+        program = shutil.which(expand_home(argv[0]), path=search) if argv and "{" not in argv[0] else None
         if program is not None:
             found.append(Path(os.path.realpath(program)))
     return sorted(set(found))
