@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -441,6 +442,25 @@ def test_a_renamed_and_a_removed_file_have_their_attributes_again_after_an_undo(
         assert (project.top / name).stat().st_mode & 0o777 == mode, name
         assert os.getxattr(project.top / name, "user.label") == b"mine \xff", name
     assert not moved.exists()
+
+
+def test_a_file_that_comes_back_gets_no_rights_that_its_folder_gives_to_new_ones(project):
+    def entries(*lines):
+        return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *line) for line in lines)
+
+    none = 0xFFFFFFFF
+    project.program("remover", "pathlib.Path('calc.py').unlink()\nsay(type='result', ok=True)")
+    (project.top / "calc.py").chmod(0o640)
+    project.id = project.run("implement", task="Remove it.", delegator="remover").id
+    acl = entries((1, 7, none), (2, 7, 1234), (4, 5, none), (0x10, 7, none), (0x20, 5, none))
+    try:
+        os.setxattr(project.top, "system.posix_acl_default", acl)
+    except OSError:
+        pytest.skip("this file system has no access control lists")
+    token = decide(project, {"decision": "accept"}).undo_token
+    project.call("delegations/undo", undoToken=token)
+    assert (project.top / "calc.py").stat().st_mode & 0o777 == 0o640
+    assert "system.posix_acl_access" not in os.listxattr(project.top / "calc.py")
 
 
 def test_a_run_without_changes_is_dismissed_until_it_is_checked_again(project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -89,6 +90,26 @@ def test_attributes_and_links_are_kept(  # noqa: PLR0917 - hypothesis passes the
             assert bool(found["mode"] & 0o100) == executable
             assert found["mode"] & ~0o111 == had["mode"] & ~0o111
         assert names_left(folder) == ["file"]
+
+
+def test_an_attribute_that_only_the_system_may_set_does_not_stop_an_undo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    original = os.setxattr
+
+    def refuse(file: int, name: bytes, value: bytes) -> None:
+        if not name.startswith(b"user."):
+            raise PermissionError(errno.EPERM, "not permitted")
+        original(file, name, value)
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    with (tmp_path / "file").open("rb+") as file:
+        attributes.restore(file.fileno(), {b"security.ima": b"1", b"user.label": b"mine"}, 0o640)
+        assert os.getxattr(file.fileno(), "user.label") == b"mine"
+        monkeypatch.setattr(os, "setxattr", lambda *_: refuse(*_[:1], b"trusted.x", b""))
+        with pytest.raises(attributes.LostError):
+            attributes.restore(file.fileno(), {b"user.other": b"1"}, 0o640)
 
 
 def run_killed(point: str, folder: Path, *changes: Change) -> bool:

@@ -67,7 +67,10 @@ def copy(source: int, target: int, mode: int) -> None:
 
 
 def restore(target: int, wanted: Mapping[bytes, bytes], mode: int) -> None:
-    """Give an open file these extended attributes and ``mode``; raise ``LostError`` if it cannot have them."""
+    """Give an open file these extended attributes and ``mode``; raise ``LostError`` if it cannot have them.
+
+    Attributes that the system or an administrator gave it (``security.ima``) are restored where that is allowed.
+    """
     present = extended(target)
     for name in present.keys() - wanted.keys():
         if name == _ACL:  # inherited from the folder
@@ -77,7 +80,8 @@ def restore(target: int, wanted: Mapping[bytes, bytes], mode: int) -> None:
             try:
                 os.setxattr(target, name, value)
             except OSError as error:
-                raise LostError(f"extended attribute {os.fsdecode(name)}") from error
+                if name == _ACL or name.startswith(b"user."):
+                    raise LostError(f"extended attribute {os.fsdecode(name)}") from error
     set_mode(target, mode)
 
 

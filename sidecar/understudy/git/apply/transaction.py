@@ -492,10 +492,12 @@ def with_attributes(top: Path, change: Change) -> Change:
     if change.before is None or change.before.mode not in _FILES or _is_edit(change):
         return change
     folder, name = filesystem.parent_and_name(change.path)
+    extended = None
     try:
-        with filesystem.opened(top, folder) as descriptor, filesystem.open_to_read(descriptor, name) as file:
-            mode = os.fstat(file).st_mode
-            extended = attributes.extended(file)
+        with filesystem.opened(top, folder) as descriptor:
+            mode = os.lstat(name, dir_fd=descriptor).st_mode
+            with contextlib.suppress(OSError), filesystem.open_to_read(descriptor, name) as file:
+                extended = attributes.extended(file)
     except OSError:
         return change
     return replace(change, permissions=stat.S_IMODE(mode), extended=extended) if stat.S_ISREG(mode) else change

@@ -131,7 +131,9 @@ def undo(store: ObjectStore, undo_record: UndoRecord, read_now: Reader) -> list[
         if now is not None and now.mode == OTHER and makes_room(path, now, leaving if after is None else returning):
             now = None
         if now == after:
-            extended = {unquote(name): value for name, value in image.extended.items()} if image.extended else None
+            extended = None
+            if image.extended is not None:
+                extended = {unquote(name): value for name, value in image.extended.items()}
             changes.append(Change(path, now, before, renamed.get(image.path), image.permissions, extended))
         elif now == before:
             continue
