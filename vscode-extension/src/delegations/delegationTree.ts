@@ -71,6 +71,8 @@ export class DelegationTree implements TreeDataProvider, Disposable {
   readonly #limits: Record<Group, number> = { attention: 0, running: 0, review: 0, done: 0, elsewhere: 0 };
   /** The last drawn rows by ID, so that unchanged rows are not redrawn. */
   readonly #drawn = new Map<string, string>();
+  /** What was below each group after the last change: the store itself has only the new state. */
+  #shownPlaces: ReadonlyMap<Group, string>;
   #groups: Map<Group, readonly Delegation[]> | undefined;
   /** The IDs of rows directly below a group, in order. */
   #entries = new Map<Group, readonly string[]>();
@@ -90,6 +92,7 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     this.#inWindow = here;
     this.#now = now ?? Date.now;
     for (const group of GROUPS) this.#limits[group] = GROUP_PAGE_SIZE;
+    this.#shownPlaces = this.#places();
     this.#subscription = store.onDidChange((change) => this.#onChange(change));
   }
 
@@ -238,9 +241,9 @@ export class DelegationTree implements TreeDataProvider, Disposable {
 
   #onChange(change: Change): void {
     if (change.delegationList) this.#parents = undefined;
-    const before = this.#places();
+    const before = this.#shownPlaces;
     if (change.delegations.size > 0 || change.delegationList) this.#groups = undefined;
-    const after = this.#places();
+    const after = (this.#shownPlaces = this.#places());
     const different = GROUPS.filter((group) => before.get(group) !== after.get(group));
     const [only] = different;
     if (change.delegators && this.#visible) this.#redraw([...this.#drawn.keys()]);

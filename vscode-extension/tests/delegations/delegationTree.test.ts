@@ -331,6 +331,19 @@ describe("the Delegations view", () => {
     expect(draw(rows)[1]).toContain("Failed · Delegator 'mine' exited with code 1: NameError: n · ");
   });
 
+  it("draws a group again when no older delegations are left to load", () => {
+    const store = new HandStore([live("a"), one("past", { review: { pending: 0, accepted: 1, rejected: 0 } })]);
+    store.hasMore = true;
+    const rows = new DelegationTree({ store, inWindow: () => true, now: () => NOW });
+    rows.setVisible(true);
+    expect(draw(rows).at(-1)).toContain("Load older delegations");
+    const changes: (readonly string[] | undefined)[] = [];
+    rows.onDidChange((ids) => changes.push(ids));
+    store.hasMore = false;
+    store.put(live("c"));
+    expect(changes, "not only the group with the new row").toEqual([undefined]);
+  });
+
   it("redraws only the group in which rows came or went", () => {
     const { rows, store } = view([live("a"), one("b")]);
     rows.setVisible(true);
