@@ -165,12 +165,14 @@ def kept_content(checkout: Path, save: KeptSave) -> bytes | None:
 def _keep(paths: list[Path], saved: Mapping[Path, bytes]) -> None:
     """Keep the contents of files in checkouts in which an agent works; there is none, usually."""
     with suppress(OSError):
+        real_paths: list[str] | None = None
         for folder in (state_root() / _KEEPERS).iterdir():
             if not folder.is_dir():
                 continue
             with suppress(OSError):
                 checkout = os.fsdecode(durable.read_whole(folder / "checkout", 64 * 1024))
-                for path, real in zip(paths, _real_paths(paths), strict=True):
+                real_paths = real_paths or _real_paths(paths)
+                for path, real in zip(paths, real_paths, strict=True):
                     if real.startswith(checkout + "/"):
                         _keep_one(folder, Path(real), saved.get(path))
 

@@ -306,7 +306,7 @@ def _problem(runner: Runner, root: Path, folder: str | None, links: Collection[s
     if not needs_modules or set_up or any(modules == link or modules.startswith(f"{link}/") for link in links):
         return None
     if not (root / "node_modules").is_dir():
-        if program in _SCRIPT_RUNNERS and not _has_dependencies(root):
+        if program in _SCRIPT_RUNNERS and not _has_dependencies(Project(root)):
             return None
         return "node_modules is missing. Install the project's dependencies."
     return (
@@ -315,13 +315,13 @@ def _problem(runner: Runner, root: Path, folder: str | None, links: Collection[s
     )
 
 
-def _has_dependencies(root: Path) -> bool:
+def _has_dependencies(project: Project) -> bool:
     """Return whether package.json names packages that a script may need."""
     try:
-        package = json.loads((root / "package.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        package = json.loads(project.text("package.json"))
+    except (ValueError, RecursionError):
         return True
-    kinds = ("dependencies", "devDependencies", "optionalDependencies", "workspaces")
+    kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "workspaces")
     return not isinstance(package, dict) or any(package.get(kind) for kind in kinds)
 
 

@@ -7,6 +7,7 @@ A worktree is moved to ``<state>/trash`` and deleted from there in the backgroun
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from understudy.engine.worktrees.record import WorktreeRecord, read_record
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import rescue, worktree
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.process.failpoints import failpoint
@@ -78,7 +79,16 @@ def remove(identifier: str) -> str:
     folder = ownership.folder_of(place.id)
     if folder is not None and (folder.path / "worktree.json").exists():
         return discard(folder)
-    return _remove_orphan(state, place)
+    lock = worker_lock.try_lock(folder) if folder is not None else None
+    if folder is not None and lock is None:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"Another process is using {place.id}.", hint="Try again in a moment."
+        )
+    try:
+        return _remove_orphan(state, place)
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def restore(rescue_ref: str) -> Path:
@@ -153,7 +163,7 @@ def _bring_back(state: Path, found: rescue.Rescue, root: Path, owner: str | None
             raise UnderstudyError(
                 ErrorKind.TARGET_EXISTS,
                 f"The worktree of {owner} is not removed: it is at {found.path}.",
-                hint=f"To return to what was removed, discard it first: understudy discard {owner}",
+                hint=f"To restore the earlier copy, discard this one first: understudy discard {owner}",
             )
         # Removed by hand, the result of the owner would be lost; discarded, it can be restored in its turn.
         raise UnderstudyError(
