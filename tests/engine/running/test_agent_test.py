@@ -52,7 +52,7 @@ def test_an_agent_that_fails_says_why(project, scenario, says):
 def test_the_last_words_of_an_agent_stay_a_sentence_of_their_own(project):
     project.delegator("broken", "sh", "-c", "echo I cannot read the prompt >&2; exit 1")
     message = tried(project, "broken")[2]
-    assert "exited with code 1: I cannot read the prompt. Correct " in message, message
+    assert "exited with code 1: I cannot read the prompt. Fix " in message, message
 
 
 def test_an_agent_that_never_answers_is_given_up(project):

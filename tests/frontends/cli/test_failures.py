@@ -92,7 +92,7 @@ AGENTS = {
         "The program 'no-such-program' was not found",
         "Install it, or add",
     ),
-    "a crash that says why": ("echo 'no license' >&2; exit 3", "'mine' exited with code 3: no license", "Correct what"),
+    "a crash that says why": ("echo 'no license' >&2; exit 3", "'mine' exited with code 3: no license", "Fix what"),
     "a crash that says nothing": ("exit 3", "'mine' exited with code 3", "It printed no reason: run its command in a"),
     "killed, as without memory": (
         "kill -9 $$",
