@@ -213,10 +213,10 @@ def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             (
-                f"The object {which}, which this delegation needs, is missing or damaged, and there is no good copy."
+                f"The object {which}, which this delegation needs, is missing or damaged, and no intact copy exists."
                 if len(left) == 1
                 else f"{len(left)} objects of this delegation are missing or damaged, such as {which}, "
-                "and there is no good copy."
+                "and no intact copy exists."
             ),
             hint="The result is not used. Delegate the work again with `understudy retry`.",
         )
