@@ -20,6 +20,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.verdicts import Reservation, Verdict
 
 TEST = "from pkg.calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+NEW_TEST = TEST.replace("1, 2) == 3", "4, 5) == 9")
 GOOD, BAD = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
 
@@ -103,7 +104,7 @@ async def test_the_mapping_holds_in_programs_that_tests_start(empty_project: Any
 async def test_new_tests_of_an_editable_project_are_verified_and_bitten(empty_project: Any) -> None:
     module = laid_out(empty_project, "src")
     editable_by_path(empty_project, "src")
-    judged = await empty_project.judge({"tests/test_new.py": TEST}, files=(module,))
+    judged = await empty_project.judge({"tests/test_new.py": NEW_TEST}, files=(module,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.mutation.killed == 2
 
@@ -187,7 +188,7 @@ async def test_a_real_editable_install(empty_project: Any, layout: str, tmp_path
     assert outside.stdout.startswith(str(empty_project.checkout)), "the install is editable"
     judged = await empty_project.judge({f"{prefix}pkg/calc.py": BAD}, recipe="fix", checks=(SUITE,))
     assert judged.is_(Verdict.CHECKS_FAILED)
-    judged = await empty_project.judge({"tests/test_new.py": TEST}, files=(f"{prefix}pkg/calc.py",))
+    judged = await empty_project.judge({"tests/test_new.py": NEW_TEST}, files=(f"{prefix}pkg/calc.py",))
     assert judged.is_(Verdict.VERIFIED)
 
 

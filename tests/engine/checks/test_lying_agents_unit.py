@@ -18,6 +18,7 @@ from understudy.model.events import CheckFinished, CheckStarted, Phase
 from understudy.model.verdicts import Reservation, Verdict
 
 HONEST = "from calc import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+OTHER = HONEST.replace("1, 2) == 3", "4, 5) == 9")
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
 
 
@@ -60,12 +61,12 @@ async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(
     assert judged.only.ok
 
 
-@pytest.mark.parametrize("test", [HONEST, "def test_it():\n    assert True\n"], ids=["honest", "cannot fail"])
+@pytest.mark.parametrize("test", [OTHER, "def test_it():\n    assert True\n"], ids=["honest", "cannot fail"])
 async def test_only_the_new_tests_of_a_check_of_all_tests_count(project: Any, test: str) -> None:
     options = "[tool.pytest.ini_options]\npythonpath = ['.']\npython_files = ['check_*.py', 'test_*.py']\n"
     project.has({**OLD, "pyproject.toml": options})
     judged = await project.judge({"tests/check_new.py": test}, fallback_checks=(SUITE,), writes=["tests/**"])
-    if test == HONEST:
+    if test == OTHER:
         assert judged.is_(Verdict.VERIFIED)
     else:
         assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
@@ -182,7 +183,7 @@ async def test_a_conftest_on_which_nothing_depends_is_clean(project: Any) -> Non
 
 async def test_deleted_tests_are_outside_the_scope(project: Any) -> None:
     project.has({"test_calc.py": HONEST, "test_old.py": "def test_old():\n    pass\n"})
-    judged = await project.judge({"test_new.py": HONEST, "test_old.py": None})
+    judged = await project.judge({"test_new.py": OTHER, "test_old.py": None})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
     assert "test_old.py" in judged.notes
 
@@ -199,7 +200,7 @@ async def test_deleted_tests_are_outside_the_scope(project: Any) -> None:
 )
 async def test_tests_removed_from_a_file_are_outside_the_scope(project: Any, before: str) -> None:
     project.has({"test_calc.py": HONEST + before})
-    text = HONEST + before.replace("[1, 2, 3]", "[1, 2]") if "[1, 2, 3]" in before else HONEST
+    text = HONEST + before.replace("[1, 2, 3]", "[1, 2]") if "[1, 2, 3]" in before else OTHER
     judged = await project.judge({"test_calc.py": text})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
     assert "test_more" in judged.notes

@@ -30,7 +30,7 @@ from understudy.engine.checks.mutation.lost_kills import BaseRun
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
-from understudy.engine.checks.outcomes.outcome_comparison import function_of, newly_red
+from understudy.engine.checks.outcomes.outcome_comparison import Observed, function_of, newly_red
 from understudy.engine.checks.tampering import confirming_run, suspicious_code, test_aware_code
 from understudy.engine.checks.verdict_rules import in_order
 from understudy.journal import check_leftovers
@@ -440,13 +440,17 @@ class _Judge:
     async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
         """Let the tests of a check that passed run on mutants of the result."""
         self._tell(plan.check, "making small changes to the code, to see whether the tests notice")
-        await self._materialise(self._request.head)
         if self._writes_tests:
-            finding = await self._mutation_judge.judge_tests(plan, green, before)
             suite = await asyncio.to_thread(self._base_judge.suite, plan, green)
+            on_base, seconds = Observed(green=True), 0.0
             if suite is not None:
                 on_base, seconds = await self._base_judge.on_base(suite)
-                finding.seconds += seconds
+            new = green.observed.passing - before
+            commit = await self._base_judge.without_unchanged_tests(new, on_base.outcomes)
+            await self._materialise(commit)
+            finding = await self._mutation_judge.judge_tests(plan, green, new, emptied=commit != self._request.head)
+            finding.seconds += seconds
+            if suite is not None:
                 base = BaseRun(
                     observed=on_base,
                     key=await asyncio.to_thread(self._base_judge.key, suite),
@@ -461,6 +465,7 @@ class _Judge:
                 elif lost.why:
                     self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
+            await self._materialise(self._request.head)
             finding = await self._mutation_judge.judge_code(plan, green)
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,39 @@ def definitions_of(path: str, source: bytes) -> list[DefinedTest]:
     if language is None or len(source) > _MOST_BYTES or language.name not in _FINDERS:
         return []
     return sorted(_FINDERS[language.name](language.parse(source), source), key=lambda one: (one.start, -one.end))
+
+
+def statements_around(path: str, source: bytes, tests: Collection[DefinedTest]) -> Iterator[bytes]:
+    """Yield the code of a file that is outside of these tests, in the largest pieces that contain none of them.
+
+    Comments are left out, and the names of what is around tests, such as that of a class.
+    """
+    language = language_of(path)
+    stack = [language.parse(source)] if language is not None else []
+    while stack:
+        node = stack.pop()
+        if "comment" in node.type or any(one.start <= node.start_byte < one.end for one in tests):
+            continue
+        if any(node.start_byte <= one.end - 1 < node.end_byte for one in tests):
+            stack.extend(child for child in node.named_children if not _is_name(node, child))
+        else:
+            yield node.text or b""
+
+
+def _is_name(parent: Node, node: Node) -> bool:
+    if parent.type == "arguments":
+        return node == parent.named_children[0] and "string" in node.type
+    return node == parent.child_by_field_name("name")
+
+
+def node_of(root: Node, one: DefinedTest) -> Node:
+    """Return the statement of a definition in the file's syntax tree."""
+    found = root.descendant_for_byte_range(max(one.start, one.end - 1), one.end) or root
+    while found.parent is not None and found.parent.start_byte >= one.start and found.parent.end_byte <= one.end:
+        found = found.parent
+    if found.type in {"block", "module"} and found.named_children:  # it has nothing but this statement
+        return found.named_children[-1]
+    return found
 
 
 # -- functions -----------------------------------------------------------------------------------------------------

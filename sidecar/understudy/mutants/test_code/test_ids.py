@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class KnownTests:
 
     def _rank(self, one: LocatedTest, test: str) -> int:
         """Return how well an id fits a definition; 0: not at all."""
-        match PurePosixPath(one.path).suffix:
+        match posixpath.splitext(one.path)[1]:
             case ".py":
                 return _python(one, test)
             case ".go":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from understudy.mutants.language import Language, text_of
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.test_code.definitions import DefinedTest, definitions_of
+from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, node_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -66,7 +66,7 @@ def _covered(start: int, end: int, ranges: Iterable[DefinedTest]) -> bool:
 
 def _is_bare(root: Node, group: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
     """Return whether a class or module has nothing but a docstring and imports beside what is removed."""
-    body = _node_of(root, group).child_by_field_name("body")
+    body = node_of(root, group).child_by_field_name("body")
     return body is not None and all(
         _covered(child.start_byte, child.end_byte, gone) or _is_note(child) or child.type == "use_declaration"
         for child in body.named_children
@@ -99,19 +99,9 @@ def _is_setting(node: Node) -> bool:
     return node.type == "expression_statement" and [child.type for child in node.named_children] == ["assignment"]
 
 
-def _node_of(root: Node, one: DefinedTest) -> Node:
-    """Return the statement of a definition."""
-    found = root.descendant_for_byte_range(max(one.start, one.end - 1), one.end) or root
-    while found.parent is not None and found.parent.start_byte >= one.start and found.parent.end_byte <= one.end:
-        found = found.parent
-    if found.type in {"block", "module"} and found.named_children:  # it has nothing but this statement
-        return found.named_children[-1]
-    return found
-
-
 def _is_first_of_emptied(root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
     """Return whether a definition is the first statement of a block of which everything is removed."""
-    block = _node_of(root, one).parent
+    block = node_of(root, one).parent
     if block is None or block.type != "block":
         return False
     statements = [child for child in block.named_children if child.type != "comment"]

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from understudy.engine.checks.base_judge import suites
+from understudy.engine.checks.base_judge.unchanged_tests import without_unchanged_tests
 from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
@@ -151,6 +152,12 @@ class BaseJudge:
         """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
         finding = Finding()
         return await self._base(plan, finding), finding.seconds
+
+    async def without_unchanged_tests(self, new: Collection[str], earlier: Iterable[str]) -> str:
+        """Return a commit that is the result with its earlier tests emptied; see ``unchanged_tests``."""
+        trial = self._trial
+        files = await asyncio.to_thread(without_unchanged_tests, trial, new=new, earlier=earlier)
+        return await asyncio.to_thread(trial.tree.compose, trial.head, trial.base, files)
 
     # -- recipes that change code ------------------------------------------------------------------------------
 

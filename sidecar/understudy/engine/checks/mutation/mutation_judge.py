@@ -97,13 +97,18 @@ class MutationJudge:
         self._changed: tuple[dict[str, bytes], dict[str, frozenset[int]]] | None = None
         self._reports = 0
 
-    async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
-        """Judge the new tests of a check that passed; ``before`` are the tests that these files had on the base."""
+    async def judge_tests(
+        self, plan: PreparedCheck, green: CheckOutcome, new: frozenset[str], *, emptied: bool
+    ) -> MutationFinding:
+        """Judge the ``new`` tests of a check that passed; if there are none, changed ones.
+
+        The worktree has the result; ``emptied`` means that its unchanged tests do nothing there.
+        """
         name = plan.check.name
         sources, named = await asyncio.to_thread(self._files_under_test, plan.tests)
         if not sources:
             return _not_tested(name, "no code under test is in a language that can be mutated")
-        counted = green.observed.passing - before or green.observed.passing
+        counted = new or green.observed.passing
         outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
         finding = MutationFinding(
             result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
@@ -118,6 +123,7 @@ class MutationJudge:
         if not result.executed or (result.viable and not result.killed):
             what = f"on {result.viable} small changes" if result.viable else "the code under test"
             text = f"No new test of {name} {'fails' if result.viable else 'executes'} {what}{_listed(result.idle)}."
+            text += " What earlier tests do does not count." if emptied else ""
             finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
             return finding
         if not result.viable:

@@ -1,0 +1,180 @@
+"""Tests that stay in a file and do nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.test_code.definitions import statements_around
+from understudy.mutants.test_code.emptied_tests import emptied, find_tests
+
+
+def _empty(path: str, source: str, *names: str) -> str:
+    data = source.encode()
+    tests = [one for one in find_tests(path, data) if not names or one.names[-1].strip("\"'`") in names]
+    after = emptied(path, data, tests)
+    language = language_of(path)
+    assert language is not None
+    assert not language.parse(after).has_error
+    return after.decode()
+
+
+PYTHON = '''\
+import pytest
+
+def helper():
+    raise RuntimeError
+
+@pytest.mark.parametrize("n", [1])
+def test_first(n):
+    """Say what."""
+    # why
+    with pytest.raises(KeyError):
+        helper()
+
+class TestGroup:
+    async def test_second(self):
+        helper()
+
+def test_third(): helper(); helper()
+
+def test_fourth():
+\tassert False
+'''
+
+
+def test_a_test_in_python_returns_at_once_and_a_helper_stays() -> None:
+    after = _empty("test_x.py", PYTHON)
+    found: dict[str, object] = {"pytest": pytest}
+    exec(after.replace("async def", "def"), found)  # noqa: S102 - the code above
+    found["test_first"](1)  # type: ignore[operator]
+    found["TestGroup"]().test_second()  # type: ignore[operator]
+    found["test_third"]()  # type: ignore[operator]
+    found["test_fourth"]()  # type: ignore[operator]
+    with pytest.raises(RuntimeError):
+        found["helper"]()  # type: ignore[operator]
+
+
+def test_only_the_given_tests_are_emptied() -> None:
+    assert _empty("test_x.py", PYTHON, "test_fourth") == PYTHON.replace("\tassert False", "\treturn\n\tassert False")
+
+
+def test_functions_with_the_names_of_known_tests_are_tests() -> None:
+    source = b"def check_it():\n    pass\n"
+    assert find_tests("checks.py", source) == []
+    assert [one.names for one in find_tests("checks.py", source, {"check_it"})] == [("check_it",)]
+
+
+SCRIPT = """\
+import test from "node:test";
+import assert from "node:assert";
+const shared = () => assert.equal(1, 2);
+describe("group", { timeout: 10 }, () => {
+  const data = [1];
+  it("has a function", async (t) => { await t.test("inner", () => { throw new Error(); }); });
+});
+test("waits", (done) => { setTimeout(done, 1e6); }, LIMIT);
+test("returns", () => assert.equal(1, 2));
+test("is elsewhere", shared);
+test.each([[1, 2]])("adds %d", (a, b) => { assert.equal(a, b); });
+test("options", { skip: false }, function () { assert.equal(1, 2); });
+"""
+
+
+@pytest.mark.parametrize("path", ["x.test.js", "x.test.ts", "x.test.tsx"])
+def test_a_test_in_a_script_gets_a_function_without_parameters(path: str) -> None:
+    assert _empty(path, SCRIPT) == (
+        """\
+import test from "node:test";
+import assert from "node:assert";
+const shared = () => assert.equal(1, 2);
+describe("group", { timeout: 10 }, () => {
+  const data = [1];
+  it("has a function", () => {});
+});
+test("waits", () => {}, LIMIT);
+test("returns", () => {});
+test("is elsewhere", () => {});
+test.each([[1, 2]])("adds %d", () => {});
+test("options", { skip: false }, () => {});
+"""
+    )
+
+
+GO = """\
+package calc
+
+import (
+	"strings"
+	"testing"
+)
+
+func helper(t *testing.T) { t.Fatal("helper") }
+
+func TestOld(t *testing.T) {
+	if strings.ToUpper("a") != "B" {
+		t.Fatal("old")
+	}
+}
+"""
+
+
+def test_a_test_in_go_still_uses_its_imports(tmp_path: Path) -> None:
+    after = _empty("calc_test.go", GO)
+    assert "func TestOld(t *testing.T) { return;" in after
+    assert find_tests("calc.go", GO.encode()) == []
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("Go is not installed.")
+    (tmp_path / "go.mod").write_text("module calc\n\ngo 1.18\n")
+    (tmp_path / "calc_test.go").write_text(after)
+    home = {"HOME": str(tmp_path), "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "PATH": "/usr/bin:/bin"}
+    subprocess.run([go, "test", "./..."], cwd=tmp_path, env=home, check=True, timeout=240)
+
+
+RUST = """\
+#![deny(warnings)]
+use std::collections::HashMap;
+
+fn helper() -> bool { false }
+
+#[test]
+fn old() {
+    let found: HashMap<i32, i32> = HashMap::new();
+    assert!(helper() || !found.is_empty());
+}
+
+#[test]
+#[should_panic]
+fn other() -> Result<(), String> {
+    Err("no".to_string())
+}
+"""
+
+
+def test_a_test_in_rust_compiles_where_warnings_are_errors(tmp_path: Path) -> None:
+    after = _empty("tests/old.rs", RUST)
+    assert after.count("panicking") == 2
+    assert "fn helper() -> bool { false }" in after
+    rustc = shutil.which("rustc")
+    if rustc is None:
+        pytest.skip("Rust is not installed.")
+    (tmp_path / "old.rs").write_text(after.replace("#[should_panic]\n", ""))
+    program, home = tmp_path / "old", Path(rustc).parent.parent
+    toolchain = {"PATH": os.environ["PATH"], "RUSTUP_HOME": str(home.parent / ".rustup")}
+    subprocess.run([rustc, "--test", "-o", program, tmp_path / "old.rs"], env=toolchain, check=True, timeout=240)
+    subprocess.run([program], check=True, timeout=60)
+
+
+def test_what_is_around_tests_has_no_names_of_groups() -> None:
+    source = b"import a\nclass TestOld(Base):\n    x = 1\n    # why\n    def test_it(self):\n        pass\n"
+    around = list(statements_around("test_x.py", source, find_tests("test_x.py", source)))
+    assert sorted(around) == [b"(Base)", b"import a", b"x = 1"]
+    script = b'const a = 1;\ndescribe("old", () => { before(a); test("it", () => {}); });\n'
+    around = list(statements_around("x.test.js", script, find_tests("x.test.js", script)))
+    assert sorted(around) == [b"()", b"before(a);", b"const a = 1;", b"describe"]
