@@ -158,7 +158,7 @@ def test_a_retry_starts_from_the_original_base(replied):
     again = project.finish(project.call("delegations/retry", id=project.id, delegator="other").id)
     assert again.parent_id == project.id
     assert again.delegator == "other"
-    assert again.attempts[0].reason == "the request names it"
+    assert again.attempts[0].reason == "it was chosen for this run"
     parent = project.call("delegations/get", id=project.id)
     assert again.base == parent.base
     assert again.worktree != parent.worktree

@@ -14,7 +14,7 @@ from understudy.model.delegations import Candidate, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 GHOSTWRITER = "ghostwriter"
-NAMED = "the request names it"
+NAMED = "it was chosen for this run"
 """The reason for a delegator that a request names."""
 
 
