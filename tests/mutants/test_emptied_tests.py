@@ -11,12 +11,12 @@ import pytest
 
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.definitions import statements_around
-from understudy.mutants.test_code.emptied_tests import emptied, find_tests
+from understudy.mutants.test_code.emptied_tests import emptied, usual_tests
 
 
 def _empty(path: str, source: str, *names: str) -> str:
     data = source.encode()
-    tests = [one for one in find_tests(path, data) if not names or one.names[-1].strip("\"'`") in names]
+    tests = [one for one in usual_tests(path, data) if not names or one.names[-1].strip("\"'`") in names]
     after = emptied(path, data, tests)
     language = language_of(path)
     assert language is not None
@@ -61,13 +61,12 @@ def test_a_test_in_python_returns_at_once_and_a_helper_stays() -> None:
 
 
 def test_only_the_given_tests_are_emptied() -> None:
-    assert _empty("test_x.py", PYTHON, "test_fourth") == PYTHON.replace("\tassert False", "\treturn\n\tassert False")
+    assert _empty("test_x.py", PYTHON, "test_fourth") == PYTHON.replace("\tassert False", "\treturn")
 
 
-def test_functions_with_the_names_of_known_tests_are_tests() -> None:
-    source = b"def check_it():\n    pass\n"
-    assert find_tests("checks.py", source) == []
-    assert [one.names for one in find_tests("checks.py", source, {"check_it"})] == [("check_it",)]
+def test_a_fixture_is_no_test() -> None:
+    source = b"@pytest.fixture()\ndef test_client():\n    return 1\n\ndef test_it(test_client):\n    pass\n"
+    assert [one.names for one in usual_tests("test_x.py", source)] == [("test_it",)]
 
 
 SCRIPT = """\
@@ -127,7 +126,7 @@ func TestOld(t *testing.T) {
 def test_a_test_in_go_still_uses_its_imports(tmp_path: Path) -> None:
     after = _empty("calc_test.go", GO)
     assert "func TestOld(t *testing.T) { return;" in after
-    assert find_tests("calc.go", GO.encode()) == []
+    assert usual_tests("calc.go", GO.encode()) == []
     go = shutil.which("go")
     if go is None:
         pytest.skip("Go is not installed.")
@@ -173,8 +172,8 @@ def test_a_test_in_rust_compiles_where_warnings_are_errors(tmp_path: Path) -> No
 
 def test_what_is_around_tests_has_no_names_of_groups() -> None:
     source = b"import a\nclass TestOld(Base):\n    x = 1\n    # why\n    def test_it(self):\n        pass\n"
-    around = list(statements_around("test_x.py", source, find_tests("test_x.py", source)))
+    around = list(statements_around("test_x.py", source, usual_tests("test_x.py", source)))
     assert sorted(around) == [b"(Base)", b"import a", b"x = 1"]
     script = b'const a = 1;\ndescribe("old", () => { before(a); test("it", () => {}); });\n'
-    around = list(statements_around("x.test.js", script, find_tests("x.test.js", script)))
+    around = list(statements_around("x.test.js", script, usual_tests("x.test.js", script)))
     assert sorted(around) == [b"()", b"before(a);", b"const a = 1;", b"describe"]

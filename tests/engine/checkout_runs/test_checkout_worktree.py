@@ -640,7 +640,9 @@ def test_a_configured_delegator_works_in_the_checkout_except_for_answers(project
     changed = project.run("implement", delegator="doer", task="x")
     assert changed.result.text == str(project.top)
     reasons = [event.reason for event in project.events(changed.id) if type(event).__name__ == "Started"]
-    assert reasons == ["it was chosen for this run; from [launch]: use_worktree; in your checkout"], "the branch is left out"
+    assert reasons == ["it was chosen for this run; from [launch]: use_worktree; in your checkout"], (
+        "the branch is left out"
+    )
     isolated = project.run("implement", delegator="doer", task="x", launch={"useWorktree": True})
     assert isolated.result.text != str(project.top)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -57,12 +58,18 @@ def statements_around(path: str, source: bytes, tests: Collection[DefinedTest]) 
     Comments are left out, and the names of what is around tests, such as that of a class.
     """
     language = language_of(path)
+    outer: list[DefinedTest] = []
+    for one in sorted(tests, key=lambda each: (each.start, -each.end)):
+        if not outer or one.start >= outer[-1].end:
+            outer.append(one)
+    starts = [one.start for one in outer]
     stack = [language.parse(source)] if language is not None else []
     while stack:
         node = stack.pop()
-        if "comment" in node.type or any(one.start <= node.start_byte < one.end for one in tests):
+        before = bisect.bisect_right(starts, node.start_byte)
+        if "comment" in node.type or (before and node.start_byte < outer[before - 1].end):
             continue
-        if any(node.start_byte <= one.end - 1 < node.end_byte for one in tests):
+        if bisect.bisect_left(starts, node.end_byte) > before:
             stack.extend(child for child in node.named_children if not _is_name(node, child))
         else:
             yield node.text or b""
@@ -156,7 +163,7 @@ def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
 def _statement(call: Node) -> Node | None:
     """Return the statement that is only this call; None if the call is part of something else."""
     found = call.parent
-    if found is not None and found.type == "await_expression":
+    if found is not None and found.type in {"await_expression", "unary_expression"}:  # such as ``void test(…)``
         found = found.parent
     return found if found is not None and found.type == "expression_statement" else None
 

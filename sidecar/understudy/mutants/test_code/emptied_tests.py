@@ -13,24 +13,30 @@ from understudy.mutants.test_code.definitions import DefinedTest, definitions_of
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_GO_TEST = re.compile(r"Test|Example|Fuzz")
-_RUST_TEST = re.compile(rb"#\[[^\]\n]*\b\w*test\w*\b")
-_WRAPPERS = frozenset({"decorated_definition", "expression_statement", "await_expression"})
+_GO_TEST = re.compile(
+    rb"func\s+(?:(?:Test|Fuzz)(?![a-z])\w*\s*\(\s*\w+\s+\*testing\.[TF]\s*\)|Example(?![a-z])\w*\s*\(\s*\))\s*\{"
+)
+_NO_PYTHON_TEST = re.compile(rb"^\s*@.*(?:fixture|property)", re.MULTILINE)
+_RUST_TEST = re.compile(rb"#\[(?!cfg)[^\]\n]*\b\w*test\w*\b")
+_HOOK = re.compile(r"\.(?:before|after)\w*$|\.(?:use|step|extend)$")
+_WRAPPERS = frozenset({"decorated_definition", "expression_statement", "await_expression", "unary_expression"})
 _SCRIPT_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
+_NO_FUNCTIONS = frozenset({"object", "number", "string", "template_string", "true", "false", "null", "undefined"})
 
 _Edit = tuple[int, int, bytes]
 """Where it starts and ends, in bytes, and the text that takes the place."""
 
 
-def find_tests(path: str, source: bytes, names: Collection[str] = ()) -> list[DefinedTest]:
-    """Return the definitions in a file that are tests by the runner's usual rules, or are functions of these names."""
+def usual_tests(path: str, source: bytes) -> list[DefinedTest]:
+    """Return the definitions in a file that are tests by the usual rules of their runner."""
     language = language_of(path)
     found = [one for one in definitions_of(path, source) if not one.group]
     match language.name if language is not None else "":
         case "python":
-            return [one for one in found if one.names[-1].startswith("test") or one.names[-1] in names]
+            named = [one for one in found if one.names[-1].startswith("test")]
+            return [one for one in named if not _NO_PYTHON_TEST.search(source[one.start : one.end])]
         case "go":
-            return [one for one in found if path.endswith("_test.go") and _GO_TEST.match(one.names[-1])]
+            return [one for one in found if path.endswith("_test.go") and _GO_TEST.search(source[one.start : one.end])]
         case "rust":
             return [one for one in found if _RUST_TEST.search(source[one.start : one.end].partition(b"{")[0])]
         case _:
@@ -40,21 +46,19 @@ def find_tests(path: str, source: bytes, names: Collection[str] = ()) -> list[De
 def emptied(path: str, source: bytes, tests: Collection[DefinedTest]) -> bytes:
     """Return a file in which these of its tests return at once; other code keeps its bytes.
 
-    A test whose code is not in its definition stays as it is.
+    A test whose code is not in its definition stays as it is, and so does a Go test that another process runs by name.
     """
     language = language_of(path)
     if language is None or not tests:
         return source
     root = language.parse(source)
-    edits: list[_Edit] = []
+    pieces, last = [], 0
     for one in sorted(tests, key=lambda each: (each.start, -each.end)):
-        edit = _edit(node_of(root, one), source)
-        if edit is not None and not any(start <= edit[0] < end for start, end, _ in edits):
-            edits.append(edit)
-    rest = source
-    for start, end, text in sorted(edits, reverse=True):
-        rest = rest[:start] + text + rest[end:]
-    return rest
+        edit = None if one.start < last else _edit(node_of(root, one), source)
+        if edit is not None:
+            pieces += [source[last : edit[0]], edit[2]]
+            last = edit[1]
+    return b"".join([*pieces, source[last:]])
 
 
 def _edit(node: Node, source: bytes) -> _Edit | None:
@@ -62,9 +66,10 @@ def _edit(node: Node, source: bytes) -> _Edit | None:
         node = node.named_children[-1]
     match node.type:
         case "function_definition":
-            return _python(node, source)
+            body = node.child_by_field_name("body")
+            return None if body is None else (body.start_byte, body.end_byte, b"return")
         case "function_declaration":
-            return _after_brace(node, b"return;")
+            return _go(node, source)
         case "function_item":
             return _rust(node)
         case "call_expression":
@@ -72,18 +77,16 @@ def _edit(node: Node, source: bytes) -> _Edit | None:
     return None
 
 
-def _python(node: Node, source: bytes) -> _Edit | None:
-    body = node.child_by_field_name("body")
-    if body is None:
+def _go(node: Node, source: bytes) -> _Edit | None:
+    name = node.child_by_field_name("name")
+    if name is None or (b"-test.run" in source and source.count(name.text or b"") > 1):
         return None
-    start = body.start_byte
-    indent = source[source.rfind(b"\n", 0, start) + 1 : start]
-    return start, start, b"return; " if indent.strip() else b"return\n" + indent
+    return _after_brace(node, b"return;")
 
 
 def _rust(node: Node) -> _Edit | None:
     result = node.child_by_field_name("return_type")
-    value = b"" if result is None else b" Ok(())" if "Result" in text_of(result) else None
+    value = b"" if result is None else b" Ok(())" if "<()" in text_of(result) else None
     # The compiler must not see that the rest is never reached: warnings can be errors.
     return None if value is None else _after_brace(node, b"if !::std::thread::panicking() { return%s; }" % value)
 
@@ -94,9 +97,11 @@ def _after_brace(node: Node, text: bytes) -> _Edit | None:
 
 
 def _script(node: Node) -> _Edit | None:
-    arguments = node.child_by_field_name("arguments")
-    given = arguments.named_children[1:] if arguments is not None else []
+    called, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if called is None or arguments is None or _HOOK.search(text_of(called)):
+        return None
+    given = [one for one in arguments.named_children[1:] if one.type not in _NO_FUNCTIONS and "comment" not in one.type]
     functions = [one for one in given if one.type in _SCRIPT_FUNCTIONS]
-    functions = functions or [one for one in given if one.type == "identifier"]
+    functions = functions or [one for one in given if not text_of(one).isupper()][-1:]
     # Without parameters: a runner waits for a function that takes a callback.
     return (functions[0].start_byte, functions[0].end_byte, b"() => {}") if functions else None

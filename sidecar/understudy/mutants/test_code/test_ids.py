@@ -17,6 +17,9 @@ _PARAMETERS = re.compile(r"[\[( ]")
 _GO_TEST = re.compile(r"(?:(.+?)\.)??((?:Test|Example|Fuzz)\w*)(?:/.*)?", re.DOTALL)
 _GO_MODULE = re.compile(rb"^\s*module\s+\"?([^\s\"]+)", re.MULTILINE)
 _SCRIPT_FILE = re.compile(r"(.+?\.[cm]?[jt]sx?): ")
+_RUST_CASE = re.compile(r"(.*\w)::case_?\w*", re.DOTALL)
+"""A case of a test with a table: what ``rstest`` and ``test_case`` generate is a module of the test's name."""
+_WORD = re.compile(r"\w+")
 _CARGO_TEST = re.compile(r"(?:(?:unittests )?(\S+) )?((?:\w+::)*\w+)")
 
 
@@ -45,7 +48,9 @@ class KnownTests:
         self.base: dict[str, frozenset[tuple[str, ...]] | None] = {}
         """File → the names of the definitions that it has in the base; None if the base has no such file."""
         self._moved: set[tuple[str, bytes]] = set()
-        self._known: list[LocatedTest] = []
+        self._by_key: dict[str, list[LocatedTest]] = {}
+        """See ``_keys``."""
+        self._go_packages: dict[str, str | None] = {}
         for path, old in files:
             before = _content(old, read_base)
             earlier = definitions_of(old, before) if old is not None and before is not None else []
@@ -53,14 +58,27 @@ class KnownTests:
             if path is not None and (content := _content(path, read)) is not None:
                 self.contents[path] = content
                 self.base[path] = None if before is None else frozenset(one.names for one in earlier)
-                self._known += [LocatedTest(path, one) for one in definitions_of(path, content)]
+                for one in definitions_of(path, content):
+                    for key in _keys(path, one):
+                        self._by_key.setdefault(key, []).append(LocatedTest(path, one))
 
     def find(self, test: str) -> LocatedTest | None:
         """Return the definition of a test; None if no definition, or more than one, can be meant."""
-        fitting = [(rank, one) for one in self._known if (rank := self._rank(one, test))]
+        found = self.fitting(test)
+        return found[0] if len(found) == 1 else None
+
+    def fitting(self, test: str) -> list[LocatedTest]:
+        """Return all definitions that can be meant by the id of a test, and fit it equally well."""
+        file, separator, rest = test.partition("::")
+        if separator and file.endswith(".py"):
+            keys = {f"{posixpath.basename(file)}::{rest.partition('[')[0].rpartition('::')[2]}"}
+        else:
+            keys = {"", *_WORD.findall(test)}
+        fitting = [(rank, one) for key in keys for one in self._by_key.get(key, ()) if (rank := self._rank(one, test))]
         best = max((rank for rank, _ in fitting), default=0)
         found = [one for rank, one in fitting if rank == best]
-        return found[0] if len(found) == 1 else None
+        case = _RUST_CASE.fullmatch(test)
+        return found or (self.fitting(case[1]) if case is not None else [])
 
     def is_new(self, one: LocatedTest) -> bool:
         """Return whether the base's file has no test of this name, and no file from which it was moved has it."""
@@ -88,7 +106,12 @@ class KnownTests:
 
     def _go_package(self, path: str) -> str | None:
         """Return the package of a file: its folder below the nearest ``go.mod``, after the name of the module."""
-        folder = PurePosixPath(path).parent
+        name = posixpath.dirname(path)
+        if name not in self._go_packages:
+            self._go_packages[name] = self._find_go_package(PurePosixPath(name))
+        return self._go_packages[name]
+
+    def _find_go_package(self, folder: PurePosixPath) -> str | None:
         for top in (folder, *folder.parents):
             declared = _GO_MODULE.search(self._read(str(top / "go.mod")) or b"")
             if declared is not None:
@@ -99,6 +122,17 @@ class KnownTests:
 
 def _content(path: str | None, read: Read) -> bytes | None:
     return read(path) if path is not None and language_of(path) is not None else None
+
+
+def _keys(path: str, one: DefinedTest) -> list[str]:
+    """Return the keys of a definition: its last name, alone and with its file; tests in scripts have one key only."""
+    match posixpath.splitext(path)[1]:
+        case ".py":
+            return [one.names[-1], f"{posixpath.basename(path)}::{one.names[-1]}"]
+        case ".go" | ".rs":
+            return [one.names[-1]]
+        case _:
+            return [""]
 
 
 def _python(one: LocatedTest, test: str) -> int:

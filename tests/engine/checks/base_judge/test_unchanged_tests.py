@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from understudy.engine.checks.base_judge.unchanged_tests import without_unchanged_tests
 from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.mutants.test_code.definitions import definitions_of
 
 HONEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 IN_CLASS = """\
@@ -86,6 +89,10 @@ BASE = {
         ),
         pytest.param({"tests/test_new.py": IN_CLASS.replace("TestOld", "TestNew")}, id="copied class"),
         pytest.param({"tests/test_old.py": "# Looked at.\n" + HONEST}, id="a comment"),
+        pytest.param(
+            {"tests/test_old.py": HONEST + "\n\ndef test_sum():\n    assert add(1, 2) == 3\n"},
+            id="copied within a file",
+        ),
         pytest.param({"tests/test_old.py": HONEST.replace("\n\n\n", "\n\nX = 1\n\n\n", 1)}, id="an unused constant"),
         pytest.param(
             {
@@ -216,3 +223,197 @@ async def test_earlier_tests_of_go_do_not_count(empty_project: Any, own: bool) -
         assert judged.is_(Verdict.VERIFIED)
     else:
         assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+
+
+class Trial:
+    """What `without_unchanged_tests` reads of a result."""
+
+    test_patterns = ()
+    files = ("calc.py",)
+
+    def __init__(self, base: dict[str, str], result: dict[str, str]) -> None:
+        self.tree, self.base, self.head = self, "base", "head"
+        self.commits = {"base": base, "head": {**base, **result}}
+        self.changes = [("M" if path in base else "A", path) for path in result]
+
+    def paths(self, commit: str) -> list[str]:
+        return sorted(self.commits[commit])
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        text = self.commits[commit].get(path)
+        return None if text is None else text.encode()
+
+    def read_many(self, commit: str, paths: list[str]) -> dict[str, bytes]:
+        return {path: self.commits[commit][path].encode() for path in paths}
+
+
+def emptied(
+    base: dict[str, str], result: dict[str, str], new: list[str], earlier: Sequence[str] = ()
+) -> dict[str, list[str]]:
+    """Return the emptied tests by file."""
+    trial: Any = Trial(base, result)
+    found = {}
+    for path, content in without_unchanged_tests(trial, new=new, earlier=earlier).items():
+        source = trial.read("head", path)
+        ones = [one for one in definitions_of(path, source) if not one.group]
+        after = [one for one in definitions_of(path, content) if not one.group]
+        kept = {(one.names, content[one.start : one.end]) for one in after}
+        found[path] = [one.names[-1] for one in ones if (one.names, source[one.start : one.end]) not in kept]
+    return found
+
+
+FIXTURE = """\
+import pytest
+
+from calc import add
+
+
+@pytest.fixture
+def test_client():
+    return add
+
+
+def test_data():
+    return [(2, 5, 7)]
+
+
+class FakeLink:
+    def test_connection(self):
+        return True
+
+
+def test_old(test_client):
+    assert test_client(1, 2) == 3
+"""
+MORE = "\n\ndef test_more(test_client):\n    assert test_client(2, 5) == 7\n"
+
+
+def test_only_what_the_base_ran_is_a_test_of_the_base() -> None:
+    base, result = {"tests/test_old.py": FIXTURE}, {"tests/test_old.py": FIXTURE + MORE}
+    new, earlier = ["tests/test_old.py::test_more"], ["tests/test_old.py::test_old"]
+    assert emptied(base, result, new, earlier) == {"tests/test_old.py": ["test_old"]}
+    assert "test_client" not in emptied(base, result, new)["tests/test_old.py"], "a fixture, whatever is known"
+
+
+def test_tests_of_a_class_that_only_others_inherit_are_shared_on_purpose() -> None:
+    shared = "class Contract:\n    def test_add(self):\n        assert self.sum(1, 2) == 3\n\n\nclass TestOld(Contract):\n    sum = staticmethod(add)\n"
+    result = {"tests/test_old.py": shared + "\n\nclass TestNew(Contract):\n    sum = staticmethod(plus)\n"}
+    new, earlier = (
+        ["tests/test_old.py::TestNew::test_add"],
+        ["tests/test_old.py::TestOld::test_add", "tests/test_x.py::test_x"],
+    )
+    base = {"tests/test_old.py": shared, "tests/test_x.py": "def test_x():\n    pass\n"}
+    assert emptied(base, result, new, earlier) == {"tests/test_x.py": ["test_x"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        pytest.param(("def test", "def unused():\n    pass\n\n\ndef test"), False, id="an unused function"),
+        pytest.param(("import add", "import (add)"), False, id="another form of an import"),
+        pytest.param(("import add", "import add, sub"), False, id="an unused import"),
+        pytest.param(("assert add", "pass\n    assert add"), False, id="a statement that does nothing"),
+        pytest.param(("add(1, 2)", "add(\n        1,\n        2,\n    )"), False, id="another format"),
+        pytest.param(("== 3", "== 3.0"), True, id="another value"),
+        pytest.param(("ROWS = [(1, 2, 3)]", "ROWS = [(1, 2, 3), (2, 5, 7)]"), True, id="a row that is used indirectly"),
+        pytest.param(("OTHER = 1", "OTHER = 2"), False, id="a value that is not used"),
+    ],
+)
+def test_without_new_tests_a_changed_one_counts(change: tuple[str, str], counts: bool) -> None:
+    text = "from calc import add\n\nROWS = [(1, 2, 3)]\nCASES = [*ROWS]\nOTHER = 1\n\n\ndef test_add():\n    assert add(1, 2) == 3\n    assert CASES\n"
+    result = {"test_calc.py": text.replace(*change)}
+    assert result["test_calc.py"] != text
+    found = emptied({"test_calc.py": text}, result, [], ["test_calc.py::test_add"])
+    assert found == ({} if counts else {"test_calc.py": ["test_add"]})
+
+
+def test_copies() -> None:
+    other = "from calc import add\n\n\ndef test_other():\n    assert add(2, 5) == 7\n"
+    base = {"tests/test_old.py": HONEST, "tests/test_other.py": other}
+    earlier = ["tests/test_old.py::test_add", "tests/test_other.py::test_other"]
+    joined = "import os\n\n" + HONEST + "\n\n" + other.partition("\n\n\n")[2]
+    new = ["tests/test_new.py::test_add", "tests/test_new.py::test_other"]
+    assert emptied(base, {"tests/test_new.py": joined}, new, earlier)["tests/test_new.py"] == ["test_add", "test_other"]
+    elsewhere = HONEST.replace("from calc", "from others.calc")
+    assert "tests/test_new.py" not in emptied(base, {"tests/test_new.py": elsewhere}, new, earlier)
+    relative = HONEST.replace("from calc", "from .calc")
+    found = emptied(
+        {"v1/test_a.py": relative}, {"v2/test_a.py": relative}, ["v2/test_a.py::test_add"], ["v1/test_a.py::test_add"]
+    )
+    assert found == {"v1/test_a.py": ["test_add"]}
+
+
+GO_TABLE = """\
+package calc
+
+import "testing"
+
+func TestMain(m *testing.M) { os.Exit(m.Run()) }
+
+func TestingAdd(t *testing.T) func(int, int) int { return Add }
+
+func TestAdd(t *testing.T) {
+	for name, c := range map[string][3]int{"one": {1, 2, 3}} {
+		t.Run(name, func(t *testing.T) { check(t, c) })
+	}
+}
+
+func TestOld(t *testing.T) {
+	check(t, [3]int{1, 2, 3})
+}
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_go(known: bool) -> None:
+    base = {"go.mod": "module example.com/calc\n", "calc_test.go": GO_TABLE, "v1/sub_test.go": GO_TABLE}
+    names = [
+        f"example.com/calc{folder}.{name}" for folder in ("", "/v1") for name in ("TestAdd", "TestAdd/one", "TestOld")
+    ]
+    row = {"calc_test.go": GO_TABLE.replace("{1, 2, 3}}", '{1, 2, 3}, "two": {2, 2, 4}}')}
+    found = emptied(base, row, ["example.com/calc.TestAdd/two"], names if known else [])
+    assert found == {"calc_test.go": ["TestOld"], "v1/sub_test.go": ["TestAdd", "TestOld"]}
+    same = {"v2/new_test.go": "package v2\n\nfunc TestOld(t *testing.T) {\n\tcheck(t, [3]int{2, 2, 4})\n}\n"}
+    found = emptied(base, same, ["example.com/calc/v2.TestOld"], names if known else [])
+    assert found == {path: ["TestAdd", "TestOld"] for path in ("calc_test.go", "v1/sub_test.go")}
+
+
+def test_a_go_test_that_another_process_runs_stays() -> None:
+    helper = (
+        'func TestHelper(t *testing.T) { work() }\n\nfunc run() { exec.Command(os.Args[0], "-test.run=TestHelper") }\n'
+    )
+    base = {"a_test.go": "package a\n\n" + helper, "go.mod": "module a\n"}
+    assert emptied(base, {"b_test.go": "package a\n"}, ["a.TestB"], ["a.TestHelper"]) in ({}, {"a_test.go": []})
+
+
+def test_new_tests_inside_and_beside_old_ones_in_a_script() -> None:
+    old = 'test("group", async (t) => {\n  await t.test("old", () => { works(); });\n});\n'
+    new = old.replace("});\n});", '});\n  await t.test("new", () => { works(2); });\n});')
+    assert new != old
+    trial: Any = Trial({"a.test.js": old}, {"a.test.js": new})
+    found = without_unchanged_tests(trial, new=["    new"], earlier=["group", "    old"])["a.test.js"].decode()
+    assert found == new.replace("() => { works(); }", "() => {}")
+    rows = 'for (const [name, n] of [["one", 1]]) test(name, () => { works(n); });\n'
+    found = emptied(
+        {"a.test.js": rows, "b.test.js": rows},
+        {"b.test.js": rows.replace('["one", 1]', '["one", 1], ["two", 2]')},
+        ["two"],
+        ["one"],
+    )
+    assert "b.test.js" not in found
+
+
+def test_scripts_and_rust_tests_in_a_folder_of_tests_are_read() -> None:
+    base = {
+        "test/old.js": 'test("adds", () => { works(); });\n',
+        "tests/api.rs": "#[test]\nfn adds() {\n    works();\n}\n",
+    }
+    found = emptied(base, {"test/new.js": 'import("./old.js");\n'}, ["new"], [])
+    assert found == {"test/old.js": ['"adds"'], "tests/api.rs": ["adds"]}
+
+
+def test_a_case_of_a_rust_table_is_a_case_of_its_test() -> None:
+    old = "#[rstest]\n#[case(1, 2, 3)]\nfn adds(#[case] a: i32) {\n    works(a);\n}\n\n#[cfg(test)]\nfn check() {}\n"
+    base = {"tests/api.rs": old}
+    result = {"tests/api.rs": old.replace("3)]", "3)]\n#[case(2, 2, 4)]")}
+    assert emptied(base, result, ["tests/api.rs adds::case_2"]) == {}

@@ -7,24 +7,36 @@ report all of these as further tests, and they notice what the earlier ones noti
 from __future__ import annotations
 
 import functools
-import os
+import keyword
+import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from understudy.engine.checks.deciding.deciding_files import is_test_file
+from understudy.engine.checks.deciding.deciding_files import is_test, is_test_file
 from understudy.engine.checks.judged_tree import ResultToJudge
 from understudy.engine.checks.outcomes.outcome_comparison import function_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.test_code.definitions import DefinedTest, statements_around
-from understudy.mutants.test_code.emptied_tests import emptied, find_tests
-from understudy.mutants.test_code.test_ids import KnownTests
+from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, statements_around
+from understudy.mutants.test_code.emptied_tests import emptied, usual_tests
+from understudy.mutants.test_code.test_ids import KnownTests, Read
 
 _MOST_FILES = 2_000
 """Most test files of the base that are read."""
-_LAST_NAME = re.compile(r"\w+$")
-
+_FILE_OF_TEST = re.compile(r"(.+?\.\w+)(?:::|: )")
 _WORD = re.compile(rb"[^\W\d]\w*")
+_KEYWORDS = frozenset(
+    word.encode() for word in (*keyword.kwlist, "const", "let", "var", "function", "func", "type", "use", "fn", "self")
+)
+_IMPORT = re.compile(rb"\s*(?:from|import|use)\b")
+_IMPORTED = re.compile(rb"[\w./:@-]+")
+_RELATIVE_IMPORT = re.compile(rb"\bfrom\s+\.|[\"']\.{1,2}/")
+_DEFINES = re.compile(
+    rb"\s*(?:@.*\n\s*)*(?:export\s+|async\s+|pub\s+)*(?:(?:def|class|function|func|type|fn)\s+(\w+)|"
+    rb"(?:const\s+|let\s+|var\s+|static\s+)?(\w[\w, ]*?)\s*(?::[^=\n]*)?=(?!=))"
+)
+_ALWAYS_USED = re.compile(rb"\A\s*\(|\b[sS]et_?[uU]p|[tT]ear_?[dD]own|\b(?:before|after)\w*\(|autouse|pytestmark")
+"""Matches what acts on tests that do not name it, and the base classes of their class."""
 
 
 def without_unchanged_tests(
@@ -32,113 +44,219 @@ def without_unchanged_tests(
 ) -> Mapping[str, bytes]:
     """Return the test files of the result in which earlier tests return at once: path → content.
 
-    A test is an earlier one if the base's file has it, or if it and the code around it are copied from a file of the
-    base. One that has cases among the ids of ``new`` tests stays as it is; if there are no new tests, one whose text
-    was changed, or something in its file that it uses. ``earlier`` are the ids of the base's tests, as far as known.
+    A test is an earlier one if the base's file has it, or if it and what it uses in its file are copied from a file of
+    the base. One that has cases among the ids of ``new`` tests stays as it is; if there are no new tests, one whose
+    text was changed, or something in its file that it uses. ``earlier`` are the ids of the base's tests, as far as
+    known; without them, the runner's usual rules decide what is a test.
     """
-    functions = {name[0] for test in earlier if (name := _LAST_NAME.search(function_of(test)))}
-    before = {path: _TestFile(path, source, functions) for path, source in _read_base(trial).items()}
-    if not before:
+    ids = _functions(earlier)
+    sources = _read_base(trial, ids)
+    if not sources:
         return {}
-    after = {**before}
-    for path, source in _read_changes(trial).items():
-        after.pop(path, None)
-        if source is not None:
-            after[path] = _TestFile(path, source, functions)
-    cases = _located(before, after, new)
+    tests = _tests(trial, sources, ids)
+    before = {path: _TestFile(path, source, tests[path]) for path, source in sources.items()}
+    changed = {
+        path: _TestFile(path, source, _tests_now(path, source, before.get(path)))
+        for path, source in _read_changes(trial, before).items()
+    }
+    gone = {path for letter, path in trial.changes if letter[:1] == "D"}
+    after = {**{path: file for path, file in before.items() if path not in gone}, **changed}
+    cases = _with_new_cases(trial, before, after, changed, _functions(new))
     found: dict[str, bytes] = {}
     for path, file in after.items():
-        if path not in before:
-            copied = {text for other in before.values() for text in file.copied_from(other)}
-            old = [one for one in file.tests if file.unnamed_text(one) in copied]
-        elif new:
-            names = {one.names for one in before[path].tests}
-            old = [one for one in file.tests if one.names in names and (path, one) not in cases]
-        else:
-            changed = file.changed_words(before[path])
-            same = [one for one in file.tests if file.text(one) in before[path].texts]
-            old = [one for one in same if not changed.intersection(_WORD.findall(file.text(one)))]
-        if old:
-            found[path] = emptied(path, file.source, old)
+        known = before.get(path)
+        names = {one.names for one in known.tests} if known is not None else frozenset()
+        old = {one for one in file.tests if one.names in names and (path, one) not in cases}
+        if not new and known is not None:
+            old = {one for one in old if not file.is_changed(one, known)}
+        if path in changed:
+            others = {one for one in file.tests if one.names not in names}
+            old |= {one for one in others if any(file.is_copied(one, other) for other in before.values())}
+        # What is inside may be new: Node's tests can have tests of their own.
+        every = set(definitions_of(path, file.source)) if path in changed else file.tests
+        emptied_ones = [one for one in old if not any(one.contains(other) for other in every if other not in old)]
+        if emptied_ones:
+            found[path] = emptied(path, file.source, emptied_ones)
     return found
 
 
 class _TestFile:
-    def __init__(self, path: str, source: bytes, names: Collection[str]) -> None:
-        language = language_of(path)
+    def __init__(self, path: str, source: bytes, tests: Sequence[DefinedTest]) -> None:
         self.path = path
         self.source = source
-        self.tests = find_tests(path, source, names)
-        self._comment = language.comment.partition("%")[0].strip().encode() if language is not None else b""
+        self.tests = tests
+
+    def text(self, one: DefinedTest) -> bytes:
+        """Return a test without comments and without what only looks different."""
+        return self._plain(self.source[one.start : one.end])
+
+    def is_changed(self, one: DefinedTest, before: _TestFile) -> bool:
+        """Return whether the text of a test is not in an earlier version, or that of something that it uses."""
+        return self.text(one) not in before._texts or not all(map(before._has, self._used_by(one)))
+
+    def is_copied(self, one: DefinedTest, other: _TestFile) -> bool:
+        """Return whether another file has the test, whatever its name, and all that it uses."""
+        if self._unnamed(one) not in other._unnamed_texts:
+            return False
+        used = self._used_by(one)
+        if posixpath.dirname(self.path) != posixpath.dirname(other.path) and (
+            self.path.endswith(".go") or any(_RELATIVE_IMPORT.search(each) for each in used)
+        ):
+            return False  # the same text names other code there
+        return all(map(other._has, used))
 
     @functools.cached_property
-    def texts(self) -> frozenset[bytes]:
+    def _texts(self) -> frozenset[bytes]:
         return frozenset(map(self.text, self.tests))
 
     @functools.cached_property
-    def _unnamed(self) -> frozenset[bytes]:
-        return frozenset(map(self.unnamed_text, self.tests))
+    def _unnamed_texts(self) -> frozenset[bytes]:
+        return frozenset(map(self._unnamed, self.tests))
+
+    @functools.cached_property
+    def _statements(self) -> list[tuple[bytes, frozenset[bytes], frozenset[bytes]]]:
+        """Return what is outside of all tests: its text, the names that it defines, and its words."""
+        around = statements_around(self.path, self.source, self.tests)
+        return [(each, frozenset(_defined(each)), _words(each)) for each in around]
 
     @functools.cached_property
     def _around(self) -> frozenset[bytes]:
-        return frozenset(map(self._plain, statements_around(self.path, self.source, self.tests)))
+        return frozenset(self._plain(each) for each, _, _ in self._statements)
 
-    def text(self, one: DefinedTest) -> bytes:
-        """Return a test with its name and the names of its groups; comments and indentation do not count."""
-        return os.fsencode(repr(one.names)) + self._plain(self.source[one.start : one.end])
+    def _has(self, statement: bytes) -> bool:
+        """Return whether a statement is outside of all tests; for an import, whether one of fewer names is."""
+        if _IMPORT.match(statement):
+            words = set(_IMPORTED.findall(statement))
+            imports = (set(_IMPORTED.findall(each)) for each, _, _ in self._statements if _IMPORT.match(each))
+            return any(known <= words for known in imports)
+        return self._plain(statement) in self._around
 
-    def unnamed_text(self, one: DefinedTest) -> bytes:
-        """Return the same without names."""
+    def _used_by(self, one: DefinedTest) -> list[bytes]:
+        """Return the statements outside of all tests that a test uses, directly or through others."""
+        words, used = _words(self.source[one.start : one.end]), list[bytes]()
+        left = self._statements
+        while True:
+            found = [each for each in left if each[1] & words or _ALWAYS_USED.search(each[0])]
+            if not found:
+                return used
+            left = [each for each in left if each not in found]
+            words = words.union(*(known for _, _, known in found))
+            used += [each for each, _, _ in found]
+
+    def _unnamed(self, one: DefinedTest) -> bytes:
         name = one.names[-1].encode("utf-8", "surrogateescape")
         return self._plain(self.source[one.start : one.end].replace(name, b"", 1))
 
-    def copied_from(self, other: _TestFile) -> frozenset[bytes]:
-        """Return the tests without their names that another file has, too, if it has all that is around them."""
-        both = self._unnamed & other._unnamed
-        return both if both and self._around <= other._around else frozenset()
-
-    def changed_words(self, before: _TestFile) -> frozenset[bytes]:
-        """Return the words of what is outside of all tests and is not in an earlier version of the file."""
-        return frozenset(_WORD.findall(b" ".join(self._around - before._around)))
-
     def _plain(self, text: bytes) -> bytes:
+        language = language_of(self.path)
+        mark = language.comment.partition("%")[0].strip().encode() if language is not None else b"#"
         lines = (line.strip() for line in text.splitlines())
-        return b"\n".join(line for line in lines if line and not (self._comment and line.startswith(self._comment)))
+        joined = b"".join(b"".join(line.split()) for line in lines if line != b"pass" and not line.startswith(mark))
+        return re.sub(rb",(?=[)\]}])", b"", joined)
 
 
-def _read_base(trial: ResultToJudge) -> dict[str, bytes]:
-    """Return the test files of the base; without the code under test."""
-    paths = [path for path in trial.tree.paths(trial.base) if _is_read(trial, path)]
-    return trial.tree.read_many(trial.base, sorted(paths)[:_MOST_FILES])
+def _words(text: bytes) -> frozenset[bytes]:
+    return frozenset(_WORD.findall(text)) - _KEYWORDS
 
 
-def _read_changes(trial: ResultToJudge) -> dict[str, bytes | None]:
-    """Return what the result makes of test files; None where one is gone."""
-    changes = [(letter, path) for letter, path in trial.changes if _is_read(trial, path)]
-    return {path: None if letter[:1] == "D" else _read(trial, path) for letter, path in changes}
+def _defined(statement: bytes) -> Iterable[bytes]:
+    found = _DEFINES.match(statement)
+    if found is None or _IMPORT.match(statement):
+        return _words(statement)
+    return _words(found[1] or found[2])
+
+
+# -- which tests ---------------------------------------------------------------------------------------------------
+
+
+def _functions(tests: Iterable[str]) -> frozenset[str]:
+    """Return ids without the cases of one test."""
+    return frozenset(function_of(test) if "::" in test else test for test in tests)
+
+
+def _tests(trial: ResultToJudge, sources: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, Sequence[DefinedTest]]:
+    """Return the tests of the base's files: those that its run named, in languages of which it named any."""
+    known = KnownTests([(path, None) for path in sources], _reader(trial, trial.base, sources), lambda _: None)
+    named: dict[str, dict[DefinedTest, None]] = {}
+    for test in sorted(ids):
+        for one in known.fitting(test):
+            named.setdefault(one.path, {})[one.definition] = None
+    languages = {_language(path) for path in named}
+    return {
+        path: list(named.get(path, ())) if _language(path) in languages else usual_tests(path, source)
+        for path, source in sources.items()
+    }
+
+
+def _language(path: str) -> str:
+    language = language_of(path)
+    return language.name if language is not None else ""
+
+
+def _tests_now(path: str, source: bytes, before: _TestFile | None) -> Sequence[DefinedTest]:
+    names = {one.names for one in before.tests} if before is not None else frozenset()
+    usual = set(usual_tests(path, source))
+    return [one for one in definitions_of(path, source) if one in usual or (one.names in names and not one.group)]
+
+
+def _with_new_cases(
+    trial: ResultToJudge,
+    before: Mapping[str, _TestFile],
+    after: Mapping[str, _TestFile],
+    changed: Collection[str],
+    tests: Iterable[str],
+) -> set[tuple[str, DefinedTest]]:
+    """Return the definitions of tests in files of the base; if one is not clear, all that can be meant."""
+    read = _reader(trial, trial.head, {path: file.source for path, file in after.items()})
+    paths = [path for path in after if path in before]
+    first = KnownTests([(path, None) for path in paths if path in changed], read, lambda _: None)
+    rest = KnownTests([(path, None) for path in paths if path not in changed], read, lambda _: None)
+    located = (one for test in tests for one in first.fitting(test) or rest.fitting(test))
+    return {(one.path, one.definition) for one in located}
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def _read_base(trial: ResultToJudge, ids: Iterable[str]) -> dict[str, bytes]:
+    """Return the test files of the base without the code under test, the changed ones first."""
+    named = {found[1] for test in ids if (found := _FILE_OF_TEST.match(test)) is not None}
+    paths = [path for path in trial.tree.paths(trial.base) if _is_read(trial, path) or _is_named(trial, path, named)]
+    changed = {path for _, path in trial.changes}
+    first = {path: _read(trial, trial.base, path) for path in paths if path in changed}
+    others = [path for path in sorted(paths) if path not in changed][:_MOST_FILES]
+    return {
+        **{path: source for path, source in first.items() if source is not None},
+        **trial.tree.read_many(trial.base, others),
+    }
+
+
+def _read_changes(trial: ResultToJudge, before: Collection[str]) -> dict[str, bytes]:
+    """Return the test files that the result has added or changed."""
+    paths = [path for letter, path in trial.changes if letter[:1] != "D" and (path in before or _is_read(trial, path))]
+    found = {path: _read(trial, trial.head, path) for path in paths}
+    return {path: source for path, source in found.items() if source is not None}
 
 
 def _is_read(trial: ResultToJudge, path: str) -> bool:
-    return path not in trial.files and language_of(path) is not None and is_test_file(path, trial.test_patterns)
+    if path in trial.files or language_of(path) is None:
+        return False
+    # In Python, any function of a helper could look like a test.
+    return is_test_file(path, trial.test_patterns) or (not path.endswith(".py") and is_test(path))
 
 
-def _read(trial: ResultToJudge, path: str) -> bytes | None:
+def _is_named(trial: ResultToJudge, path: str, named: Collection[str]) -> bool:
+    return path in named and path not in trial.files and language_of(path) is not None
+
+
+def _read(trial: ResultToJudge, commit: str, path: str) -> bytes | None:
     try:
-        return trial.tree.read(trial.head, path)
+        return trial.tree.read(commit, path)
     except UnderstudyError as error:
         if error.kind is not ErrorKind.FILE_TOO_LARGE:
             raise
         return None
 
 
-def _located(
-    before: Mapping[str, _TestFile], after: Mapping[str, _TestFile], tests: Iterable[str]
-) -> set[tuple[str, DefinedTest]]:
-    """Return the definitions of tests in files that the base has, too."""
-    known = KnownTests(
-        [(path, None) for path in after if path in before],
-        lambda path: after[path].source,
-        lambda path: before[path].source,
-    )
-    located = (known.find(test) for test in {function_of(test) if "::" in test else test for test in tests})
-    return {(one.path, one.definition) for one in located if one is not None}
+def _reader(trial: ResultToJudge, commit: str, sources: Mapping[str, bytes]) -> Read:
+    return lambda path: sources[path] if path in sources else _read(trial, commit, path)

@@ -115,7 +115,8 @@ class MutationJudge:
         )
         result, score = outcome.result, outcome.score
         if result is None or score is None:
-            return _not_tested(name, outcome.why, outcome.seconds)
+            why = f"{outcome.why}, in which earlier tests do nothing" if emptied else outcome.why
+            return _not_tested(name, why, outcome.seconds)
         self._look_at_unreliable(name, outcome, finding)
         evidence = self._settings.evidence
         if not result.total:
