@@ -20,6 +20,8 @@ _SCRIPT_FILE = re.compile(r"(.+?\.[cm]?[jt]sx?): ")
 _RUST_CASE = re.compile(r"(.*\w)::case_?\w*", re.DOTALL)
 """A case of a test with a table: what ``rstest`` and ``test_case`` generate is a module of the test's name."""
 _WORD = re.compile(r"\w+")
+_PLAIN_TITLE = re.compile(r"(?:[^\\.*]|\\.)+", re.DOTALL)
+"""A pattern that matches one text only."""
 _CARGO_TEST = re.compile(r"(?:(?:unittests )?(\S+) )?((?:\w+::)*\w+)")
 
 
@@ -72,9 +74,12 @@ class KnownTests:
         file, separator, rest = test.partition("::")
         if separator and file.endswith(".py"):
             keys = {f"{posixpath.basename(file)}::{rest.partition('[')[0].rpartition('::')[2]}"}
+        elif (script := _SCRIPT_FILE.match(test)) is not None:
+            keys = {script[1]}
         else:
-            keys = {"", *_WORD.findall(test)}
-        fitting = [(rank, one) for key in keys for one in self._by_key.get(key, ()) if (rank := self._rank(one, test))]
+            keys = {"", test.lstrip(" "), *_WORD.findall(test)}
+        candidates = {one: None for key in sorted(keys) for one in self._by_key.get(key, ())}
+        fitting = [(rank, one) for one in candidates if (rank := self._rank(one, test))]
         best = max((rank for rank, _ in fitting), default=0)
         found = [one for rank, one in fitting if rank == best]
         case = _RUST_CASE.fullmatch(test)
@@ -125,14 +130,18 @@ def _content(path: str | None, read: Read) -> bytes | None:
 
 
 def _keys(path: str, one: DefinedTest) -> list[str]:
-    """Return the keys of a definition: its last name, alone and with its file; tests in scripts have one key only."""
+    """Return what leads from ids to a definition: its last name, alone and with its file.
+
+    For a test in a script, it is the file, and the title or, if that is not known as a whole, nothing.
+    """
     match posixpath.splitext(path)[1]:
         case ".py":
             return [one.names[-1], f"{posixpath.basename(path)}::{one.names[-1]}"]
         case ".go" | ".rs":
             return [one.names[-1]]
         case _:
-            return [""]
+            title = _PLAIN_TITLE.fullmatch(one.title)
+            return [path, title[0].replace("\\", "") if title is not None else ""]
 
 
 def _python(one: LocatedTest, test: str) -> int:

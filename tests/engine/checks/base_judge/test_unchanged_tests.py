@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -317,6 +318,8 @@ def test_tests_of_a_class_that_only_others_inherit_are_shared_on_purpose() -> No
         pytest.param(("== 3", "== 3.0"), True, id="another value"),
         pytest.param(("ROWS = [(1, 2, 3)]", "ROWS = [(1, 2, 3), (2, 5, 7)]"), True, id="a row that is used indirectly"),
         pytest.param(("OTHER = 1", "OTHER = 2"), False, id="a value that is not used"),
+        pytest.param(("def test_add():", 'def test_add():\n    """Add."""'), False, id="a docstring"),
+        pytest.param(("== 3", "== 3  # sum"), False, id="a comment beside a statement"),
     ],
 )
 def test_without_new_tests_a_changed_one_counts(change: tuple[str, str], counts: bool) -> None:
@@ -325,6 +328,52 @@ def test_without_new_tests_a_changed_one_counts(change: tuple[str, str], counts:
     assert result["test_calc.py"] != text
     found = emptied({"test_calc.py": text}, result, [], ["test_calc.py::test_add"])
     assert found == ({} if counts else {"test_calc.py": ["test_add"]})
+
+
+def test_without_new_tests_one_counts_whose_helper_changed() -> None:
+    text = "from tests.cases import CASES\n\n\ndef test_add():\n    assert CASES\n"
+    base = {"tests/test_a.py": text, "tests/cases.py": "CASES = [1]\n"}
+    touched = {"tests/test_a.py": "# Looked at.\n" + text}
+    earlier = ["tests/test_a.py::test_add"]
+    assert emptied(base, touched, [], earlier) == {"tests/test_a.py": ["test_add"]}
+    assert emptied(base, {**touched, "tests/cases.py": "CASES = [1, 2]\n"}, [], earlier) == {}
+    assert emptied(base, {**touched, "conftest.py": "import a\n"}, [], earlier) == {}
+
+
+def test_a_test_that_is_expected_to_fail_stays() -> None:
+    base = {"test_a.py": "import pytest\n\n\n@pytest.mark.xfail(strict=True)\ndef test_add():\n    assert False\n"}
+    assert emptied(base, {"test_b.py": "X = 1\n"}, ["test_b.py::test_b"], ["test_a.py::test_add"]) == {}
+
+
+def test_a_decorated_class_is_no_copy() -> None:
+    old = "class TestSmall:\n    def test_add(self):\n        assert self.add() == 3\n"
+    new = "@pytest.mark.usefixtures('big')\n" + old.replace("Small", "Big")
+    base, result = {"tests/test_a.py": old}, {"tests/test_b.py": new}
+    found = emptied(base, result, ["tests/test_b.py::TestBig::test_add"], ["tests/test_a.py::TestSmall::test_add"])
+    assert found == {"tests/test_a.py": ["test_add"]}
+
+
+def test_an_old_test_that_is_loaded_elsewhere_has_no_new_case() -> None:
+    old = 'describe("g", () => {\n  it("adds", () => { works(); });\n});\n'
+    found = emptied(
+        {"old.test.js": old},
+        {"new.test.js": 'test("new", () => require("./old.test.js"));\n'},
+        ["new", "    g", "        adds"],
+        ["g", "    adds"],
+    )
+    assert found == {"old.test.js": ['"adds"']}
+    rust = {"tests/api.rs": "#[test]\nfn adds() {\n    works();\n}\n"}
+    found = emptied(rust, {"tests/new_test.rs": "mod api;\n"}, ["tests/new_test.rs api::adds"], ["tests/api.rs adds"])
+    assert found == {"tests/api.rs": ["adds"]}
+
+
+def test_many_tests_of_node_are_found_by_their_titles() -> None:
+    text = "".join(f'test("adds {n} (twice)", () => {{ works({n}); }});\n' for n in range(3000))
+    earlier = [f"adds {n} (twice)" for n in range(3000)]
+    began = time.process_time()
+    found = emptied({"a.test.js": text}, {"b.test.js": 'test("new", () => works());\n'}, ["new"], earlier)
+    assert len(found["a.test.js"]) == 3000
+    assert time.process_time() - began < 30, "each title is not compared with every other"
 
 
 def test_copies() -> None:

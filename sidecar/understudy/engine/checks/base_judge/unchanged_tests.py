@@ -23,20 +23,29 @@ from understudy.mutants.test_code.test_ids import KnownTests, Read
 
 _MOST_FILES = 2_000
 """Most test files of the base that are read."""
+_MOST_OF_HEAD = 400
+"""Bytes of a statement in which the names are that it defines."""
 _FILE_OF_TEST = re.compile(r"(.+?\.\w+)(?:::|: )")
+_CASE = re.compile(r"^((?:.+?\.)??(?:Test|Example|Fuzz)\w*)/.*$|::case_?\w*$", re.DOTALL)
+"""Matches a subtest of Go, and what ``rstest`` and ``test_case`` add in Rust."""
 _WORD = re.compile(rb"[^\W\d]\w*")
 _KEYWORDS = frozenset(
     word.encode() for word in (*keyword.kwlist, "const", "let", "var", "function", "func", "type", "use", "fn", "self")
 )
 _IMPORT = re.compile(rb"\s*(?:from|import|use)\b")
 _IMPORTED = re.compile(rb"[\w./:@-]+")
-_RELATIVE_IMPORT = re.compile(rb"\bfrom\s+\.|[\"']\.{1,2}/")
+_RELATIVE_IMPORT = re.compile(rb"\bfrom\s+\.|[\"'](?:\.{1,2}|[@~#])/")
 _DEFINES = re.compile(
     rb"\s*(?:@.*\n\s*)*(?:export\s+|async\s+|pub\s+)*(?:(?:def|class|function|func|type|fn)\s+(\w+)|"
-    rb"(?:const\s+|let\s+|var\s+|static\s+)?(\w[\w, ]*?)\s*(?::[^=\n]*)?=(?!=))"
+    rb"(?:const\s+|let\s+|var\s+|static\s+)?(\w+(?:, *\w+)*)\s*(?::[^=\n]*)?=(?!=))"
 )
-_ALWAYS_USED = re.compile(rb"\A\s*\(|\b[sS]et_?[uU]p|[tT]ear_?[dD]own|\b(?:before|after)\w*\(|autouse|pytestmark")
-"""Matches what acts on tests that do not name it, and the base classes of their class."""
+_ALWAYS_USED = re.compile(rb"\A\s*[(@]|\b[sS]et_?[uU]p|[tT]ear_?[dD]own|\b(?:before|after)\w*\(|autouse|pytestmark")
+"""Matches what acts on tests that do not name it, and the base classes and decorators of their class."""
+_EXPECTED_TO_FAIL = re.compile(rb"^\s*@.*(?:xfail|expectedFailure)", re.MULTILINE)
+_DOCSTRING = re.compile(
+    rb"^\s*[rRuU]?(?:\"\"\"[^\\]*?\"\"\"|'''[^\\]*?'''|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \t]*$", re.MULTILINE
+)
+_BLOCK_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 
 
 def without_unchanged_tests(
@@ -59,16 +68,20 @@ def without_unchanged_tests(
         path: _TestFile(path, source, _tests_now(path, source, before.get(path)))
         for path, source in _read_changes(trial, before).items()
     }
-    gone = {path for letter, path in trial.changes if letter[:1] == "D"}
+    gone = {path for _, path in trial.changes if path not in changed}
     after = {**{path: file for path, file in before.items() if path not in gone}, **changed}
-    cases = _with_new_cases(trial, before, after, changed, _functions(new))
+    read = _reader(trial, trial.head, {path: file.source for path, file in after.items()})
+    parts = ([path for path in before if path in changed], [path for path in before if path not in gone | set(changed)])
+    searched = [KnownTests([(path, None) for path in paths], read, lambda _: None) for paths in parts]
+    cases = _with_new_cases(searched, new, ids)
+    helpers = {posixpath.splitext(posixpath.basename(path))[0].encode() for path in gone}
     found: dict[str, bytes] = {}
     for path, file in after.items():
         known = before.get(path)
         names = {one.names for one in known.tests} if known is not None else frozenset()
-        old = {one for one in file.tests if one.names in names and (path, one) not in cases}
+        old = {one for one in file.tests if one.names in names and (path, one) not in cases and not file.may_fail(one)}
         if not new and known is not None:
-            old = {one for one in old if not file.is_changed(one, known)}
+            old = {one for one in old if not file.is_changed(one, known, helpers)}
         if path in changed:
             others = {one for one in file.tests if one.names not in names}
             old |= {one for one in others if any(file.is_copied(one, other) for other in before.values())}
@@ -90,9 +103,18 @@ class _TestFile:
         """Return a test without comments and without what only looks different."""
         return self._plain(self.source[one.start : one.end])
 
-    def is_changed(self, one: DefinedTest, before: _TestFile) -> bool:
-        """Return whether the text of a test is not in an earlier version, or that of something that it uses."""
-        return self.text(one) not in before._texts or not all(map(before._has, self._used_by(one)))
+    def is_changed(self, one: DefinedTest, before: _TestFile, modules: Collection[bytes]) -> bool:
+        """Return whether the text of a test is not in an earlier version, or that of something that it uses.
+
+        ``modules`` are the names of changed files without tests.
+        """
+        if self.text(one) not in before._texts or b"conftest" in modules:
+            return True
+        return any(not before._has(each) or not _words(each).isdisjoint(modules) for each in self._used_by(one))
+
+    def may_fail(self, one: DefinedTest) -> bool:
+        """Return whether a test is expected to fail, so that it would be wrong to let it pass."""
+        return _EXPECTED_TO_FAIL.search(self.source[one.start : one.end]) is not None
 
     def is_copied(self, one: DefinedTest, other: _TestFile) -> bool:
         """Return whether another file has the test, whatever its name, and all that it uses."""
@@ -100,7 +122,7 @@ class _TestFile:
             return False
         used = self._used_by(one)
         if posixpath.dirname(self.path) != posixpath.dirname(other.path) and (
-            self.path.endswith(".go") or any(_RELATIVE_IMPORT.search(each) for each in used)
+            self.path.endswith((".go", ".rs")) or any(_RELATIVE_IMPORT.search(each) for each in used)
         ):
             return False  # the same text names other code there
         return all(map(other._has, used))
@@ -148,10 +170,13 @@ class _TestFile:
         return self._plain(self.source[one.start : one.end].replace(name, b"", 1))
 
     def _plain(self, text: bytes) -> bytes:
-        language = language_of(self.path)
-        mark = language.comment.partition("%")[0].strip().encode() if language is not None else b"#"
-        lines = (line.strip() for line in text.splitlines())
-        joined = b"".join(b"".join(line.split()) for line in lines if line != b"pass" and not line.startswith(mark))
+        # Where this is too much, as in a text with a comment's mark, it is the same on both sides.
+        if self.path.endswith(".py"):
+            text, mark = _DOCSTRING.sub(b"", text), b"#"
+        else:
+            text, mark = _BLOCK_COMMENT.sub(b"", text), b"//"
+        lines = (re.split(rb"(?:^|\s)" + mark, line, maxsplit=1)[0].strip() for line in text.splitlines())
+        joined = b"".join(b"".join(line.split()) for line in lines if line != b"pass")
         return re.sub(rb",(?=[)\]}])", b"", joined)
 
 
@@ -160,7 +185,7 @@ def _words(text: bytes) -> frozenset[bytes]:
 
 
 def _defined(statement: bytes) -> Iterable[bytes]:
-    found = _DEFINES.match(statement)
+    found = _DEFINES.match(statement[:_MOST_OF_HEAD])
     if found is None or _IMPORT.match(statement):
         return _words(statement)
     return _words(found[1] or found[2])
@@ -171,7 +196,7 @@ def _defined(statement: bytes) -> Iterable[bytes]:
 
 def _functions(tests: Iterable[str]) -> frozenset[str]:
     """Return ids without the cases of one test."""
-    return frozenset(function_of(test) if "::" in test else test for test in tests)
+    return frozenset(function_of(test) if ".py::" in test else test for test in tests)
 
 
 def _tests(trial: ResultToJudge, sources: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, Sequence[DefinedTest]]:
@@ -200,19 +225,27 @@ def _tests_now(path: str, source: bytes, before: _TestFile | None) -> Sequence[D
 
 
 def _with_new_cases(
-    trial: ResultToJudge,
-    before: Mapping[str, _TestFile],
-    after: Mapping[str, _TestFile],
-    changed: Collection[str],
-    tests: Iterable[str],
+    searched: Sequence[KnownTests], new: Collection[str], earlier: Collection[str]
 ) -> set[tuple[str, DefinedTest]]:
-    """Return the definitions of tests in files of the base; if one is not clear, all that can be meant."""
-    read = _reader(trial, trial.head, {path: file.source for path, file in after.items()})
-    paths = [path for path in after if path in before]
-    first = KnownTests([(path, None) for path in paths if path in changed], read, lambda _: None)
-    rest = KnownTests([(path, None) for path in paths if path not in changed], read, lambda _: None)
-    located = (one for test in tests for one in first.fitting(test) or rest.fitting(test))
-    return {(one.path, one.definition) for one in located}
+    """Return the definitions of which there are new cases; if one is not clear, all that can be meant."""
+    known = set(map(_without_case, earlier))
+    indents = (len(test) - len(test.lstrip(" ")) for test in (*earlier, *new))
+    step = min((indent for indent in indents if indent), default=4)
+    cases: set[tuple[str, DefinedTest]] = set()
+    for test in _functions(new):
+        for one in next((fitting for files in searched if (fitting := files.fitting(test))), []):
+            if posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
+                # Under another name, it is the same test, loaded elsewhere.
+                is_case = not known or _without_case(test) in known
+            else:
+                is_case = (len(test) - len(test.lstrip(" "))) // step < len(one.definition.names)
+            if is_case:
+                cases.add((one.path, one.definition))
+    return cases
+
+
+def _without_case(test: str) -> str:
+    return function_of(test) if ".py::" in test else _CASE.sub(r"\1", test)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
