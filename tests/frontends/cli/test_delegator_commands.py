@@ -68,6 +68,13 @@ def test_an_agent_without_a_driver_is_added_with_its_command(programs: Path) -> 
         run("delegators", "add", "--from-tool", "goose")
 
 
+def test_a_command_alone_is_a_generic_tool() -> None:
+    saved = json.loads(run("delegators", "add", "mine", "--json", "--", "cat", "{prompt}"))
+    assert (saved["delegator"]["tool"], saved["delegator"]["launch"]["command"]) == ("generic", ["cat", "{prompt}"])
+    with pytest.raises(UnderstudyError, match="neither"):
+        run("delegators", "add", "other", "--model", "small")
+
+
 def test_a_missing_program_is_reported_with_its_installation(programs: Path) -> None:
     run("delegators", "add", "--from-tool", "crush")
     entry = json.loads(run("delegators", "show", "crush", "--json"))
@@ -119,7 +126,7 @@ def test_the_recipes_are_those_of_this_folder_not_of_the_one_above(programs: Pat
 
 def test_defaults_are_chosen_listed_and_removed(programs: Path) -> None:
     for name in ("big", "small"):
-        run("delegators", "add", name, "--tool", "generic", "--", "cat", "{prompt}")
+        run("delegators", "add", name, "--", "cat", "{prompt}")
     assert run("delegators", "default", "big") == "Default for everything else: big.\n"
     assert "Default for docs: small." in run("delegators", "default", "small", "--for", "docs", "--for", "explain")
     assert json.loads(run("delegators", "default", "--json")) == {

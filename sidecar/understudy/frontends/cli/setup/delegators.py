@@ -200,7 +200,7 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
         "understudy delegators add",
         "understudy delegators add --from-tool claude",
         "understudy delegators add local --server ollama --model qwen2.5-coder",
-        "understudy delegators add mine --tool generic -- mytool --print {prompt}",
+        "understudy delegators add mine -- mytool --print {prompt}",
         "understudy delegators add other --tool generic --mode acp -- some-agent --acp",
     )
 )
@@ -228,7 +228,8 @@ def add(
 ) -> int:
     """Add a delegator; asks if no argument is given.
 
-    It asks only on a terminal. Elsewhere, give NAME with --tool or --server, or use --from-tool.
+    It asks only on a terminal. Elsewhere, give NAME with --tool, --server or a command, or use --from-tool. A command
+    without --tool is run as a generic tool.
     """
     place = {"scope": scope, "workspace": uri(workspace or ".")}
     if from_tool is not None:
@@ -242,10 +243,12 @@ def add(
             declared["name"] = name
         if not declared:
             if json_ or not trust_prompt.can_ask():
-                raise click.UsageError("Give NAME with --tool or --server, or use --from-tool TOOL.")
+                raise click.UsageError("Give NAME with --tool, --server or a command, or use --from-tool TOOL.")
             declared = delegator_wizard.delegator()
         if "name" not in declared:
             raise click.UsageError("NAME is missing.")
+        if "command" in declared.get("launch", {}) and not declared.keys() & {"tool", "modelServer", "remoteAgent"}:
+            declared["tool"] = "generic"
         with option_names.as_options():
             entry = call("delegators/create", delegator=declared, **place)
     _print_saved("Added", entry, json_=json_)
