@@ -124,7 +124,7 @@ class MutationJudge:
         if not result.executed or (result.viable and not result.killed):
             what = f"on {result.viable} small changes" if result.viable else "the code under test"
             text = f"No new test of {name} {'fails' if result.viable else 'executes'} {what}{_listed(result.idle)}."
-            text += " What earlier tests do does not count." if emptied else ""
+            text += " Earlier tests do not count." if emptied else ""
             finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
             return finding
         if not result.viable:
