@@ -121,6 +121,9 @@ def test_an_agent_that_fails_names_cause_and_next_step(run: Run, tmp_path: Path,
     run("delegators", "add", "absent", "--tool", "generic", "--", "no-such-program")
     run("delegators", "add", "second", "--tool", "generic", "--", "true")
     assert f"understudy retry {found['id']} -d second\n" in run("show", found["id"]).stdout, "the one that can start"
+    run("delegators", "add", "third", "--tool", "generic", "--", "true")
+    run("delegators", "default", "third")
+    assert f"understudy retry {found['id']} -d third\n" in run("show", found["id"]).stdout, "the default"
 
 
 def test_what_concerns_no_delegator_proposes_no_other_one(run: Run, tmp_path: Path) -> None:

@@ -83,7 +83,10 @@ def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
 
 
 def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[str]) -> str | None:
-    """Return a delegator that could run a recipe instead of those that were tried; None if there is none."""
+    """Return a delegator that could run a recipe instead of those that were tried; None if there is none.
+
+    The recipe's default comes first, then the general one.
+    """
     loaded = configuration.load(caller, workspace)
     wanted = loaded.recipes.get(recipe)
     if wanted is None or delegator_choice.incompleteness(loaded) is not None:
@@ -91,7 +94,9 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     ready = configuration.delegators(caller, m.WorkspaceParams(workspace=workspace)).delegators
     possible = (
         entry
-        for entry in sorted(ready, key=lambda one: one.scope is Scope.BUILTIN)
+        for entry in sorted(
+            ready, key=lambda one: (recipe not in one.default_for, not one.is_default, one.scope is Scope.BUILTIN)
+        )
         if entry.state.ready and not entry.state.pauses and entry.delegator.name not in tried
     )
     return next(
