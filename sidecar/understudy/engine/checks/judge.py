@@ -446,7 +446,8 @@ class _Judge:
             if suite is not None:
                 on_base, seconds = await self._base_judge.on_base(suite)
             new = green.observed.passing - before
-            commit = await self._base_judge.without_unchanged_tests(new, on_base.outcomes)
+            earlier = () if on_base.timed_out else on_base.outcomes
+            commit = await self._base_judge.without_unchanged_tests(new, earlier)
             await self._materialise(commit)
             finding = await self._mutation_judge.judge_tests(plan, green, new, emptied=commit != self._request.head)
             finding.seconds += seconds

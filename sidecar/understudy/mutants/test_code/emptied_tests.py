@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GO_TEST = re.compile(
     rb"func\s+(?:(?:Test|Fuzz)(?![a-z])\w*\s*\(\s*\w+\s+\*testing\.[TF]\s*\)|Example(?![a-z])\w*\s*\(\s*\))\s*\{"
 )
-_NO_PYTHON_TEST = re.compile(rb"^\s*@.*(?:fixture|property)", re.MULTILINE)
+_NO_PYTHON_TEST = re.compile(rb"^[ \t]*@.*(?:fixture|property)", re.MULTILINE)
 _RUST_TEST = re.compile(rb"#\[(?!cfg)[^\]\n]*\b\w*test\w*\b")
 _HOOK = re.compile(r"\.(?:before|after)\w*$|\.(?:use|step|extend)$")
 _WRAPPERS = frozenset({"decorated_definition", "expression_statement", "await_expression", "unary_expression"})

@@ -466,3 +466,29 @@ def test_a_case_of_a_rust_table_is_a_case_of_its_test() -> None:
     base = {"tests/api.rs": old}
     result = {"tests/api.rs": old.replace("3)]", "3)]\n#[case(2, 2, 4)]")}
     assert emptied(base, result, ["tests/api.rs adds::case_2"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("test_a.py", "def test_a():\n    pass\n", "def test_a():\n" + "\n" * 50_000 + "    pass\n"),
+        (
+            "test_a.py",
+            "def test_a():\n    pass\n",
+            "def test_a():\n    x = (\n" + '    """a""" "b"\n' * 10_000 + "    )\n",
+        ),
+        ("a.test.js", "test('a', () => {});\n", "test('a', () => { return 1 " + "/ 2 /* " * 20_000 + "*/ });\n"),
+        ("a.test.js", "test('a', () => {});\n", "".join(f"test('a{n}', () => {{}});\n" for n in range(5_000))),
+        ("test_a.py", "def test_a():\n    assert 1\n", "def test_b():\n    assert 1\n\n" * 5_000),
+        (
+            "test_a.py",
+            "def test_a():\n    assert x0\n",
+            "".join(f"x{n} = x{n + 1}\n" for n in range(5_000)) + "def test_a():\n    assert x0\n",
+        ),
+    ],
+    ids=["empty lines", "strings", "comments", "tests", "copies", "statements"],
+)
+def test_a_result_cannot_make_this_slow(path: str, old: str, new: str) -> None:
+    began = time.process_time()
+    emptied({path: old}, {path: new}, [])
+    assert time.process_time() - began < 20

@@ -6,8 +6,10 @@ report all of these as further tests, and they notice what the earlier ones noti
 
 from __future__ import annotations
 
+import bisect
 import functools
 import keyword
+import os
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,6 +25,8 @@ from understudy.mutants.test_code.test_ids import KnownTests, Read
 
 _MOST_FILES = 2_000
 """Most test files of the base that are read."""
+_MOST_STEPS = 20
+"""From a test to what it uses, to what that uses, and so on."""
 _MOST_OF_HEAD = 400
 """Bytes of a statement in which the names are that it defines."""
 _FILE_OF_TEST = re.compile(r"(.+?\.\w+)(?:::|: )")
@@ -41,11 +45,11 @@ _DEFINES = re.compile(
 )
 _ALWAYS_USED = re.compile(rb"\A\s*[(@]|\b[sS]et_?[uU]p|[tT]ear_?[dD]own|\b(?:before|after)\w*\(|autouse|pytestmark")
 """Matches what acts on tests that do not name it, and the base classes and decorators of their class."""
-_EXPECTED_TO_FAIL = re.compile(rb"^\s*@.*(?:xfail|expectedFailure)", re.MULTILINE)
+_EXPECTED_TO_FAIL = re.compile(rb"^[ \t]*@.*(?:xfail|expectedFailure)", re.MULTILINE)
 _DOCSTRING = re.compile(
-    rb"^\s*[rRuU]?(?:\"\"\"[^\\]*?\"\"\"|'''[^\\]*?'''|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \t]*$", re.MULTILINE
+    rb"^[ \t]*[rRuU]?(?:\"\"\"(?:(?!\"\"\")[^\\])*\"\"\"|'''(?:(?!''')[^\\])*'''|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \t]*$",
+    re.MULTILINE,
 )
-_BLOCK_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 
 
 def without_unchanged_tests(
@@ -74,7 +78,11 @@ def without_unchanged_tests(
     parts = ([path for path in before if path in changed], [path for path in before if path not in gone | set(changed)])
     searched = [KnownTests([(path, None) for path in paths], read, lambda _: None) for paths in parts]
     cases = _with_new_cases(searched, new, ids)
-    helpers = {posixpath.splitext(posixpath.basename(path))[0].encode() for path in gone}
+    helpers = {os.fsencode(posixpath.splitext(posixpath.basename(path))[0]) for path in gone}
+    alike: dict[bytes, list[_TestFile]] = {}
+    for file in before.values():
+        for text in set(map(file.unnamed, file.tests)):
+            alike.setdefault(text, []).append(file)
     found: dict[str, bytes] = {}
     for path, file in after.items():
         known = before.get(path)
@@ -83,14 +91,27 @@ def without_unchanged_tests(
         if not new and known is not None:
             old = {one for one in old if not file.is_changed(one, known, helpers)}
         if path in changed:
-            others = {one for one in file.tests if one.names not in names}
-            old |= {one for one in others if any(file.is_copied(one, other) for other in before.values())}
-        # What is inside may be new: Node's tests can have tests of their own.
-        every = set(definitions_of(path, file.source)) if path in changed else file.tests
-        emptied_ones = [one for one in old if not any(one.contains(other) for other in every if other not in old)]
-        if emptied_ones:
-            found[path] = emptied(path, file.source, emptied_ones)
+            others = [one for one in file.tests if one.names not in names]
+            old.update(one for one in others if file.is_copied(one, alike.get(file.unnamed(one), ())))
+        if old := _without_new_inside(old, definitions_of(path, file.source) if path in changed else file.tests):
+            found[path] = emptied(path, file.source, old)
     return found
+
+
+def _without_new_inside(old: set[DefinedTest], every: Sequence[DefinedTest]) -> set[DefinedTest]:
+    """Leave out what has something else inside: Node's tests can have tests of their own."""
+    every = sorted(every, key=lambda one: (one.start, -one.end))
+    starts = [one.start for one in every]
+
+    def has_new(one: DefinedTest) -> bool:
+        inside = every[bisect.bisect_left(starts, one.start) : bisect.bisect_left(starts, one.end)]
+        return any(one.contains(other) and other not in old for other in inside)
+
+    return {one for one in old if not has_new(one)}
+
+
+_Statement = tuple[bytes, frozenset[bytes], frozenset[bytes]]
+"""Code outside of all tests: its text, the names that it defines, and its words."""
 
 
 class _TestFile:
@@ -110,34 +131,29 @@ class _TestFile:
         """
         if self.text(one) not in before._texts or b"conftest" in modules:
             return True
-        return any(not before._has(each) or not _words(each).isdisjoint(modules) for each in self._used_by(one))
+        return any(not before.has(each) or not _words(each).isdisjoint(modules) for each in self._used_by(one))
 
     def may_fail(self, one: DefinedTest) -> bool:
         """Return whether a test is expected to fail, so that it would be wrong to let it pass."""
         return _EXPECTED_TO_FAIL.search(self.source[one.start : one.end]) is not None
 
-    def is_copied(self, one: DefinedTest, other: _TestFile) -> bool:
-        """Return whether another file has the test, whatever its name, and all that it uses."""
-        if self._unnamed(one) not in other._unnamed_texts:
-            return False
-        used = self._used_by(one)
-        if posixpath.dirname(self.path) != posixpath.dirname(other.path) and (
-            self.path.endswith((".go", ".rs")) or any(_RELATIVE_IMPORT.search(each) for each in used)
-        ):
-            return False  # the same text names other code there
-        return all(map(other._has, used))
+    def is_copied(self, one: DefinedTest, others: Collection[_TestFile]) -> bool:
+        """Return whether one of the other files, which have this test, has all that it uses, too."""
+        used = self._used_by(one) if others else []
+        placed = self.path.endswith((".go", ".rs")) or any(_RELATIVE_IMPORT.search(each) for each in used)
+        for other in others:
+            elsewhere = posixpath.dirname(self.path) != posixpath.dirname(other.path)
+            # In another folder, the same text may name other code.
+            if not (placed and elsewhere) and all(map(other.has, used)):
+                return True
+        return False
 
     @functools.cached_property
     def _texts(self) -> frozenset[bytes]:
         return frozenset(map(self.text, self.tests))
 
     @functools.cached_property
-    def _unnamed_texts(self) -> frozenset[bytes]:
-        return frozenset(map(self._unnamed, self.tests))
-
-    @functools.cached_property
-    def _statements(self) -> list[tuple[bytes, frozenset[bytes], frozenset[bytes]]]:
-        """Return what is outside of all tests: its text, the names that it defines, and its words."""
+    def _statements(self) -> list[_Statement]:
         around = statements_around(self.path, self.source, self.tests)
         return [(each, frozenset(_defined(each)), _words(each)) for each in around]
 
@@ -145,7 +161,7 @@ class _TestFile:
     def _around(self) -> frozenset[bytes]:
         return frozenset(self._plain(each) for each, _, _ in self._statements)
 
-    def _has(self, statement: bytes) -> bool:
+    def has(self, statement: bytes) -> bool:
         """Return whether a statement is outside of all tests; for an import, whether one of fewer names is."""
         if _IMPORT.match(statement):
             words = set(_IMPORTED.findall(statement))
@@ -157,15 +173,20 @@ class _TestFile:
         """Return the statements outside of all tests that a test uses, directly or through others."""
         words, used = _words(self.source[one.start : one.end]), list[bytes]()
         left = self._statements
-        while True:
-            found = [each for each in left if each[1] & words or _ALWAYS_USED.search(each[0])]
+        for _ in range(_MOST_STEPS):
+            found: list[_Statement] = []
+            rest: list[_Statement] = []
+            for each in left:
+                (found if each[1] & words or _ALWAYS_USED.search(each[0]) else rest).append(each)
             if not found:
-                return used
-            left = [each for each in left if each not in found]
+                break
+            left = rest
             words = words.union(*(known for _, _, known in found))
             used += [each for each, _, _ in found]
+        return used
 
-    def _unnamed(self, one: DefinedTest) -> bytes:
+    def unnamed(self, one: DefinedTest) -> bytes:
+        """Return the same without its name."""
         name = one.names[-1].encode("utf-8", "surrogateescape")
         return self._plain(self.source[one.start : one.end].replace(name, b"", 1))
 
@@ -174,10 +195,15 @@ class _TestFile:
         if self.path.endswith(".py"):
             text, mark = _DOCSTRING.sub(b"", text), b"#"
         else:
-            text, mark = _BLOCK_COMMENT.sub(b"", text), b"//"
+            text, mark = _without_block_comments(text), b"//"
         lines = (re.split(rb"(?:^|\s)" + mark, line, maxsplit=1)[0].strip() for line in text.splitlines())
         joined = b"".join(b"".join(line.split()) for line in lines if line != b"pass")
         return re.sub(rb",(?=[)\]}])", b"", joined)
+
+
+def _without_block_comments(text: bytes) -> bytes:
+    before, *others = text.split(b"/*")
+    return b"".join([before, *(each.partition(b"*/")[2] for each in others)])
 
 
 def _words(text: bytes) -> frozenset[bytes]:
