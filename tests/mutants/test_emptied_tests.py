@@ -77,6 +77,7 @@ describe("group", { timeout: 10 }, () => {
   const data = [1];
   it("has a function", async (t) => { await t.test("inner", () => { throw new Error(); }); });
 });
+test.beforeEach("set up", () => start());
 test("waits", (done) => { setTimeout(done, 1e6); }, LIMIT);
 test("returns", () => assert.equal(1, 2));
 test("is elsewhere", shared);
@@ -96,6 +97,7 @@ describe("group", { timeout: 10 }, () => {
   const data = [1];
   it("has a function", () => {});
 });
+test.beforeEach("set up", () => start());
 test("waits", () => {}, LIMIT);
 test("returns", () => {});
 test("is elsewhere", () => {});
@@ -146,6 +148,13 @@ fn helper() -> bool { false }
 fn old() {
     let found: HashMap<i32, i32> = HashMap::new();
     assert!(helper() || !found.is_empty());
+}
+
+type Outcome = Result<(), String>;
+
+#[test]
+fn named() -> Outcome {
+    Ok(())
 }
 
 #[test]

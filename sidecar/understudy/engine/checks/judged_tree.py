@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from understudy.engine.checks.check_run import CheckContext
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 Change = tuple[str, str]
 """A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path. For ``R`` it is the new path; an
@@ -56,6 +57,16 @@ class JudgedTree(Protocol):
         A file gets the given content; for None it becomes as it is in ``base``, or is removed if ``base`` lacks it.
         """
         ...
+
+
+def read_unless_large(tree: JudgedTree, commit: str, path: str) -> bytes | None:
+    """Return the content of a file in ``commit``; None if there is no such file, or if it is too large."""
+    try:
+        return tree.read(commit, path)
+    except UnderstudyError as error:
+        if error.kind is not ErrorKind.FILE_TOO_LARGE:
+            raise
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -19,12 +20,11 @@ from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOut
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
 from understudy.engine.checks.deciding.runner_modules import RUNNER_MODULES
-from understudy.engine.checks.judged_tree import JudgedTree, ResultToJudge
+from understudy.engine.checks.judged_tree import ResultToJudge, read_unless_large
 from understudy.engine.checks.outcomes import outcome_comparison as compare
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
 from understudy.engine.checks.outcomes.outcome_comparison import Losses, Observed
 from understudy.model.checks import BaseComparison, ChangedTest
-from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 
@@ -375,8 +375,8 @@ class BaseJudge:
                 changes=trial.changes,
                 base_paths=frozenset(trial.tree.paths(trial.base)),
                 result_paths=frozenset(trial.tree.paths(trial.head)),
-                read_base=_reader(trial.tree, trial.base),
-                read_result=_reader(trial.tree, trial.head),
+                read_base=functools.partial(read_unless_large, trial.tree, trial.base),
+                read_result=functools.partial(read_unless_large, trial.tree, trial.head),
                 read_many=lambda paths: trial.tree.read_many(trial.base, paths),
                 code=frozenset(trial.files),
             )
@@ -387,20 +387,6 @@ class BaseJudge:
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
         self._composed(commit, files)
         return commit
-
-
-def _reader(tree: JudgedTree, commit: str) -> Callable[[str], bytes | None]:
-    """Return a function that reads files of a commit; a file that is too large is restored as a whole."""
-
-    def read(path: str) -> bytes | None:
-        try:
-            return tree.read(commit, path)
-        except UnderstudyError as error:
-            if error.kind is not ErrorKind.FILE_TOO_LARGE:
-                raise
-            return None
-
-    return read
 
 
 def _name_of(test: str) -> bytes:

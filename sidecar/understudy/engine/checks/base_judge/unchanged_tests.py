@@ -15,9 +15,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from understudy.engine.checks.deciding.deciding_files import is_test, is_test_file
-from understudy.engine.checks.judged_tree import ResultToJudge
+from understudy.engine.checks.judged_tree import ResultToJudge, read_unless_large
 from understudy.engine.checks.outcomes.outcome_comparison import function_of
-from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, statements_around
 from understudy.mutants.test_code.emptied_tests import emptied, usual_tests
@@ -282,7 +281,7 @@ def _read_base(trial: ResultToJudge, ids: Iterable[str]) -> dict[str, bytes]:
     named = {found[1] for test in ids if (found := _FILE_OF_TEST.match(test)) is not None}
     paths = [path for path in trial.tree.paths(trial.base) if _is_read(trial, path) or _is_named(trial, path, named)]
     changed = {path for _, path in trial.changes}
-    first = {path: _read(trial, trial.base, path) for path in paths if path in changed}
+    first = {path: read_unless_large(trial.tree, trial.base, path) for path in paths if path in changed}
     others = [path for path in sorted(paths) if path not in changed][:_MOST_FILES]
     return {
         **{path: source for path, source in first.items() if source is not None},
@@ -293,7 +292,7 @@ def _read_base(trial: ResultToJudge, ids: Iterable[str]) -> dict[str, bytes]:
 def _read_changes(trial: ResultToJudge, before: Collection[str]) -> dict[str, bytes]:
     """Return the test files that the result has added or changed."""
     paths = [path for letter, path in trial.changes if letter[:1] != "D" and (path in before or _is_read(trial, path))]
-    found = {path: _read(trial, trial.head, path) for path in paths}
+    found = {path: read_unless_large(trial.tree, trial.head, path) for path in paths}
     return {path: source for path, source in found.items() if source is not None}
 
 
@@ -308,14 +307,5 @@ def _is_named(trial: ResultToJudge, path: str, named: Collection[str]) -> bool:
     return path in named and path not in trial.files and language_of(path) is not None
 
 
-def _read(trial: ResultToJudge, commit: str, path: str) -> bytes | None:
-    try:
-        return trial.tree.read(commit, path)
-    except UnderstudyError as error:
-        if error.kind is not ErrorKind.FILE_TOO_LARGE:
-            raise
-        return None
-
-
 def _reader(trial: ResultToJudge, commit: str, sources: Mapping[str, bytes]) -> Read:
-    return lambda path: sources[path] if path in sources else _read(trial, commit, path)
+    return lambda path: sources[path] if path in sources else read_unless_large(trial.tree, commit, path)

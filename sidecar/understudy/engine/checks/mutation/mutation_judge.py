@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from understudy.engine.checks.check_run import CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.evidence_record import printable
-from understudy.engine.checks.judged_tree import ResultToJudge
+from understudy.engine.checks.judged_tree import ResultToJudge, read_unless_large
 from understudy.engine.checks.mutation.changed_lines import changed_lines
 from understudy.engine.checks.mutation.copies.mutation_progress import Progress
 from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
@@ -29,7 +29,6 @@ from understudy.engine.checks.mutation.mutation_test import (
 from understudy.engine.checks.mutation.planning import MutantSample
 from understudy.model.checks import Check
 from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant, MutationResult
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
@@ -309,12 +308,7 @@ class MutationJudge:
         return {path: source for path, source in found if source is not None}
 
     def _read(self, commit: str, path: str) -> bytes | None:
-        try:
-            return self._trial.tree.read(commit, path)
-        except UnderstudyError as error:
-            if error.kind is not ErrorKind.FILE_TOO_LARGE:
-                raise
-            return None
+        return read_unless_large(self._trial.tree, commit, path)
 
 
 def _not_tested(name: str, why: str, seconds: float = 0.0) -> MutationFinding:
