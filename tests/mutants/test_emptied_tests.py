@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -105,6 +106,33 @@ test.each([[1, 2]])("adds %d", () => {});
 test("options", { skip: false }, () => {});
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ('for (const n of [1]) it("a", () => x());', 'for (const n of [1]) it("a", () => {});'),
+        ('[1].forEach((n) => it("a", () => x(n)));', '[1].forEach((n) => it("a", () => {}));'),
+        ('[1].map(f).forEach(function (n) { test("a", () => x(n)) });', None),
+        ('describe("g", () => test("a", async () => { await x(); }));', 'describe("g", () => test("a", () => {}));'),
+        ('describe("g", () => { return it("a", (done) => x(done)); });', None),
+        ('it("a", function () { x(); }).timeout(500).retries(2);', 'it("a", () => {}).timeout(500).retries(2);'),
+        ('it("a", x).timeout(500);', 'it("a", () => {}).timeout(500);'),
+        ('process.env.CI && it("a", () => x());', 'process.env.CI && it("a", () => {});'),
+        ('(isFast ? it : it.skip)("a", () => x());', '(isFast ? it : it.skip)("a", () => {});'),
+        ('test.skipIf("w" in env).each([{ a: "." }])("a", () => x());', None),
+        ('void test("a", () => x()).then(y);', 'void test("a", () => {}).then(y);'),
+        ('(async () => { await t.test("a", () => x()); })();', None),
+        ('await Promise.all([t.test("a", () => x()), 1]);', 'await Promise.all([t.test("a", () => {}), 1]);'),
+        ('const found = /a/.test("a", () => x());', 'const found = /a/.test("a", () => x());'),
+    ],
+)
+def test_a_test_in_a_script_is_found_wherever_it_is_called(source: str, after: str | None) -> None:
+    expected = re.sub(r"\(\w*\) => x\(\w*\)", "() => {}", source) if after is None else after
+    assert _empty("x.test.mts", source) == expected
+    # However long a chain is, it is read in time.
+    chain = source + ".then(y)" * 5_000
+    assert len(usual_tests("x.test.mts", chain.encode())) <= 1
 
 
 GO = """\

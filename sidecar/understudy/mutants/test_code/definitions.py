@@ -20,6 +20,7 @@ _ANYTHING = ".*"
 _PLACEHOLDER = re.compile(r"%(?:\.\d+)?[a-zA-Z#%$]|\$[\w.#]+")
 """What ``test.each`` replaces in a title."""
 _GROUPS = frozenset({"describe", "suite", "context", "fdescribe", "xdescribe"})
+_BLOCKS = frozenset({"block", "module", "program", "source_file"})
 _TESTS = frozenset({"test", "it", "specify", "fit", "xit", "xtest"})
 
 
@@ -86,7 +87,7 @@ def node_of(root: Node, one: DefinedTest) -> Node:
     found = root.descendant_for_byte_range(max(one.start, one.end - 1), one.end) or root
     while found.parent is not None and found.parent.start_byte >= one.start and found.parent.end_byte <= one.end:
         found = found.parent
-    if found.type in {"block", "module"} and found.named_children:  # it has nothing but this statement
+    if found.type in _BLOCKS and found.named_children:  # it has nothing but this statement
         return found.named_children[-1]
     return found
 
@@ -137,8 +138,15 @@ _SCRIPT_STATEMENTS = frozenset(
     {"program", "statement_block", "expression_statement", "await_expression", "if_statement", "else_clause"}
     | {"for_statement", "for_in_statement", "try_statement", "catch_clause", "finally_clause", "switch_statement"}
     | {"switch_body", "switch_case", "switch_default", "export_statement", "function_declaration", "arguments"}
-    | {"arrow_function", "function_expression", "call_expression", "parenthesized_expression"}
+    | {"arrow_function", "function_expression", "call_expression", "parenthesized_expression", "return_statement"}
+    | {"unary_expression", "binary_expression", "member_expression", "array"}
 )
+_OF_DEFINITIONS = frozenset(
+    {"arrow_function", "function_expression", "generator_function", "string", "template_string"}
+)
+"""The types of a test's arguments, while a table or a condition is a call without them."""
+_MOST_LINKS = 12
+"""Most calls and names in one chain, as in ``test.concurrent.each(table)("title", …).timeout(5)``."""
 
 
 def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
@@ -147,36 +155,78 @@ def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
         node, names, pattern = stack.pop()
         below = node.named_children
         if node.type == "call_expression":
-            arguments = node.child_by_field_name("arguments")
-            below = arguments.named_children if arguments is not None and arguments.type == "arguments" else []
-            kind, statement = _kind(node), _statement(node)
-            if kind is not None and statement is not None and below:
+            kind = _kind(node)
+            whole = _whole(node) if kind is not None else None
+            below = _arguments(node) if kind is not None else below
+            if kind is not None and whole is not None and below:
                 group, each = kind
                 names = (*names, text_of(below[0]))
                 own = _title(below[0], each=each)
                 pattern = f"{pattern} {own}" if pattern else own
-                yield DefinedTest(names, pattern, own, group, _start(root, source, statement), statement.end_byte)
+                yield DefinedTest(names, pattern, own, group, _start(root, source, whole), whole.end_byte)
         if node.type in _SCRIPT_STATEMENTS:
             stack.extend((child, names, pattern) for child in reversed(below))
 
 
-def _statement(call: Node) -> Node | None:
-    """Return the statement that is only this call; None if the call is part of something else."""
-    found = call.parent
-    if found is not None and found.type in {"await_expression", "unary_expression"}:  # such as ``void test(…)``
-        found = found.parent
-    return found if found is not None and found.type == "expression_statement" else None
+def _arguments(call: Node) -> list[Node]:
+    arguments = call.child_by_field_name("arguments")
+    return arguments.named_children if arguments is not None and arguments.type == "arguments" else []
+
+
+def defining_call(node: Node) -> Node:
+    """Return the call that defines a test in a statement that ``definitions_of`` found, or what is there instead."""
+    for _ in range(_MOST_LINKS):
+        match node.type:
+            case "expression_statement" | "return_statement" | "await_expression" | "parenthesized_expression":
+                below = node.named_children[:1]
+            case "unary_expression" | "binary_expression":
+                below = node.named_children[-1:]
+            case "call_expression" if _kind(node) is None:
+                function = node.child_by_field_name("function")
+                below = function.named_children[:1] if function is not None else []
+            case _:
+                return node
+        if not below:
+            return node
+        node = below[0]
+    return node
+
+
+def _whole(call: Node) -> Node | None:
+    """Return the statement that is only this call, with what is called on its result and a condition before it.
+
+    Where the call is the value of an arrow function or an element of an array, return the expression; None if it is
+    part of something else.
+    """
+    found = call
+    for _ in range(_MOST_LINKS):
+        parent = found.parent
+        if parent is None:
+            break
+        match parent.type:
+            case "expression_statement" | "return_statement":
+                return parent
+            case "arrow_function" | "array":
+                return found
+            case "member_expression" | "await_expression" | "parenthesized_expression" | "unary_expression":
+                pass
+            case "call_expression" if found.type == "member_expression":
+                pass
+            case "binary_expression" if found == parent.child_by_field_name("right"):
+                pass
+            case _:
+                break
+        found = parent
+    return None
 
 
 def _kind(call: Node) -> tuple[bool, bool] | None:
     """Return whether a call defines a group, and whether it does so for each row of a table; None if neither."""
     function = call.child_by_field_name("function")
     table = function is not None and function.type == "call_expression"
-    if function is not None and table:
-        function = function.child_by_field_name("function")
-    if function is None or function.type not in {"identifier", "member_expression"}:
+    parts = _parts(function)
+    if not parts:
         return None
-    parts = [part.split("(")[0].strip() for part in text_of(function).split(".")]
     each = parts[-1] in {"each", "for"}
     if each and not table:
         return None  # the call with the table: the call around it has the title
@@ -185,6 +235,33 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
     if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
         return False, each
     return None
+
+
+def _parts(function: Node | None) -> list[str]:
+    """Return the names in what is called: that of the variable first, then those of properties.
+
+    None are returned for what is called on the result of a definition, or if it is something else than names.
+    """
+    parts: list[str] = []
+    for _ in range(_MOST_LINKS):
+        if function is None:
+            break
+        match function.type:
+            case "identifier" | "this":
+                return [text_of(function), *reversed(parts)]
+            case "member_expression":
+                name, below = function.child_by_field_name("property"), function.child_by_field_name("object")
+                parts.append(text_of(name) if name is not None else "")
+            case "call_expression" if not any(one.type in _OF_DEFINITIONS for one in _arguments(function)):
+                below = function.child_by_field_name("function")
+            case "parenthesized_expression":
+                below = function.named_children[0] if function.named_children else None
+            case "ternary_expression":  # as in ``(fast ? it : it.skip)("title", …)``
+                below = function.child_by_field_name("consequence")
+            case _:
+                break
+        function = below
+    return []
 
 
 def _title(node: Node, *, each: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from understudy.mutants.language import text_of
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, node_of
+from understudy.mutants.test_code.definitions import DefinedTest, defining_call, definitions_of, node_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,7 +19,6 @@ _GO_TEST = re.compile(
 _NO_PYTHON_TEST = re.compile(rb"^[ \t]*@.*(?:fixture|property)", re.MULTILINE)
 _RUST_TEST = re.compile(rb"#\[(?!cfg)[^\]\n]*\b\w*test\w*\b")
 _HOOK = re.compile(r"\.(?:before|after)\w*$|\.(?:use|step|extend)$")
-_WRAPPERS = frozenset({"decorated_definition", "expression_statement", "await_expression", "unary_expression"})
 _SCRIPT_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
 _NO_FUNCTIONS = frozenset({"object", "number", "string", "template_string", "true", "false", "null", "undefined"})
 
@@ -62,8 +61,7 @@ def emptied(path: str, source: bytes, tests: Collection[DefinedTest]) -> bytes:
 
 
 def _edit(node: Node, source: bytes) -> _Edit | None:
-    while node.type in _WRAPPERS and node.named_children:
-        node = node.named_children[-1]
+    node = node.child_by_field_name("definition") or defining_call(node)
     match node.type:
         case "function_definition":
             body = node.child_by_field_name("body")

@@ -47,8 +47,7 @@ def without_tests(
     kept = [one.names for one in known if not _covered(one.start, one.end, outer)]
     rest = source
     for one in sorted(outer, key=lambda each: each.start, reverse=True):
-        filler = b"pass" if language.name == "python" and _is_first_of_emptied(root, one, outer) else b""
-        rest = _cut(language, rest, one.start, one.end, filler)
+        rest = _cut(language, rest, one.start, one.end, _filler(language, root, one, outer))
     if language.name == "go":
         rest = _without_unused_imports(language, source, rest)
     after = language.parse(rest)
@@ -97,6 +96,13 @@ def _is_setting(node: Node) -> bool:
     if node.type == "if_statement":
         return text_of(node).startswith("if __name__")
     return node.type == "expression_statement" and [child.type for child in node.named_children] == ["assignment"]
+
+
+def _filler(language: Language, root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bytes:
+    """Return what must take the place of a definition, so that the code around it stays complete."""
+    if language.name in _SCRIPTS:
+        return b"" if node_of(root, one).type.endswith("_statement") else b"undefined"
+    return b"pass" if language.name == "python" and _is_first_of_emptied(root, one, gone) else b""
 
 
 def _is_first_of_emptied(root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bool:

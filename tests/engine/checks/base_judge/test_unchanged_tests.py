@@ -185,11 +185,18 @@ test("adds", () => assert.equal(add(1, 2), 3));
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
 @pytest.mark.parametrize("own", [False, True], ids=["earlier tests", "own test"])
-async def test_earlier_tests_of_node_do_not_count(empty_project: Any, own: bool) -> None:
+@pytest.mark.parametrize("looped", [False, True], ids=["a statement", "in a loop"])
+async def test_earlier_tests_of_node_do_not_count(empty_project: Any, own: bool, looped: bool) -> None:
+    *before, last = NODE.splitlines(keepends=True)
+    old = (
+        "".join([*before, f"[2].forEach((two) => {last.strip().rstrip(';').replace('2', 'two')});\n"])
+        if looped
+        else NODE
+    )
     text = NODE.replace("1, 2), 3", "2, 2), 4").replace('"adds"', '"adds twos"')
     if not own:
         text = 'const test = require("node:test");\ntest("new", () => { require("./old.test.js"); });\n'
-    empty_project.has({"calc.js": "exports.add = (a, b) => a + b;\n", "old.test.js": NODE})
+    empty_project.has({"calc.js": "exports.add = (a, b) => a + b;\n", "old.test.js": old})
     check = Check(name="node", argv=["node", "--test"])
     judged = await empty_project.judge({"new.test.js": text}, files=("calc.js",), fallback_checks=(check,))
     assert judged.verdict is (Verdict.VERIFIED if own else Verdict.UNVERIFIED), judged.notes
