@@ -336,6 +336,20 @@ def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
     assert trees(worked) == {pending: "pending"}, "pending work is never removed to free space"
 
 
+def test_one_whose_decisions_are_undone_at_the_last_moment_stays(worked, monkeypatch):
+    token = accept(worked)
+
+    def undo(_) -> bool:
+        worked.call("delegations/undo", undoToken=token)
+        return False
+
+    monkeypatch.setattr(expired_worktrees, "_is_in_use", undo)
+    assert tidy(NOW) == []
+    assert trees(worked) == {worked.id: "pending"}
+    assert tree(worked).is_dir()
+    assert not inventory.rescues(state_folder.state_root())
+
+
 def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)

@@ -28,16 +28,22 @@ RESTORE_SECONDS = 10.0
 """How long to wait for another process that is removing expired files."""
 
 
-def discard(folder: delegation_folder.Folder) -> str:
+def discard(folder: delegation_folder.Folder, *, undecided: bool = True) -> str:
     """Remove the worktree of a finished delegation; return the rescue ref that can restore it.
 
-    Errors: ``conflict`` (it runs, or a follow-up has the worktree), ``base_unavailable`` (it has none, or it could not
-    be restored).
+    ``undecided``: also if there are hunks to decide on.
+
+    Errors: ``conflict`` (it runs, a follow-up has the worktree, or it is not ``undecided`` and has such hunks),
+    ``base_unavailable`` (it has none, or it could not be restored).
     """
     state = state_folder.state_root()
     with decisions.lock_result(folder) as at:
         root = Path(at.record.root)
         ownership.require_owner(root, folder.id)
+        if not undecided and _place(root, keep_days=0).state != "decided":
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, f"{folder.id} has changes to decide on.", hint=f"understudy review {folder.id}"
+            )
         if not removal.has_tree(Path(at.record.tree)):
             # The agent, the user, or a follow-up that died early, removed it: the result is in the store.
             worktree.create_worktree(at.store, at.head, Path(at.record.tree))
@@ -50,8 +56,8 @@ def discard(folder: delegation_folder.Folder) -> str:
     return reference
 
 
-def remove(identifier: str) -> str:
-    """Remove a worktree by the id that ``places`` gives it; return the rescue ref.
+def remove(identifier: str, *, undecided: bool = True) -> str:
+    """Remove a worktree by the id that ``places`` gives it; return the rescue ref. ``undecided``: see ``discard``.
 
     Errors: ``unknown_delegation`` (no such worktree), ``conflict``, ``base_unavailable`` (it cannot be rescued).
     """
@@ -78,7 +84,7 @@ def remove(identifier: str) -> str:
         )
     folder = ownership.folder_of(place.id)
     if folder is not None and (folder.path / "worktree.json").exists():
-        return discard(folder)
+        return discard(folder, undecided=undecided)
     lock = worker_lock.try_lock(folder) if folder is not None else None
     if folder is not None and lock is None:
         raise UnderstudyError(

@@ -16,7 +16,7 @@ from understudy.config.retention import Retention
 from understudy.engine.check_setup import check_trial
 from understudy.engine.retention.delegation_files import expire_files
 from understudy.engine.retention.discard import remove
-from understudy.engine.retention.inventory import WorktreeInfo, _place, expiry_lock, list_worktrees, size_of, trash
+from understudy.engine.retention.inventory import WorktreeInfo, expiry_lock, list_worktrees, size_of, trash
 from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import ownership, removal
 from understudy.engine.worktrees.record import read_record
@@ -48,10 +48,10 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
         for place in _due(state, keep_days, keep_bytes):
             if time.monotonic() > deadline:
                 break
-            # Measuring all worktrees takes time; one that was used since is no longer due.
-            if not _is_in_use(place) and _place(place.root, keep_days).state in {"expired", "decided"}:
+            if not _is_in_use(place):
                 with contextlib.suppress(UnderstudyError, OSError):
-                    done.append(remove(place.id))
+                    # Measuring all worktrees takes time: one whose decisions were undone since is no longer due.
+                    done.append(remove(place.id, undecided=False))
         expire_files(state, files or Retention(), deadline)
         empty_trash(state)
         return done
