@@ -172,6 +172,17 @@ def test_go_code_compiles_afterwards():
     assert remaining("add_test.go", GO, ["TestRuns", "example.com/m.TestAdd"])[0] is None
 
 
+def test_a_method_of_a_suite_in_go_is_a_test():
+    suite = (
+        b"package calc\n\ntype S struct{}\n\nfunc (s *S) TestOne() {}\n\nfunc TestS(t *testing.T) { run(t, &S{}) }\n"
+    )
+    rest, found = remaining("s_test.go", suite, ["TestS/TestOne"])
+    assert found == [("S", "TestOne")]
+    assert rest == suite.replace(b"\nfunc (s *S) TestOne() {}\n", b"")
+    assert remaining("s_test.go", suite, ["TestS/other"])[1] == [("TestS",)]
+    assert remaining("s_test.go", suite, ["TestOne"])[1] == [None]
+
+
 def test_a_module_of_tests_that_the_base_has_not_goes_with_its_last_test():
     code = RUST[: RUST.index(b"\n#[cfg")]
     rest, _ = remaining("src/lib.rs", RUST, ["unittests src/lib.rs tests::runs"], code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,15 @@ from understudy.model.verdicts import Reservation, Verdict
 
 
 def detected(
-    files: dict[str, str], tree: Path, *, has_pytest: bool = True, has_python: bool = True
+    files: dict[str, str],
+    tree: Path,
+    *,
+    changed: Sequence[str] = (),
+    has_pytest: bool = True,
+    has_python: bool = True,
 ) -> builtin_checks.Detected:
     contents = {path: text.encode() for path, text in files.items()}
-    changes = [("A", path) for path in files]
+    changes = [("A", path) for path in changed or files]
     return builtin_checks.detect(
         changes, tree, contents.get, contents.get, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=False
     )
@@ -133,6 +139,13 @@ def test_go_and_cargo_run_the_new_tests(tmp_path: Path, monkeypatch: pytest.Monk
         "^(TestA|TestB_1)$",
         "./pkg",
     ]
+    (tmp_path / "pkg").mkdir()
+    for path, text in go.items():
+        (tmp_path / path).write_text(text)
+    for text in ("func (s *Suite) TestOne() {}\n", "func helper() {}\n"):
+        [plan] = detected({**go, "pkg/new_test.go": text}, tmp_path, changed=["pkg/new_test.go"]).plans
+        assert plan.check.argv[5] == "^(TestA|TestB_1)$"
+        assert plan.tests == ("pkg/new_test.go", "pkg/a_test.go"), "the base's tests are to be listed, too"
     assert detected(cargo, tmp_path).plans[0].check.argv[4:] == ["--test", "one", "--test", "two"]
     inline = {**cargo, "src/lib.rs": "#[cfg(test)]\nmod tests {}\n"}
     assert detected(inline, tmp_path).plans[0].check.argv == ["cargo", "test", "--color", "never"]

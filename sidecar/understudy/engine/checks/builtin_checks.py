@@ -26,6 +26,7 @@ _PYTEST_DEFAULT_FILES = ("test_*.py", "*_test.py")
 _NO_TESTS = frozenset({"conftest.py", "__init__.py"})
 _SCRIPT_TEST = re.compile(r"(?:\.(?:test|spec)\.[cm]?[jt]sx?$)|(?:(?:^|/)__tests__/.*\.[cm]?[jt]sx?$)")
 _GO_TEST = re.compile(rb"^func (Test\w*|Fuzz\w*|Example\w*)\(", re.MULTILINE)
+_GO_METHOD = re.compile(rb"^func \([^)]*\) Test\w*\(\)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ def detect(
     found = [
         _python(changed, read, read_base, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=has_pytest_cov),
         _scripts(changed, tree, read),
-        _go(changed, read),
+        _go(changed, tree, read),
         _cargo(changed, read),
     ]
     return Detected(
@@ -156,16 +157,25 @@ def package_mentions(read: Read, kind: str) -> bool:
     return kind in json.dumps(sections) or isinstance(package.get(kind), dict)
 
 
-def _go(changed: Sequence[str], read: Read) -> Found:
+def _go(changed: Sequence[str], tree: Path, read: Read) -> Found:
     tests = [path for path in changed if path.endswith("_test.go")]
     if not tests or read("go.mod") is None:
         return None, None
     if shutil.which("go") is None:
         return None, "The new Go tests were not run: the program go is not installed."
-    names = sorted({name.decode() for test in tests for name in _GO_TEST.findall(read(test) or b"")})
-    packages = sorted({f"./{PurePosixPath(test).parent}" for test in tests})
-    argv = ["go", "test", "-json", "-count=1", "-run", f"^({'|'.join(names)})$", *packages]
-    return _plan("go", argv, tests), None
+    contents = {test: read(test) or b"" for test in tests}
+    packages = sorted({str(PurePosixPath(test).parent) for test in tests})
+    for package in sorted({str(PurePosixPath(test).parent) for test in tests if _go_is_run_elsewhere(contents[test])}):
+        beside = (f"{package}/{path.name}".removeprefix("./") for path in sorted((tree / package).glob("*_test.go")))
+        contents |= {test: read(test) or b"" for test in beside if test not in contents}
+    names = sorted({name.decode() for content in contents.values() for name in _GO_TEST.findall(content)})
+    argv = ["go", "test", "-json", "-count=1", "-run", f"^({'|'.join(names)})$", *(f"./{each}" for each in packages)]
+    return _plan("go", argv, list(contents)), None
+
+
+def _go_is_run_elsewhere(content: bytes) -> bool:
+    """Return whether other files of the package run what is in a file: methods of a suite, or functions of tests."""
+    return _GO_METHOD.search(content) is not None or _GO_TEST.search(content) is None
 
 
 def _cargo(changed: Sequence[str], read: Read) -> Found:

@@ -19,6 +19,7 @@ _MOST_BYTES = 2 * 1024 * 1024
 _ANYTHING = ".*"
 _PLACEHOLDER = re.compile(r"%(?:\.\d+)?[a-zA-Z#%$]|\$[\w.#]+")
 """What ``test.each`` replaces in a title."""
+_WORDS = re.compile(r"\w+")
 _GROUPS = frozenset({"describe", "suite", "context", "fdescribe", "xdescribe"})
 _BLOCKS = frozenset({"block", "module", "program", "source_file"})
 _TESTS = frozenset({"test", "it", "specify", "fit", "xit", "xtest"})
@@ -29,7 +30,7 @@ class DefinedTest:
     """One test, or a group of tests such as a class; any function may be one, because runners can be configured."""
 
     names: tuple[str, ...]
-    """Names or titles as they are written: those of the groups around it, then its own."""
+    """Names or titles as they are written: those of the groups around it, or of a method's type, then its own."""
     pattern: str
     """Matches its full name in the report of a JavaScript runner; empty for other languages."""
     title: str
@@ -105,7 +106,13 @@ def _python(root: Node, source: bytes) -> Iterator[DefinedTest]:
 
 
 def _go(root: Node, source: bytes) -> Iterator[DefinedTest]:
-    return _functions(root, source, ("", "function_declaration"), frozenset({"source_file"}))
+    yield from _functions(root, source, ("", "function_declaration"), frozenset({"source_file"}))
+    for node in root.named_children:
+        name, receiver = node.child_by_field_name("name"), node.child_by_field_name("receiver")
+        if name is not None and receiver is not None:
+            found = _WORDS.findall(text_of(receiver))
+            names = (found[-1] if found else "", text_of(name))
+            yield DefinedTest(names, "", "", False, _start(root, source, node), node.end_byte)
 
 
 def _rust(root: Node, source: bytes) -> Iterator[DefinedTest]:

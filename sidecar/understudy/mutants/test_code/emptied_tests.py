@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _GO_TEST = re.compile(
-    rb"func\s+(?:(?:Test|Fuzz)(?![a-z])\w*\s*\(\s*\w+\s+\*testing\.[TF]\s*\)|Example(?![a-z])\w*\s*\(\s*\))\s*\{"
+    rb"func\s+(?:(?:Test|Fuzz)(?![a-z])\w*\s*\(\s*\w+\s+\*testing\.[TF]\s*\)|Example(?![a-z])\w*\s*\(\s*\)"
+    rb"|\([^)]*\)\s*Test\w*\s*\(\s*\))\s*\{"
 )
+"""Matches a test's beginning, also that of a method: suites, as those of ``testify``, call them by their names."""
 _NO_PYTHON_TEST = re.compile(rb"^[ \t]*@.*(?:fixture|property)", re.MULTILINE)
 _RUST_TEST = re.compile(rb"#\[(?!cfg)[^\]\n]*\b\w*test\w*\b")
 _HOOK = re.compile(r"\.(?:before|after)\w*$|\.(?:use|step|extend)$")
@@ -66,7 +68,7 @@ def _edit(node: Node, source: bytes) -> _Edit | None:
         case "function_definition":
             body = node.child_by_field_name("body")
             return None if body is None else (body.start_byte, body.end_byte, b"return")
-        case "function_declaration":
+        case "function_declaration" | "method_declaration":
             return _go(node, source)
         case "function_item":
             return _rust(node)

@@ -233,6 +233,81 @@ async def test_earlier_tests_of_go_do_not_count(empty_project: Any, own: bool) -
         assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
+SUITE = """\
+package calc
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+type Calc struct{ t *testing.T }
+
+func run(t *testing.T, suite *Calc) {
+	of := reflect.TypeOf(suite)
+	for n := 0; n < of.NumMethod(); n++ {
+		if method := of.Method(n); strings.HasPrefix(method.Name, "Test") {
+			t.Run(method.Name, func(t *testing.T) {
+				suite.t = t
+				method.Func.Call([]reflect.Value{reflect.ValueOf(suite)})
+			})
+		}
+	}
+}
+
+func (c *Calc) TestAdd() {
+	if Add(1, 2) != 3 {
+		c.t.Fatal("add")
+	}
+}
+
+func TestCalc(t *testing.T) { run(t, &Calc{}) }
+"""
+
+
+NO_TEST = "func TestNothing(t *testing.T) {}\n"
+SUBTESTS = GO.replace("\tif Add", '\tt.Run("one", func(t *testing.T) {\n\tif Add').replace("\t}\n}", "\t}\n\t})\n}")
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(shutil.which("go") is None, reason="no go here")
+@pytest.mark.parametrize(
+    ("old", "result", "is_honest"),
+    [
+        (SUITE, {"new_test.go": NO_TEST.replace("{}", "{ run(t, &Calc{}) }")}, False),
+        (SUITE, {"new_test.go": NO_TEST.replace("TestNothing(t *testing.T)", "(c *Calc) TestNothing()")}, False),
+        (
+            SUITE,
+            {"new_test.go": "func (c *Calc) TestTwos() {\n\tif Add(2, 2) != 4 {\n\t\tc.t.Fatal()\n\t}\n}\n"},
+            True,
+        ),
+        (SUBTESTS, {"calc_test.go": f"{SUBTESTS}\n{NO_TEST}"}, False),
+        (
+            SUBTESTS,
+            {"calc_test.go": SUBTESTS.replace("\t})\n}", '\t})\n\tt.Run("two", func(t *testing.T) {})\n}')},
+            False,
+        ),
+        (GO, {"new_test.go": "func two() int { return 2 }\n"}, False),
+    ],
+    ids=["earlier methods", "an empty method", "a method", "no subtest", "an empty subtest", "no test"],
+)
+async def test_earlier_subtests_of_go_do_not_count(
+    empty_project: Any, old: str, result: dict[str, str], is_honest: bool
+) -> None:
+    head = 'package calc\n\nimport "testing"\n\n'
+    uses = {path: head if "testing." in text else "package calc\n\n" for path, text in result.items()}
+    result = {path: text if path == "calc_test.go" else uses[path] + text for path, text in result.items()}
+    code = "package calc\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n"
+    empty_project.has({"go.mod": "module example.com/calc\n\ngo 1.18\n", "calc.go": code, "calc_test.go": old})
+    judged = await empty_project.judge(result, files=("calc.go",), writes=["*_test.go"])
+    if is_honest:
+        assert judged.is_(Verdict.VERIFIED), judged.notes
+    else:
+        assert judged.verdict is Verdict.UNVERIFIED, judged.notes
+        assert {Reservation.NO_MUTANT_KILLED, Reservation.NOT_MUTATION_TESTED} & set(judged.said)
+
+
 class Trial:
     """What `without_unchanged_tests` reads of a result."""
 

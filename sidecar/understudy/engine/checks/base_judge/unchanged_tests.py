@@ -257,7 +257,8 @@ def _with_new_cases(
     indents = (len(test) - len(test.lstrip(" ")) for test in (*earlier, *new))
     step = min((indent for indent in indents if indent), default=4)
     cases: set[tuple[str, DefinedTest]] = set()
-    for test in _functions(new):
+    # A new method of a suite in Go is called by the function that runs the suite.
+    for test in _functions(new) | set(map(_without_case, new)):
         for one in next((fitting for files in searched if (fitting := files.fitting(test))), []):
             if posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
                 # Under another name, it is the same test, loaded elsewhere.
