@@ -182,6 +182,43 @@ def test_what_was_saved_before_wins(top, journal, way, path, entry):
     assert seen(top) == BEFORE | {path: entry}
 
 
+def test_a_new_folder_appears_with_all_its_files(top, journal, monkeypatch):
+    found = []
+
+    def look(name: str) -> None:
+        if name == "folder":
+            found.append({each.name for each in top.glob("new/*")})
+        elif not found:
+            assert not (top / "new").exists()
+
+    monkeypatch.setattr(transaction, "failpoint", look)
+    wanted = [Change(b"new/%d" % number, None, f(b"new\n")) for number in range(3)]
+    accept(top, journal, [*wanted, Change(b"new/deeper/still/x", None, x(b"run\n"))])
+    assert found == [{"0", "1", "2", "deeper"}]
+    assert not list(top.glob(".understudy*"))
+
+
+@pytest.mark.parametrize("point", ["journalled", "staging folder", "staged", "all staged"])
+def test_a_new_folder_that_the_user_makes_meanwhile_is_kept(top, journal, way, monkeypatch, point):
+    def make(name: str) -> None:
+        if name == point:
+            (top / "n" / "m").mkdir(parents=True, exist_ok=True)
+            (top / "n" / "mine").write_bytes(b"mine\n")
+
+    monkeypatch.setattr(transaction, "failpoint", make)
+    accept(top, journal, changes())
+    assert seen(top) == AFTER | {b"n/mine": f(b"mine\n")}
+    assert folders(top) == {"becomes-folder", "new-folder", "n", "n/m"}
+
+
+def test_what_is_saved_in_a_new_folder_survives_a_roll_back(top, journal, way):
+    with FileTransaction(top, journal) as exchange:
+        exchange.apply(changes())
+        (top / "n" / "m" / "o").write_bytes(b"saved\n")
+        (top / "n" / "mine").write_bytes(b"mine\n")
+    assert seen(top) == BEFORE | {b"n/m/o": x(b"saved\n"), b"n/mine": f(b"mine\n")}
+
+
 POINTS = ["staged", "exchanged", "replaced", "aside", "moved", "created", "emptied", "folder"]
 
 
@@ -426,7 +463,7 @@ def check_whole(top: Path, journal: Path, before_folders: set[str]) -> str:
 
 
 ALL_POINTS = [
-    "journalled", "open", "written", "staged", "moved", "aside", "emptied", "exchanged", "replaced", "folder", "created",
+    "journalled", "staging folder", "open", "written", "staged", "moved", "aside", "emptied", "exchanged", "replaced", "folder", "created",
     "synced", "committed", "cleaning", "cleaned", "gap", "linked",
 ]  # fmt: skip
 
@@ -461,11 +498,15 @@ def test_killed_at_every_instant_all_is_before_or_after(top, journal, name, fall
     assert number if only.get(name, True) else not number
 
 
-def test_killed_while_recovering_it_recovers(top, journal, tmp_path):
+@pytest.mark.parametrize(
+    ("failpoint", "fallback"),
+    [("created:1", False), ("folder:2", False), ("staging folder:3", False), ("created:3", True)],
+)
+def test_killed_while_recovering_it_recovers(top, journal, failpoint, fallback):
     had = folders(top)
-    for number in range(1, 12):
+    for number in range(1, 12, 3):
         lay(top, BEFORE)
-        assert end(start(top, journal, fault="created:2")) == -signal.SIGKILL
+        assert end(start(top, journal, fault=failpoint, fallback=fallback)) == -signal.SIGKILL
         script = f"import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom understudy.git.apply import rollback\nrollback.recover(Path({str(journal)!r}))"
         sidecar = str(Path(rollback.__file__).parents[3])
         subprocess.run(

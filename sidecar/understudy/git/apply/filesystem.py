@@ -29,8 +29,8 @@ from understudy.process.failpoints import failpoint
 EXCHANGE = 2
 """``RENAME_EXCHANGE`` of renameat2(2); ``RENAME_SWAP`` of macOS's renameatx_np(2) has the same number."""
 
-_NOREPLACE_LINUX = 1
-_NOREPLACE_MACOS = 4  # RENAME_EXCL
+_NOREPLACE = 4 if sys.platform == "darwin" else 1
+"""``RENAME_EXCL`` of macOS, ``RENAME_NOREPLACE`` of Linux."""
 
 _HELD = 10_000
 _DEEP = 100
@@ -351,11 +351,16 @@ def move(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
     Where the system has no such rename, create a second link and remove the first.
     """
     try:
-        _rename(folder, name, other_folder, other, _NOREPLACE_MACOS if sys.platform == "darwin" else _NOREPLACE_LINUX)
+        _rename(folder, name, other_folder, other, _NOREPLACE)
     except UnsupportedError:
         os.link(name, other, src_dir_fd=folder, dst_dir_fd=other_folder, follow_symlinks=False)
         failpoint("linked")
         os.unlink(name, dir_fd=folder)
+
+
+def move_folder(parent: int, name: bytes, other: bytes) -> None:
+    """Rename a folder to a free name beside it, in one step; raise OSError or ``UnsupportedError``."""
+    _rename(parent, name, parent, other, _NOREPLACE)
 
 
 def sync_files(top: Path, files: Sequence[tuple[bytes, bytes]]) -> None:

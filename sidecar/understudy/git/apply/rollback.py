@@ -55,6 +55,37 @@ class Step:
         return cls(path, folder, new, old, *fields[4:7])
 
 
+class Staging:
+    """Where new files wait until all are complete: those of a new folder in a temporary one beside its place.
+
+    The journal lists each highest new folder with its temporary one. Both have the same parent, which exists.
+    """
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        """Read it from the journal; an earlier version staged no folders."""
+        self._roots = {bytes.fromhex(root): bytes.fromhex(staged) for root, staged in record.get("staged", ())}
+        self._made = [bytes.fromhex(each) for each in record.get("made", ())]
+        self._places: dict[bytes, bytes | None] = {}
+
+    def folders(self) -> list[bytes]:
+        """Return the temporary folders, parents first."""
+        return [place for each in self._made if (place := self.temporary(each)) is not None]
+
+    def place(self, step: Step) -> tuple[bytes, bytes]:
+        """Return the folder and the name under which a new file waits."""
+        parent, name = filesystem.parent_and_name(step.path)
+        staged = self.temporary(parent) if step.before is None else None
+        return (step.folder, step.new) if staged is None else (staged, name)
+
+    def temporary(self, folder: bytes) -> bytes | None:
+        """Return the temporary folder in which the files of a new folder wait; None if it has none."""
+        if folder not in self._places:
+            tops = (each for each in (*folders_of(folder), folder) if each in self._roots)
+            top = next(tops, None)
+            self._places[folder] = None if top is None else self._roots[top] + folder[len(top) :]
+        return self._places[folder]
+
+
 def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["nothing", "before", "after"]:
     """Recover the transaction of a killed process: complete it if it was committed, else roll it back. May be repeated.
 
@@ -98,9 +129,11 @@ def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["n
 
 def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
     """Roll back every step, except for files that the user changed in the meantime."""
+    staging = Staging(record)
     for step in reversed(steps):
         if step.after is not None and step.before is None:
-            _put_back_created(top, step)
+            _put_back_created(top, step, staging)
+    _remove_staging(top, staging)
     for packed in reversed(record["made"]):
         _remove_folder(top, bytes.fromhex(packed))
     for packed, mode in reversed(record["removed"]):
@@ -117,7 +150,7 @@ def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
 
 def clean_up(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
     """After a commit, remove the old files and, as git does, folders that became empty."""
-    del record
+    _remove_staging(top, Staging(record))
     for step in steps:
         if step.before is None:
             continue  # its temporary file became the file before the commit
@@ -201,24 +234,38 @@ def _reached(top: Path, path: bytes) -> Iterator[int | None]:
         yield descriptor
 
 
-def _put_back_created(top: Path, step: Step) -> None:
+def _remove_staging(top: Path, staging: Staging) -> None:
+    """Remove temporary folders that are empty; one that was renamed to its place is gone."""
+    for each in reversed(staging.folders()):
+        _remove_folder(top, each)
+
+
+def _put_back_created(top: Path, step: Step, staging: Staging) -> None:
     parent, name = filesystem.parent_and_name(step.path)
-    with _reached(top, step.folder) as folder, _reached(top, parent) as place:
+    waiting, waiting_name = staging.place(step)
+    with (
+        _reached(top, step.folder) as folder,
+        _reached(top, parent) as place,
+        _reached(top, waiting) as beside,
+    ):
         if folder is None:
             return
         if place is not None:
-            _take_new_back(folder, place, name, step)
+            _take_new_back(folder, place, name, step, (beside, waiting_name))
+        if beside is not None:
+            _remove(beside, waiting_name)
         _remove(folder, step.new)
 
 
-def _take_new_back(folder: int, place: int, name: bytes, step: Step) -> None:
-    """Remove the new file, unless the user has saved it since."""
+def _take_new_back(folder: int, place: int, name: bytes, step: Step, waiting: tuple[int | None, bytes]) -> None:
+    """Remove the new file, unless the user has saved it since. ``waiting``: where it was before it got to its place."""
     if filesystem.signature_at(place, name) != step.after:
         return
-    if filesystem.exists(folder, step.new):
+    beside, waiting_name = waiting
+    if beside is not None and filesystem.exists(beside, waiting_name):
         # A move without system support creates a second link and then removes the first: between the two, both names
         # are one file. If they are not, the new file never got to its place.
-        if filesystem.same_file(folder, step.new, place, name):
+        if filesystem.same_file(beside, waiting_name, place, name):
             os.unlink(name, dir_fd=place)
         return
     with contextlib.suppress(FileNotFoundError):
@@ -265,7 +312,7 @@ def _put_back_overwritten(folder: int, place: int, name: bytes, step: Step, mode
 
 def _put_back_moved(folder: int, place: int, name: bytes, step: Step) -> None:
     if step.after is not None:
-        _take_new_back(folder, place, name, step)
+        _take_new_back(folder, place, name, step, (folder, step.new))
     with contextlib.suppress(FileExistsError):  # the user made a new one: theirs is the newest
         filesystem.move(folder, step.old, place, name)
 

@@ -2,8 +2,8 @@
 
 A journal is on disk before anything changes. Each new file is written beside the old one, then the two are exchanged
 in one step of the file system. If the old file is not the one that the change was computed from, everything is rolled
-back. After an interruption at any moment, ``recover`` rolls back or completes everything. Only files change, never the
-index, HEAD or a ref.
+back. A new folder is written beside its place with all its files, then renamed. After an interruption at any moment,
+``recover`` rolls back or completes everything. Only files change, never the index, HEAD or a ref.
 
 Files keep their owner, permissions, extended attributes and hard links (``attributes``). A file that only keeps them if
 it is written in place is not exchanged: first both versions are on disk beside it, then it is overwritten.
@@ -27,6 +27,7 @@ from understudy.files import durable
 from understudy.git.apply import attributes, filesystem
 from understudy.git.apply.rollback import (
     PART,
+    Staging,
     Step,
     changed_meanwhile,
     clean_up,
@@ -70,6 +71,7 @@ class FileTransaction:
         self._active = False
         self._record: dict[str, Any] = {}
         self._steps: list[Step] = []
+        self._staging = Staging({})
         self._contents: dict[bytes, bytes] = {}
         """New contents of the files that are written in place."""
         self._modes: dict[bytes, int] = {}
@@ -203,12 +205,20 @@ class FileTransaction:
                 )
             )
         self._steps = steps
+        staged: list[list[str]] = []
+        for each in made:
+            parent = filesystem.parent_and_name(each)[0]
+            if parent not in made:
+                name = b"%s%s-%d.folder" % (TEMPORARY.encode(), token.encode(), len(staged))
+                staged.append([each.hex(), (parent + b"/" + name if parent else name).hex()])
         self._record = {
             "top": os.fsencode(self.top).hex(),
             "steps": [step.packed() for step in steps],
             "made": [each.hex() for each in made],
             "removed": [[each.hex(), mode] for each, mode in sorted(removed.items(), reverse=True)],
+            "staged": staged,
         }
+        self._staging = Staging(self._record)
 
     def _check_before(self, change: Change) -> int | None:
         """Check that a file is as it was merged; return its permission bits if it must be written in place."""
@@ -258,20 +268,24 @@ class FileTransaction:
 
     def _stage(self, changes: list[Change]) -> None:
         """Write the new files under their temporary names, beside their targets, and make them durable."""
+        for each in self._staging.folders():
+            self._make_folder(each)
+            failpoint("staging folder")
         written = []
         with filesystem.KeptFolder(self.top) as kept:
             for step, change in zip(self._steps, changes, strict=True):
                 if change.after is None:
                     continue
-                folder = kept.opened(step.folder)
+                place, name = self._staging.place(step)
+                folder = kept.opened(place)
                 if change.after.mode == "120000":
-                    os.symlink(change.after.content, step.new, dir_fd=folder)
-                elif not self._link_renamed(folder, step.new, change):
-                    self._write_new(folder, step.new, step, change, change.after)
-                    written.append((step.folder, step.new))
+                    os.symlink(change.after.content, name, dir_fd=folder)
+                elif not self._link_renamed(folder, name, change):
+                    self._write_new(folder, name, step, change, change.after)
+                    written.append((place, name))
                 if step.in_place is not None and change.before is not None:
                     self._write_new(folder, step.old, step, change, change.before)
-                    written.append((step.folder, step.old))
+                    written.append((place, step.old))
                 failpoint("staged")
         filesystem.sync_files(self.top, written)
         failpoint("all staged")
@@ -280,7 +294,10 @@ class FileTransaction:
         # The user's umask applies to a new file; the copies of one that is written in place are only for recovery.
         mode = 0o600 if step.in_place is not None else 0o777 if entry.mode == "100755" else 0o666
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(name + PART, flags, mode, dir_fd=folder)
+        # The old file must be exchanged with a complete one: recovery detects a step's progress by contents. A file
+        # that has no old one is at its place only after all are complete; until then, recovery removes it.
+        written = name if step.before is None else name + PART
+        descriptor = os.open(written, flags, mode, dir_fd=folder)
         try:
             failpoint("open")
             durable.write_at(descriptor, entry.content, 0)
@@ -291,8 +308,13 @@ class FileTransaction:
         finally:
             os.close(descriptor)
         failpoint("written")
-        # A new file must appear complete or not at all: recovery detects a step's progress by contents.
-        os.rename(name + PART, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if written != name:
+            os.rename(written, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _make_folder(self, path: bytes) -> None:
+        parent, name = filesystem.parent_and_name(path)
+        with filesystem.opened(self.top, parent) as folder:
+            os.mkdir(name, dir_fd=folder)
 
     def _link_renamed(self, folder: int, new: bytes, change: Change) -> bool:
         """Link the new name of a file that has further names; return whether it has. Its content must not change."""
@@ -349,20 +371,43 @@ class FileTransaction:
                 else:
                     self._overwrite(step)
                 failpoint("replaced")
+        moved = self._move_folders()
         for packed in self._record["made"]:
-            parent, name = filesystem.parent_and_name(bytes.fromhex(packed))
-            with filesystem.opened(self.top, parent) as folder, contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder)
-            failpoint("folder")
+            if moved.temporary(path := bytes.fromhex(packed)) is None:
+                with contextlib.suppress(FileExistsError):
+                    self._make_folder(path)
+                failpoint("folder")
         with filesystem.KeptFolder(self.top) as beside, filesystem.KeptFolder(self.top) as parents:
             for step in self._steps:
                 if step.before is None and step.after is not None:
                     parent, name = filesystem.parent_and_name(step.path)
+                    if moved.temporary(parent) is not None:
+                        continue
+                    place, waiting = self._staging.place(step)
                     try:
-                        filesystem.move(beside.opened(step.folder), step.new, parents.opened(parent), name)
+                        filesystem.move(beside.opened(place), waiting, parents.opened(parent), name)
                     except FileExistsError as error:
                         raise changed_meanwhile(step.path) from error
                     failpoint("created")
+
+    def _move_folders(self) -> Staging:
+        """Rename complete new folders to their places, and return those.
+
+        Where that name is taken meanwhile, or the system cannot check that it is free, the files follow one by one: a
+        rename that fails changes nothing, and then the files say what is wrong.
+        """
+        moved = []
+        for packed in self._record["staged"]:
+            root, temporary = (bytes.fromhex(each) for each in packed)
+            parent, name = filesystem.parent_and_name(root)
+            with filesystem.opened(self.top, parent) as folder:
+                try:
+                    filesystem.move_folder(folder, filesystem.parent_and_name(temporary)[1], name)
+                except (OSError, filesystem.UnsupportedError):
+                    continue
+            moved.append(packed)
+            failpoint("folder")
+        return Staging(self._record | {"staged": moved})
 
     def _replace(self, step: Step) -> None:
         with self._places(step) as (folder, place, name):
