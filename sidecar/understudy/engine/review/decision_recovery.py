@@ -241,7 +241,7 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
     elif intent.kind == "undo":
         if not now.applied.get(intent.token):
             return
-        accepted = now.accepted_by(intent.token)
+        accepted, undone = set(now.accepted_by(intent.token)), set(intent.hunks)
         with writer.together():
             for one in intent.hunks:
                 if one in accepted:
@@ -250,7 +250,7 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
                     )
                     writer.append(decided, attempt=0)
                     failpoint("before event")
-        if all(one in intent.hunks for one in accepted):
+        if accepted <= undone:
             writer.append(events.Undone(undo_token=intent.token), attempt=0)
     elif intent.kind == "discard":
         if now.discarded == intent.token:

@@ -188,8 +188,9 @@ def undo(
             )
         kept = decision_log.read(decision_log.undo_file(folder, token), decision_log.UndoFile)
         accepted = decisions.accepted_by(token)
-        hunks = [one for one in accepted if only is None or one.hunk in only]
-        if only is not None and len(hunks) < len(set(only)):
+        wanted = {one.hunk for one in accepted} if only is None else set(only)
+        hunks = [one for one in accepted if one.hunk in wanted]
+        if len(hunks) < len(wanted):
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"The accept {token} did not accept all of these hunks, or some are undone.",
