@@ -366,6 +366,19 @@ def test_any_failing_call_changes_nothing(top, journal, monkeypatch, call, code)
     pytest.fail("more calls than expected")
 
 
+def test_a_file_whose_folder_became_something_else_is_left_aside(top, journal, monkeypatch):
+    lay(top, {b"t/mine": f(b"mine\n")})
+
+    def take(name: str) -> None:
+        if name == "emptied":
+            (top / "t").write_bytes(b"theirs\n")
+
+    monkeypatch.setattr(transaction, "failpoint", take)
+    wanted = [Change(b"t/mine", f(b"mine\n"), None), Change(b"t", None, f(b"new\n"))]
+    assert kind_of(partial(accept, top, journal, wanted)) is not None
+    assert sorted(entry.content for entry in seen(top).values()) == [b"mine\n", b"theirs\n"]
+
+
 def test_a_commit_that_fails_late_and_a_roll_back_that_dies_leave_all_before(top, journal, monkeypatch):
     """The word that makes it final is in the file, and the disk fails before it is flushed."""
     original, final = os.fsync, []

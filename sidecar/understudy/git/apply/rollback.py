@@ -280,6 +280,9 @@ def _put_back_old(top: Path, step: Step) -> None:
     with _reached(top, step.folder) as folder, _reached(top, parent) as place:
         if folder is None:
             return
+        if place is None and step.in_place is None:
+            # Something else is where its folder was: what waits aside can be all that is left of the file.
+            return
         if place is not None:
             if step.in_place is not None:
                 _put_back_overwritten(folder, place, name, step, step.in_place)
