@@ -88,6 +88,13 @@ describe("architecture", () => {
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
   });
 
+  it("names the places where something is saved in one module", () => {
+    const naming = sources.filter(({ text }) =>
+      /t\("(?:this workspace|user configuration|all your workspaces)"\)/iu.test(text),
+    );
+    expect(naming.map(({ name }) => name)).toEqual(["state/saveScope.ts"]);
+  });
+
   it("declares no wire type by hand", () => {
     expect(importers(/protocol\.gen\.ts$/)).toEqual(["protocol.ts"]);
   });

@@ -4,6 +4,7 @@ import { t } from "../base/l10n.ts";
 import { joinWords, splitWords } from "../base/commandWords.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Folder, Host, PickItem } from "../host/host.ts";
+import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
 import type { Check, CheckEntry, CheckProposal, CheckTrial } from "../protocol.ts";
 
 export interface AddCheckDeps {
@@ -172,22 +173,11 @@ async function askScope(
   trial: CheckTrial,
   folder: Folder,
 ): Promise<"user" | "workspace" | undefined> {
-  const outcome = await host.windows.pick({
-    title: trial.ok ? t("{0} passes: {1}", check.name, outcomeText(trial)) : t("Add Check"),
-    placeholder: t("Save the check for"),
-    items: [
-      {
-        id: "workspace",
-        label: t("This workspace"),
-        icon: "root-folder",
-        description: folder.name,
-        detail: t("In its .understudy folder. You can share it with everyone who works on this project."),
-      },
-      { id: "user", label: t("All your workspaces"), icon: "account", detail: t("In your user configuration.") },
-    ],
-  });
-  const id = outcome.kind === "picked" ? outcome.ids[0] : undefined;
-  return id === "user" || id === "workspace" ? id : undefined;
+  const title = trial.ok ? t("{0} passes: {1}", check.name, outcomeText(trial)) : t("Add Check");
+  // What runs a project's tests belongs to the project.
+  const outcome = await host.windows.pick(scopeQuestion({ title }, [folder], folder.uri));
+  if (outcome.kind !== "picked") return undefined;
+  return outcome.ids[0] === USER_SCOPE ? "user" : "workspace";
 }
 
 /** What a person needs to know about a run: tests and time. */

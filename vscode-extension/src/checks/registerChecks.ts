@@ -9,6 +9,7 @@ import type { Folder } from "../host/host.ts";
 import type { CheckEntry, Delegation } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { chooseFolder } from "../host/chooseFolder.ts";
+import { scopeName } from "../state/saveScope.ts";
 import { addCheck, commandText, outcomeText, runTrial, showOutput } from "./addCheck.ts";
 
 export function registerChecks({ host, sidecar, store }: App): Disposable {
@@ -105,7 +106,7 @@ async function manageChecks(deps: Parameters<typeof addCheck>[0], folder: Folder
 
 function checkItem({ check, state, scope, editable, location }: CheckEntry) {
   const problem = state.problems[0]?.message;
-  const where = scope === "user" ? t("user configuration") : t("this workspace");
+  const where = scopeName(scope);
   return {
     id: check.name,
     label: check.name,

@@ -14,7 +14,7 @@ import type {
 import { SidecarError, toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import { installAgent } from "./installAgent.ts";
 import { VALID_NAME } from "./names.ts";
-import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
+import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
 import { addModelServer, createFromPreset, setKey } from "./modelServers.ts";
 import {
   checkValue,

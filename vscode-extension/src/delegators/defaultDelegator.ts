@@ -5,7 +5,7 @@ import type { Folder, Host } from "../host/host.ts";
 import type { DelegatorEntry } from "../protocol.ts";
 import type { Requester } from "../sidecar/connection.ts";
 import type { Store } from "../state/store.ts";
-import { scopeQuestion, USER_SCOPE } from "./saveScope.ts";
+import { scopeQuestion, USER_SCOPE } from "../state/saveScope.ts";
 
 export interface DefaultDelegatorDeps {
   readonly requester: Requester;

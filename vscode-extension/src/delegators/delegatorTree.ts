@@ -4,6 +4,7 @@ import { Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import { escapeMarkdown } from "../base/markdown.ts";
 import type { TreeRow, TreeDataProvider } from "../host/host.ts";
+import { scopeName } from "../state/saveScope.ts";
 import type { Store } from "../state/store.ts";
 import { problemsText } from "../state/wording.ts";
 import type { Delegation, DelegatorEntry, Problem } from "../protocol.ts";
@@ -271,11 +272,6 @@ function tooltip(entry: DelegatorEntry): string {
     );
   }
   return lines.join("\n");
-}
-
-function scopeName(scope: DelegatorEntry["scope"]): string {
-  if (scope === "builtin") return t("built in");
-  return scope === "user" ? t("user configuration") : t("this workspace");
 }
 
 function severityName({ severity }: Problem): string {

@@ -4,6 +4,7 @@ import { t } from "../base/l10n.ts";
 import { toErrorInfo, type Requester } from "../sidecar/connection.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import { DEFAULT_PROTOCOL, type ModelServerEntry, type ConnectionTest, type ServerPreset } from "../protocol.ts";
+import { scopeName } from "../state/saveScope.ts";
 import { VALID_NAME } from "./names.ts";
 import { runSteps, type Step } from "../base/wizard.ts";
 
@@ -147,7 +148,7 @@ interface Where {
 
 function serverItem({ modelServer, scope, editable, location, state }: ModelServerEntry): PickItem {
   const problem = state.problems[0]?.message;
-  const where = scope === "user" ? t("user configuration") : t("this workspace");
+  const where = scopeName(scope);
   const key = modelServer.apiKey ? t("with an API key") : t("without an API key");
   return {
     id: modelServer.name,

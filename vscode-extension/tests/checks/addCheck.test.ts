@@ -26,7 +26,7 @@ beforeEach(() => {
 
 describe("Add Check", () => {
   it("proposes what was found, runs it, shows the outcome and saves it", async () => {
-    host.answers.push({ pick: "0" }, { pick: "workspace" });
+    host.answers.push({ pick: "0" }, { pick: "file:///p" });
     const made = await add();
     expect(made?.check.name).toBe("pytest");
     expect(host.shown[0]?.items[0]).toMatchObject({

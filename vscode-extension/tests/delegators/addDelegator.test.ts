@@ -630,7 +630,7 @@ describe("Add Delegator", () => {
       { pick: "file:///home/ada/shop" },
     );
     await addDelegator(parts);
-    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toEqual(["You", "greeting", "shop"]);
+    expect(host.shown.at(-1)?.items.map(({ label }) => label)).toEqual(["All your workspaces", "greeting", "shop"]);
     const where = { scope: "workspace", workspace: "file:///home/ada/shop" };
     expect(peer.params("understudy/delegators/test")).toMatchObject([where]);
     expect(peer.params("understudy/delegators/create")).toMatchObject([where]);

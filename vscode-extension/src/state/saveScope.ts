@@ -1,11 +1,13 @@
-/** The question where to save: for the user, or in the `.understudy` folder of a workspace. */
+/** The places where something can be saved: for the user, or in the `.understudy` folder of a workspace. */
 
 import { t } from "../base/l10n.ts";
 import type { Folder, PickRequest, StepHeader } from "../host/host.ts";
+import type { DelegatorEntry } from "../protocol.ts";
 
 /** The ID of the item for the user; the IDs of the others are the URIs of their folders. */
 export const USER_SCOPE = "user";
 
+/** Ask where to save. `active`: the ID of the item that is selected at first. */
 export function scopeQuestion(header: StepHeader, folders: readonly Folder[], active: string): PickRequest {
   return {
     ...header,
@@ -14,16 +16,23 @@ export function scopeQuestion(header: StepHeader, folders: readonly Folder[], ac
     items: [
       {
         id: USER_SCOPE,
-        label: t("You"),
+        label: t("All your workspaces"),
         icon: "account",
-        detail: t("In your user configuration, for all workspaces."),
+        detail: t("In your user configuration."),
       },
       ...folders.map(({ uri, name }) => ({
         id: uri,
         label: folders.length === 1 ? t("This workspace") : name,
         icon: "root-folder",
+        ...(folders.length === 1 ? { description: name } : {}),
         detail: t("In its .understudy folder. You can share it with everyone who works on this project."),
       })),
     ],
   };
+}
+
+/** Where something is saved, in a list or a tooltip. */
+export function scopeName(scope: DelegatorEntry["scope"]): string {
+  if (scope === "builtin") return t("built in");
+  return scope === "user" ? t("user configuration") : t("this workspace");
 }
