@@ -244,21 +244,38 @@ export class DelegationTree implements TreeDataProvider, Disposable {
     const before = this.#shownPlaces;
     if (change.delegations.size > 0 || change.delegationList) this.#groups = undefined;
     const after = (this.#shownPlaces = this.#places());
-    const different = GROUPS.filter((group) => before.get(group) !== after.get(group));
-    const [only] = different;
+    const different = new Set(GROUPS.filter((group) => before.get(group) !== after.get(group)));
     if (change.delegators && this.#visible) this.#redraw([...this.#drawn.keys()]);
-    if (only !== undefined && different.length === 1 && before.has(only) && after.has(only)) {
-      // Rows came, went or changed places in one group: the others stay as they are.
-      this.#changed.fire([GROUP + only]);
-      this.#redrawChanged(change);
-    } else if (different.length > 0) {
-      // The editor keeps a row below its parent: redraw everything when a row moves to another one.
+    if ([...different].some((group) => !before.has(group) || !after.has(group))) {
+      // A group appears or disappears: only the view itself has it as a child.
       this.#drawn.clear();
       this.#changed.fire(undefined);
     } else {
+      if (different.size > 0) this.#redrawGroups(different);
       this.#redrawChanged(change);
     }
     this.#updateClock();
+  }
+
+  /**
+   * Redraw groups in which rows came, went or changed places; the others stay as they are. One event names all groups
+   * between which a row moves: the editor knows a row below one parent only, and forgets the old one first.
+   */
+  #redrawGroups(groups: ReadonlySet<Group>): void {
+    for (const id of this.#drawn.keys()) {
+      const group = this.#groupAbove(id);
+      if (group === undefined || groups.has(group)) this.#drawn.delete(id);
+    }
+    this.#changed.fire([...groups].map((group) => GROUP + group));
+  }
+
+  /** The group that has a row, or a row above it; undefined for rows that no longer exist. */
+  #groupAbove(id: string): Group | undefined {
+    for (let at: string | undefined = id; at !== undefined; at = this.parent(at)) {
+      const group = groupOf(at);
+      if (group !== undefined) return group;
+    }
+    return undefined;
   }
 
   /** Redraw the rows of changed delegations, and of the batches that they belong to. */

@@ -341,7 +341,7 @@ describe("the Delegations view", () => {
     rows.onDidChange((ids) => changes.push(ids));
     store.hasMore = false;
     store.put(live("c"));
-    expect(changes, "not only the group with the new row").toEqual([undefined]);
+    expect(changes, "not only the group with the new row").toEqual([["group:running", "group:done"]]);
   });
 
   it("redraws only the group in which rows came or went", () => {
@@ -352,6 +352,7 @@ describe("the Delegations view", () => {
     rows.onDidChange((ids) => changes.push(ids));
     store.put(live("c"));
     expect(changes).toEqual([["group:running"]]);
+    draw(rows);
     store.put(one("d"), live("a", { activity: "Reading" }));
     expect(changes.slice(1)).toEqual([["group:review"], [delegationRowId("a")]]);
     // A group that appears is a row of the view itself.
@@ -360,7 +361,24 @@ describe("the Delegations view", () => {
     rows.dispose();
   });
 
-  it("redraws exactly the rows whose text changed, and everything if a row moved", () => {
+  it("redraws only the two groups between which a row moves, in one event", () => {
+    const { rows, store } = view([live("a"), live("b"), one("c"), one("d", { verdict: "failed" })]);
+    rows.setVisible(true);
+    draw(rows);
+    const changes: (readonly string[] | undefined)[] = [];
+    rows.onDidChange((ids) => changes.push(ids));
+    store.put(one("a"));
+    expect(changes).toEqual([["group:running", "group:review"]]);
+    draw(rows);
+    // Rows that the redrawn groups did not draw again, because they are collapsed, change without an event of their own.
+    store.put(waiting("b"), live("e"));
+    expect(changes.slice(1)).toEqual([["group:attention", "group:running"]]);
+    store.put(live("e", { activity: "Reading" }));
+    expect(changes).toHaveLength(2);
+    rows.dispose();
+  });
+
+  it("redraws exactly the rows whose text changed, and everything if a group appears", () => {
     const { rows, store } = view([live("a"), live("b")]);
     rows.setVisible(true);
     draw(rows);
