@@ -25,6 +25,7 @@ import {
 } from "../state/wording.ts";
 import {
   errorText,
+  failureFacts,
   oneLine,
   shortenMiddle,
   shortErrorText,
@@ -349,6 +350,8 @@ function groupRow(id: string, group: Group, count: number): TreeRow {
 
 /** Characters of a title in a row. */
 const MAX_TITLE = 24;
+/** Characters of a title before the reason of a failure, which begins in the visible part of the row. */
+const MIN_TITLE = 12;
 /**
  * Characters that fit in a row of a view of the usual width. Its end is cut off, and a selected row also shows its
  * buttons: the title of a finished delegation leaves room for them and for the verdict.
@@ -372,6 +375,7 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
   const facts: string[] = [];
+  const reason = failure && delegation.error ? failureFacts(delegation.error) : [];
   const doing = live ? doingNow(delegation) : [];
   if (live) {
     const time = duration(elapsed(delegation, now));
@@ -380,10 +384,7 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   } else {
     const conflicts = toReview ? (delegation.conflicts?.length ?? 0) : 0;
     facts.push(conflicts > 0 ? t("Conflict") : stateName(delegation));
-    if (failure && delegation.error) {
-      const { message } = delegation.error;
-      facts.push(oneLine(shortErrorText({ message }).replace(/\.$/u, ""), 120));
-    }
+    facts.push(...reason);
     if (toReview) facts.push(pendingText(delegation));
   }
   const amounts = [tokensText(delegation), costText(delegation)].filter((fact) => fact !== undefined);
@@ -406,7 +407,8 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
   if (droppableTests(delegation).length > 0) context.push("idleTests");
   const open = { id: "understudy.delegations.open", title: t("Open Transcript"), arguments: [delegation.id] };
   const buttons = context.filter((word) => WITH_BUTTON.has(word)).length;
-  const room = live ? MAX_TITLE : Math.min(MAX_TITLE, MAX_ROW - buttons * BUTTON - (facts[0]?.length ?? 0));
+  const rest = MAX_ROW - buttons * BUTTON - (facts[0]?.length ?? 0);
+  const room = live ? MAX_TITLE : Math.min(MAX_TITLE, reason.length > 0 ? MIN_TITLE : rest);
   return {
     id,
     label: shortenMiddle(delegation.title, room),
@@ -420,10 +422,17 @@ function delegationRow(id: string, delegation: Delegation, { now, here, instruct
       ...(live && !doing[0]?.startsWith(stateName(delegation)) ? [stateName(delegation)] : []),
       ...(live ? [spokenDuration(elapsed(delegation, now))] : []),
       ...doing,
-      ...facts.slice(live ? 1 + doing.length : 0),
+      ...(delegation.error && reason.length > 0
+        ? [facts[0], wholeReason(delegation.error), ...facts.slice(1 + reason.length)]
+        : facts.slice(live ? 1 + doing.length : 0)),
     ].join(", "),
     command: toReview ? { ...open, id: "understudy.review.open", title: t("Review") } : open,
   };
+}
+
+/** Nothing is left out of what a screen reader reads, except the lines of a program before its last. */
+function wholeReason({ message }: NonNullable<Delegation["error"]>): string {
+  return oneLine(shortErrorText({ message }).replace(/\.$/u, ""), Infinity);
 }
 
 /** What a running delegation asks or does; empty if nothing is known. */

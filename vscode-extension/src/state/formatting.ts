@@ -131,6 +131,19 @@ export function shortErrorText({ message, hint = "" }: Pick<ErrorInfo, "message"
   return errorText({ message: `${what}${oneLine(last, 200)}`, hint });
 }
 
+/**
+ * Why a run failed, for the end of a row, where only its beginning may be visible: what a crashed program printed last
+ * comes before how it ended, and neither repeats its name, which the row has.
+ */
+export function failureFacts({ message }: Pick<ErrorInfo, "message">): readonly string[] {
+  const text = oneLine(shortErrorText({ message }), Infinity).replace(/\.$/u, "");
+  const crash = /^.*? (?:exited with code (-?\d+)|was killed by signal (\w+))([^:]*)(?:: (.+))?$/u.exec(text);
+  if (!crash) return [oneLine(text)];
+  const [, code, signal = "", after = "", printed] = crash;
+  const how = `${code === undefined ? t("killed by signal {0}", signal) : t("exit code {0}", code)}${after}`;
+  return printed === undefined ? [how] : [oneLine(printed), how];
+}
+
 /** Join lines with a separator. */
 export function joinLines(text: string, most = 200): string {
   const lines = text.split("\n").map((line) => line.trim());

@@ -222,7 +222,7 @@ describe("the Delegations view", () => {
       "Needs Attention | 4 |  | group attention",
       "  Tests for gr…wrapping.py | Run a command · 5:00 · ghostwriter | bell-dot | delegation waiting",
       "  Tests f…ing.py | No changes · 4 min ago · ghostwriter | circle-slash | delegation done tree changes failure",
-      "  Tests for…pping.py | Failed · The agent exited with code 3 · 4 min ago · ghostwriter | error | delegation done tree changes failure",
+      "  Tests…ng.py | Failed · exit code 3 · 4 min ago · ghostwriter | error | delegation done tree changes failure",
       "  Tests for…apping.py | Conflict · 1 change in 1 file · 4 min ago · ghostwriter | verified-filled | delegation review tree changes",
       "Running | 2 |  | group",
       "  Tests for gr…wrapping.py | 5:00 · Writing tests · ghostwriter · 4.8k tokens used · $0.0184 | loading~spin | delegation running",
@@ -325,10 +325,23 @@ describe("the Delegations view", () => {
   });
 
   it("shows the last line of what a crashed program printed", () => {
-    const message = "Delegator 'mine' exited with code 1: Traceback:\n  File \"a.py\", line 3\nNameError: n";
+    const what = `NameError: name '${"n".repeat(150)}' is not defined`;
+    const message = `Delegator 'mine' exited with code 1: Traceback:\n  File "a.py", line 3\n${what}`;
     const error = { kind: "tool_crashed", message } as NonNullable<Delegation["error"]>;
-    const { rows } = view([one("a", { verdict: "failed", error })]);
-    expect(draw(rows)[1]).toContain("Failed · Delegator 'mine' exited with code 1: NameError: n · ");
+    const { rows } = view([one("a", { verdict: "failed", error, review: { pending: 0, accepted: 0, rejected: 0 } })]);
+    const row = rows.row(delegationRowId("a"));
+    // The title is short, so that a sidebar of the usual width shows the beginning of the reason.
+    expect(`${row?.label} ${row?.description}`.slice(0, 36)).toBe("Tests…ng.py Failed · NameError: name");
+    expect(row?.description).toMatch(/n… · exit code 1 · 4 min ago · ghostwriter$/u);
+    expect(row?.spoken).toContain(`, Failed, Delegator 'mine' exited with code 1: ${what}, 4 min ago, `);
+    expect(row?.tooltip?.replaceAll("\\", "")).toContain(what);
+    const facts = (text: string): readonly string[] => formatting.failureFacts({ message: text });
+    expect(facts("x was killed by signal 9.")).toEqual(["killed by signal 9"]);
+    expect(facts("x exited with code 1 after announcing a result: it broke.")).toEqual([
+      "it broke",
+      "exit code 1 after announcing a result",
+    ]);
+    expect(facts("Can't reach ollama: refused.")).toEqual(["Can't reach ollama: refused"]);
   });
 
   it("draws a group again when no older delegations are left to load", () => {
