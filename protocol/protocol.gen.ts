@@ -923,6 +923,8 @@ export interface IgnoredField {
 export interface DelegatorsResult {
   delegators: DelegatorEntry[];
   problems: Problem[];
+  /** Recipe → the delegator that a start takes now if it names none. A recipe that could not start is absent. */
+  defaults?: Record<string, string>;
 }
 
 /** A delegator with its scope, location and state. */

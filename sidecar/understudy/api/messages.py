@@ -110,6 +110,8 @@ class DelegatorsResult(Wire, kw_only=True):
 
     delegators: list[DelegatorEntry]
     problems: list[Problem]
+    defaults: dict[str, str] = msgspec.field(default_factory=dict)
+    """Recipe → the delegator that a start takes now if it names none. A recipe that could not start is absent."""
 
 
 class DelegatorCreateParams(Strict, kw_only=True):

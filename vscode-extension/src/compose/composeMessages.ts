@@ -40,9 +40,17 @@ export interface ComposeOption {
   readonly listsModels: boolean;
 }
 
+export interface ComposeRecipe {
+  readonly name: string;
+  readonly title: string;
+  readonly writesFile: boolean;
+  /** Name of the delegator that works on it if none is chosen; absent: the user is asked. */
+  readonly defaultDelegator?: string;
+}
+
 /** What the user can choose from. */
 export interface ComposeChoices {
-  readonly recipes: readonly { readonly name: string; readonly title: string; readonly writesFile: boolean }[];
+  readonly recipes: readonly ComposeRecipe[];
   readonly delegators: readonly { readonly name: string; readonly title: string }[];
 }
 

@@ -43,7 +43,7 @@ const DRAFT_KEY = "compose.draft";
 export interface ComposePanelDeps {
   readonly host: Pick<Host, "windows" | "documents" | "workspace" | "memory" | "environment" | "output" | "commands">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "recipes" | "delegators" | "modelServers" | "onDidChange">;
+  readonly store: Pick<Store, "recipes" | "delegators" | "defaultDelegator" | "modelServers" | "onDidChange">;
   /** Start a delegation; undefined if the user cancelled. */
   readonly start: (params: StartParams) => Promise<string | undefined>;
   /** Show the complete prompt; returns what would be sent. */
@@ -247,9 +247,14 @@ export class ComposePanel implements Disposable {
   }
 
   #choices(): ComposeChoices {
-    const { recipes, delegators } = this.#deps.store;
+    const { store } = this.#deps;
+    const { recipes, delegators } = store;
     return {
-      recipes: recipes.map(({ name, title, returns }) => ({ name, title, writesFile: returns === "file" })),
+      recipes: recipes.map(({ name, title, returns }) => {
+        const usual = store.defaultDelegator(name);
+        const writesFile = returns === "file";
+        return { name, title, writesFile, ...(usual === undefined ? {} : { defaultDelegator: usual }) };
+      }),
       delegators: delegators.map(({ delegator: { name, displayName } }) => ({ name, title: displayName ?? name })),
     };
   }

@@ -163,8 +163,12 @@ export class ComposePage {
       this.#chosen = { ...this.#chosen, recipe: listed("implement") ? "implement" : (recipes[0]?.name ?? "") };
     }
     fill(this.#recipe, recipes, this.#chosen.recipe);
-    fill(this.#delegator, [{ name: "", title: t("Default for the recipe") }, ...delegators], this.#chosen.delegator);
-    this.#targetRow.hidden = !recipes.find(({ name }) => name === this.#chosen.recipe)?.writesFile;
+    const recipe = recipes.find(({ name }) => name === this.#chosen.recipe);
+    const usual = recipe?.defaultDelegator;
+    const title = delegators.find(({ name }) => name === usual)?.title ?? usual;
+    const first = title === undefined ? t("No default: you choose when you delegate") : t("Default: {0}", title);
+    fill(this.#delegator, [{ name: "", title: first }, ...delegators], this.#chosen.delegator);
+    this.#targetRow.hidden = recipe?.writesFile !== true;
   }
 
   #drawChips(): void {

@@ -5,11 +5,11 @@ import type { Host, PickItem } from "../host/host.ts";
 import type { PreviewResult } from "../protocol.ts";
 import { errorText, oneLine } from "../state/formatting.ts";
 import type { Store } from "../state/store.ts";
-import { toolAndModel } from "../state/wording.ts";
+import { delegatorFacts } from "../state/wording.ts";
 
 export interface ChooseDeps {
   readonly host: Pick<Host, "windows" | "commands" | "memory">;
-  readonly store: Pick<Store, "delegators">;
+  readonly store: Pick<Store, "delegators" | "defaultDelegator">;
 }
 
 /** Memory key of the delegator chosen last. It is preselected if there is no default. */
@@ -22,10 +22,11 @@ export async function pickAnotherDelegator(
   deps: ChooseDeps,
   preview: PreviewResult | undefined,
   now: string | undefined,
+  recipe: string,
 ): Promise<string | undefined> {
   const current = now ?? preview?.explain.delegator;
   const names = deps.store.delegators.map(({ delegator }) => delegator.name);
-  return pickDelegator(deps, names, { back: true, ...(current === undefined ? {} : { current }) });
+  return pickDelegator(deps, names, { back: true, recipe, ...(current === undefined ? {} : { current }) });
 }
 
 /** Ask which of the capable delegators to use, and remember the answer. */
@@ -43,18 +44,18 @@ export async function askDelegator(
 async function pickDelegator(
   deps: ChooseDeps,
   names: readonly string[],
-  options: { readonly back: boolean; readonly current?: string; readonly recipe?: string; readonly why?: string },
+  options: { readonly back: boolean; readonly recipe: string; readonly current?: string; readonly why?: string },
 ): Promise<string | undefined> {
   const active = options.current ?? deps.host.memory.get(LAST_DELEGATOR_KEY, "");
   const outcome = await deps.host.windows.pick({
     title: t("Delegate"),
     placeholder: delegatorPlaceholder(names),
     back: options.back,
-    items: delegatorItems(deps, names, options.why),
+    items: delegatorItems(deps, names, options.recipe, options.why),
     ...(active === "" ? {} : { active: DELEGATOR_PREFIX + active }),
   });
   const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
-  if (chosen === CHOOSE_DEFAULT) return chooseDefault(deps, options.recipe ?? "");
+  if (chosen === CHOOSE_DEFAULT) return chooseDefault(deps, options.recipe);
   return chosen === ADD ? addDelegatorFirst(deps) : chosen?.slice(DELEGATOR_PREFIX.length);
 }
 
@@ -62,8 +63,17 @@ export function delegatorPlaceholder(names: readonly string[]): string {
   return names.length > 0 ? t("Choose a delegator") : t("No delegator can do this yet.");
 }
 
-/** The capable delegators, an item that adds another one, and, if `why` says that one is missing, one for a default. */
-export function delegatorItems({ store, host }: ChooseDeps, names: readonly string[], why?: string): PickItem[] {
+/**
+ * The capable delegators, the default of the recipe first, otherwise the one chosen last; an item that adds another one;
+ * and, if `why` says that one is missing, one for a default.
+ */
+export function delegatorItems(
+  { store, host }: ChooseDeps,
+  names: readonly string[],
+  recipe: string,
+  why?: string,
+): PickItem[] {
+  const usual = store.defaultDelegator(recipe);
   const last = host.memory.get(LAST_DELEGATOR_KEY, "");
   const able = store.delegators.filter(({ delegator }) => names.includes(delegator.name));
   const entries = [...able.filter(({ state }) => state.ready), ...able.filter(({ state }) => !state.ready)];
@@ -73,15 +83,16 @@ export function delegatorItems({ store, host }: ChooseDeps, names: readonly stri
     return {
       id: DELEGATOR_PREFIX + delegator.name,
       label: delegator.displayName ?? delegator.name,
-      description: toolAndModel(entry),
+      description: delegatorFacts(entry, usual),
       icon: state.ready ? (delegator.tool ? "terminal" : "server") : "error",
       ...(state.ready || !problem ? {} : { detail: errorText(problem) }),
     };
   });
+  const isFirst = ({ id, icon }: PickItem): boolean => id === DELEGATOR_PREFIX + (usual ?? last) && icon !== "error";
   const detail = t("An agent on this machine, or a model on a server.");
   return [
-    ...items.filter(({ id, icon }) => id === DELEGATOR_PREFIX + last && icon !== "error"),
-    ...items.filter(({ id, icon }) => id !== DELEGATOR_PREFIX + last || icon === "error"),
+    ...items.filter(isFirst),
+    ...items.filter((item) => !isFirst(item)),
     { id: ADD, label: t("Add Delegator…"), icon: "add", ...(items.length > 0 ? {} : { detail }) },
     ...(why !== undefined && items.length > 0
       ? [{ id: CHOOSE_DEFAULT, label: t("Choose a Default…"), icon: "star-empty", detail: oneLine(why, 200) }]

@@ -34,7 +34,7 @@ import {
 export interface DelegateDeps {
   readonly requester: Requester;
   readonly host: Pick<Host, "windows" | "documents" | "workspace" | "commands" | "memory">;
-  readonly store: Pick<Store, "delegators" | "modelServers" | "recipes">;
+  readonly store: Pick<Store, "delegators" | "defaultDelegator" | "modelServers" | "recipes">;
   /** Run a text request, and show its answer; its ID, "" if the user cancelled. */
   readonly ask: (params: TextParams) => Promise<string>;
   /** Show a prompt in a read-only document. */
@@ -303,8 +303,9 @@ async function previewStep(
   place: StepPosition,
 ): Promise<StepResult<DelegateDraft, Question>> {
   const { host } = deps;
-  if (!state.recipe) return { kind: "back" };
-  const params = startParams(deps, subject, state.recipe, state);
+  const { recipe } = state;
+  if (!recipe) return { kind: "back" };
+  const params = startParams(deps, subject, recipe, state);
   let preview: PreviewResult | undefined;
   let facts: DelegatorFacts | undefined;
   const { override } = state;
@@ -336,7 +337,7 @@ async function previewStep(
           if (kind === "unknown_delegator" && state.delegator === undefined) {
             // No default delegator, or none that can do it: ask for one instead of showing an error.
             show({
-              items: delegatorItems(deps, names ?? [], message),
+              items: delegatorItems(deps, names ?? [], recipe.name, message),
               busy: false,
               placeholder: delegatorPlaceholder(names ?? []),
             });
@@ -354,16 +355,16 @@ async function previewStep(
   if (outcome.kind !== "picked") return { kind: outcome.kind === "back" ? "back" : "cancelled" };
   const [chosen = ""] = outcome.ids;
   if (chosen === "go") return { kind: "next", state };
-  if (chosen === "show" && preview) await deps.showPrompt(preview.prompt, state.recipe);
+  if (chosen === "show" && preview) await deps.showPrompt(preview.prompt, recipe);
   const who = chosen.startsWith(DELEGATOR_PREFIX) ? chosen.slice(DELEGATOR_PREFIX.length) : undefined;
   if (chosen === CHOOSE_DEFAULT) {
-    await chooseDefault(deps, state.recipe.name);
+    await chooseDefault(deps, recipe.name);
   } else if (chosen === OPTIONS && facts && preview) {
     return { kind: "again", state: await withOptions(deps, facts, preview, params, state) };
   } else if (chosen === "another" || chosen === ADD || who !== undefined) {
     const name =
       chosen === "another"
-        ? await pickAnotherDelegator(deps, preview, state.delegator)
+        ? await pickAnotherDelegator(deps, preview, state.delegator, recipe.name)
         : chosen === ADD
           ? await addDelegatorFirst(deps)
           : who;

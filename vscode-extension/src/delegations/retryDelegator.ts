@@ -5,7 +5,8 @@ import type { Host, PickItem } from "../host/host.ts";
 import type { Delegation, RetryParams } from "../protocol.ts";
 import { overrideOf, overrideSummary, type OverrideValues } from "../state/launchOverride.ts";
 import { readFacts } from "../state/overrideRequests.ts";
-import { toolAndModel } from "../state/wording.ts";
+import type { Store } from "../state/store.ts";
+import { delegatorFacts } from "../state/wording.ts";
 import { addDelegatorFirst } from "./chooseDelegator.ts";
 import { changeOptions, optionsOf, type ChangeOptionsDeps } from "./changeOptions.ts";
 
@@ -21,9 +22,14 @@ interface Changed {
 const OPTIONS = " options";
 const ADD = " add";
 
+type RetryDeps = ChangeOptionsDeps & {
+  readonly host: Pick<Host, "commands">;
+  readonly store: Pick<Store, "defaultDelegator">;
+};
+
 /** Another delegator is preselected: the same one is what Retry is for. Undefined: cancelled. */
 export async function pickRetryDelegator(
-  deps: ChangeOptionsDeps & { readonly host: Pick<Host, "commands"> },
+  deps: RetryDeps,
   delegation: Delegation,
 ): Promise<Pick<RetryParams, "delegator" | "launch"> | undefined> {
   const title = t("Retry “{0}” with…", delegation.title);
@@ -61,7 +67,11 @@ export async function pickRetryDelegator(
   }
 }
 
-function retryItems({ store }: ChangeOptionsDeps, delegation: Delegation, changed: Changed | undefined): PickItem[] {
+function retryItems({ store }: RetryDeps, delegation: Delegation, changed: Changed | undefined): PickItem[] {
+  const usual = store.defaultDelegator(delegation.recipe);
+  const others = store.delegators.filter(
+    ({ delegator, state }) => state.ready && delegator.name !== delegation.delegator,
+  );
   const same = store.delegators.find(({ delegator }) => delegator.name === delegation.delegator);
   const changes = (name: string): Partial<PickItem> => (changed?.delegator === name ? { detail: changed.summary } : {});
   const problem = same?.state.ready === false ? (same.state.problems[0]?.message ?? t("not ready")) : undefined;
@@ -69,20 +79,21 @@ function retryItems({ store }: ChangeOptionsDeps, delegation: Delegation, change
     {
       id: delegation.delegator,
       label: delegation.delegator,
-      description: t("same delegator"),
+      description: [t("same delegator"), ...(usual === delegation.delegator ? [t("default")] : [])].join(" · "),
       icon: "refresh",
       ...(problem === undefined ? {} : { detail: problem }),
       ...changes(delegation.delegator),
     },
-    ...store.delegators
-      .filter(({ delegator, state }) => state.ready && delegator.name !== delegation.delegator)
-      .map((entry) => ({
-        id: entry.delegator.name,
-        label: entry.delegator.displayName ?? entry.delegator.name,
-        description: toolAndModel(entry),
-        icon: entry.delegator.tool ? "terminal" : "server",
-        ...changes(entry.delegator.name),
-      })),
+    ...[
+      ...others.filter(({ delegator }) => delegator.name === usual),
+      ...others.filter(({ delegator }) => delegator.name !== usual),
+    ].map((entry) => ({
+      id: entry.delegator.name,
+      label: entry.delegator.displayName ?? entry.delegator.name,
+      description: delegatorFacts(entry, usual),
+      icon: entry.delegator.tool ? "terminal" : "server",
+      ...changes(entry.delegator.name),
+    })),
   ];
 }
 

@@ -62,6 +62,7 @@ export class Store implements Disposable {
   #cursor: string | undefined;
   #delegators: readonly DelegatorEntry[] = [];
   #delegatorProblems: readonly Problem[] = [];
+  #defaults: Readonly<Record<string, string>> = {};
   #modelServers: readonly ModelServerEntry[] = [];
   #serverProblems: readonly Problem[] = [];
   #recipes: readonly Recipe[] = [];
@@ -116,6 +117,11 @@ export class Store implements Disposable {
 
   delegator(name: string): DelegatorEntry | undefined {
     return this.#delegators.find((entry) => entry.delegator.name === name);
+  }
+
+  /** Name of the delegator that a start of a recipe takes if it names none; undefined if it would be refused. */
+  defaultDelegator(recipe: string): string | undefined {
+    return this.#defaults[recipe];
   }
 
   delegation(id: string): Delegation | undefined {
@@ -352,6 +358,10 @@ export class Store implements Disposable {
               (entry) => entry.delegator.name,
             );
             this.#delegatorProblems = results.flatMap((each) => each.problems);
+            // As for delegators, the first folder wins.
+            this.#defaults = Object.fromEntries(
+              results.toReversed().flatMap((each) => Object.entries(each.defaults ?? {})),
+            );
             this.#mark({ delegators: true });
           },
         );

@@ -98,6 +98,12 @@ export function toolAndModel({ delegator, toolDisplayName }: DelegatorEntry): st
   return [toolDisplayName ?? tool ?? modelServer ?? "", model ?? ""].filter((part) => part !== "").join(" · ");
 }
 
+/** The same for a list in which one delegator is the default. */
+export function delegatorFacts(entry: DelegatorEntry, defaultName: string | undefined): string {
+  const mark = entry.delegator.name === defaultName ? t("default") : "";
+  return [mark, toolAndModel(entry)].filter((part) => part !== "").join(" · ");
+}
+
 export function isLive(delegation: Pick<Delegation, "state">): boolean {
   return delegation.state !== "finished";
 }

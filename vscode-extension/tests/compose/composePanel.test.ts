@@ -12,6 +12,7 @@ import { GoldenSidecar, result } from "../support/golden.ts";
 const { recipes } = result("understudy/recipes/list", "recipes-list.valid");
 const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
 const { modelServers } = result("understudy/modelServers/list", "modelServers-list.valid");
+const defaultDelegator = (recipe: string): string | undefined => (recipe === "tests" ? "local-coder" : undefined);
 const ROOT = "file:///home/ada/greeting";
 
 let host: FakeHost;
@@ -25,7 +26,7 @@ function make(): ComposePanel {
   return new ComposePanel({
     host,
     requester: peer,
-    store: { recipes, delegators, modelServers, onDidChange: new Emitter<Change>().subscribe },
+    store: { recipes, delegators, defaultDelegator, modelServers, onDidChange: new Emitter<Change>().subscribe },
     start: (params) => {
       started.push(params);
       return outcome();
@@ -72,6 +73,7 @@ describe("the panel of a new delegation", () => {
     expect(draft).toMatchObject({ recipe: "ask", task: "Why?" });
     expect(draft.files.map(({ name }) => name)).toEqual(["a b.py", "c.py"]);
     expect(choices.recipes.map(({ name }) => name)).toEqual(recipes.map(({ name }) => name));
+    expect(choices.recipes.map((recipe) => recipe.defaultDelegator)).toEqual(["local-coder", undefined]);
     expect(choices.delegators).toHaveLength(delegators.length);
   });
 

@@ -7,7 +7,7 @@ import { settled } from "../support/flushPromises.ts";
 const CHOICES = {
   recipes: [
     { name: "ask", title: "Ask", writesFile: false },
-    { name: "implement", title: "Implement", writesFile: false },
+    { name: "implement", title: "Implement", writesFile: false, defaultDelegator: "slow" },
     { name: "write", title: "Write a file", writesFile: true },
   ],
   delegators: [
@@ -75,6 +75,17 @@ describe("the page of a new delegation", () => {
     for (const one of root.querySelectorAll<HTMLElement>("textarea, select, input")) {
       expect(root.querySelector(`label[for="${one.id}"]`), one.id).not.toBeNull();
     }
+  });
+
+  it("names the default delegator of the recipe, and says when there is none", () => {
+    open();
+    const first = (): string | undefined => (field("delegator") as HTMLSelectElement).options[0]?.text;
+    expect(first()).toBe("Default: Slow");
+    const recipe = field("recipe") as HTMLSelectElement;
+    recipe.value = "ask";
+    recipe.dispatchEvent(new Event("change"));
+    expect(first()).toBe("No default: you choose when you delegate");
+    expect(draft).toMatchObject({ recipe: "ask", delegator: "" });
   });
 
   it("adds files once, removes them with the keyboard, and moves the focus to the next", async () => {

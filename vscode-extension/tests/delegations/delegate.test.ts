@@ -26,9 +26,10 @@ const OWN: Recipe = {
 
 async function app(
   done = DONE,
+  defaults: Readonly<Record<string, string>> = {},
 ): Promise<{ host: FakeHost; peer: GoldenSidecar; made: App; disposables: DisposableStore }> {
   const peer = new GoldenSidecar()
-    .answer("understudy/delegators/list", DELEGATORS)
+    .answer("understudy/delegators/list", { ...DELEGATORS, defaults })
     .answer("understudy/modelServers/list", { modelServers: [], problems: [] })
     .answer("understudy/recipes/list", { recipes: [...RECIPES.recipes, OWN], problems: [] })
     .answer("understudy/delegations/list", { delegations: [done] })
@@ -167,7 +168,7 @@ describe("delegate", () => {
   });
 
   it("lets the user choose another delegator, and go back", async () => {
-    const { host, peer, disposables } = await app();
+    const { host, peer, disposables } = await app(DONE, { tests: "local-coder", ask: "ghostwriter" });
     host.answers.push({ pick: "polish" }, { enter: "" }, { back: true }, { back: true });
     host.answers.push(
       { pick: "tests" },
@@ -178,6 +179,10 @@ describe("delegate", () => {
     );
     await host.commands.run("understudy.delegate");
     expect(started(peer)).toEqual([{ recipe: "tests", files: [FILE], delegator: "local-coder" }]);
+    // The default of this recipe comes first, and is marked.
+    const offered = host.shown.at(-2)?.items.map(({ id, description }) => `${id} ${description ?? ""}`);
+    expect(offered?.[0]).toMatch(/^who:local-coder default · /u);
+    expect(offered?.filter((item) => item.includes("default"))).toHaveLength(1);
     disposables.dispose();
   });
 

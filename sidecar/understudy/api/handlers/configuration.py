@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,6 +116,7 @@ def agents(caller: Caller, params: m.WorkspaceParams) -> setup.AgentsResult:
 def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
     """Return every delegator with the counts of its live delegations, and a problem if its program is missing."""
     loaded = load(caller, params.workspace)
+    defaults = _defaults(loaded)
     counts = _counts()
     for name, entry in loaded.delegators.items():
         entry.state.running, entry.state.queued = counts.get(name, (0, 0))
@@ -123,7 +125,17 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
             continue
         _add_pauses(entry, loaded)
         _add_missing(entry, loaded)
-    return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems)
+    return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults)
+
+
+def _defaults(loaded: config.Configuration) -> dict[str, str]:
+    """Return the delegator that a start of each recipe takes if it names none."""
+    found = {}
+    if delegator_choice.incompleteness(loaded) is None:
+        for recipe in loaded.recipes.values():
+            with contextlib.suppress(UnderstudyError):
+                found[recipe.name] = delegator_choice.choose(loaded, recipe, None)[1].delegator
+    return found
 
 
 def reset_delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:

@@ -65,11 +65,18 @@ def test_routes_are_what_a_start_would_take(project: Path) -> None:
     found = {one["recipe"]: one for one in json.loads(run("routes", "--json"))}
     assert found["explain"]["delegator"] == "echo"
     assert found["explain"]["reason"] == "it is the only delegator configured"
+
+    def defaults() -> dict[str, str]:
+        return json.loads(run("delegators", "list", "--json")).get("defaults", {})
+
+    assert defaults() == {name: one["delegator"] for name, one in found.items() if one.get("delegator")}
     run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
     assert "Several delegators" in next(line for line in run("routes").splitlines() if line.startswith("explain"))
     told = CliRunner().invoke(app.group, ["routes"], standalone_mode=False).stderr
     assert told == "hint: Choose a default: understudy delegators default NAME --for RECIPE\n"
+    assert defaults() == {}, "each start would be refused"
     run("config", "default.explain", "other")
+    assert defaults() == {"explain": "other"}
     assert {one["recipe"]: one["delegator"] for one in json.loads(run("routes", "--json"))}["explain"] == "other"
 
 
