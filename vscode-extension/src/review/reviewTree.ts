@@ -274,7 +274,7 @@ function fileRowOf(id: string, file: FileDiff, current: Pick<OpenResult, "knownM
 }
 
 /** Characters of the text of a change before its state, which a longer one would push out of a narrow view. */
-const MAX_LABEL = 24;
+const MAX_LABEL = 18;
 
 function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "knownText" | "knownMode">): TreeRow {
   const { file, hunk } = hunkRef;

@@ -17,10 +17,10 @@ const hunkOf = (id: string, state: Hunk["state"] = "pending"): Hunk => ({
 const fileOf = (path: string, ...hunks: Hunk[]): FileDiff => ({ path, status: "modified", binary: false, hunks });
 
 /** A tree of two files, and what it lets the editor draw again when its files become others. */
-function tree(): { drawn: (...files: FileDiff[]) => unknown[] } {
+function tree(text?: string): { drawn: (...files: FileDiff[]) => unknown[]; row: ReviewTree["row"] } {
   let files: readonly FileDiff[] = [];
   const current = {
-    ...{ id: ID, edited: [], knownText: () => undefined, knownMode: () => undefined },
+    ...{ id: ID, edited: [], knownText: () => text, knownMode: () => undefined },
     get files() {
       return files;
     },
@@ -33,6 +33,7 @@ function tree(): { drawn: (...files: FileDiff[]) => unknown[] } {
   };
   const rows = new ReviewTree({ current, delegation: () => DONE, takesInstructions: () => true });
   return {
+    row: (id) => rows.row(id),
     drawn: (...now) => {
       const told: unknown[] = [];
       const subscription = rows.onDidChange((ids) => told.push(ids));
@@ -55,6 +56,15 @@ describe("the rows of a review", () => {
     expect(changed).toEqual(expect.arrayContaining([fileRow(ID, "a.py"), hunkRow(ID, "a.py", a.id)]));
     expect(changed).not.toEqual(expect.arrayContaining([fileRow(ID, "b.py")]));
     expect(changed).not.toEqual(expect.arrayContaining([hunkRow(ID, "b.py", b.id)]));
+  });
+
+  it("show the state of a decided change in a view of the usual width, however long its text is", () => {
+    const { drawn, row } = tree("def test_more_than_everything_is_refused():\n");
+    drawn(fileOf("a.py", hunkOf(a.id, "rejected"), hunkOf(b.id)));
+    const decided = row(hunkRow(ID, "a.py", a.id));
+    expect(`${decided?.label} ${decided?.description}`.slice(0, 28)).toMatch(/^def test_more.*… rejected/u);
+    expect(decided?.spoken).toMatch(/^rejected, def test_more_than_everything_is_refused\(\):/u);
+    expect(row(hunkRow(ID, "a.py", b.id))?.label).toBe("def test_more_than_everything_is_refused():");
   });
 
   it("are all drawn again if one comes, goes or moves", () => {
