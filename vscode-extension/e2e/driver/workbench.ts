@@ -601,6 +601,15 @@ export class Workbench {
     );
   }
 
+  /** The text of a part of the merge editor, by its title. */
+  mergeText(title: string): Promise<string> {
+    return this.editorText(
+      this.page.locator(".editor-group-container.active .code-view").filter({
+        has: this.page.locator(".header .title", { hasText: title }),
+      }),
+    );
+  }
+
   /** The files of the open multi-file diff, from its headers. */
   async diffFiles(): Promise<string[]> {
     return (await this.page.locator(".multiDiffEntry .header .file-path").allInnerTexts()).map(oneLine);

@@ -1,7 +1,7 @@
 /**
  * Open conflicts in the merge editor and mark them as resolved. The user resolves a conflict in their own file: in the
  * merge editor, or next to two diffs where the editor has none. *Mark as Resolved* is on the row of the conflict and in
- * the title of the editor with their file.
+ * the title of the editor with their file, also in the window that a reload opens.
  */
 
 import { lstat, readFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Host } from "../host/host.ts";
-import type { Decision, Delegation, FileDiff } from "../protocol.ts";
+import type { Decision, Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { displayPath } from "../state/formatting.ts";
 import { applyHunks, fileRow, isPending, type ReviewTarget } from "./hunks.ts";
 import type { OpenResult, OpenResults } from "./openResults.ts";
@@ -18,11 +18,23 @@ import { documentUri } from "./reviewEditor.ts";
 import { BASE, parseReviewUri, reviewUri, THEIRS, YOURS } from "./reviewUris.ts";
 import { LINK } from "./reviewWording.ts";
 
+/** Memory key of the conflicts that are being resolved: a reload of the window restores the merge editor. */
+const MERGING_KEY = "review.merging";
+/** Characters of a file that are kept for that. Of a larger file, the version on disk is shown instead. */
+const MAX_KEPT = 1_000_000;
+
+interface Merging {
+  readonly id: string;
+  readonly path: string;
+  /** The user's text when the conflict was opened; absent: not text, or too long. */
+  readonly yours?: string;
+}
+
 /** How many conflict documents are kept; the editor keeps the text of older ones that are still open. */
 const MAX_SIDES = 60;
 
 export interface ConflictDeps {
-  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review">;
+  readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "memory">;
   readonly openResults: OpenResults;
   readonly delegation: (id: string) => Promise<Delegation>;
   readonly decide: (result: OpenResult, decisions: readonly Decision[]) => Promise<void>;
@@ -35,13 +47,15 @@ export class Conflicts implements Disposable {
   readonly #sides = new Map<string, string>();
   readonly #sidesChanged = this.#disposables.add(new Emitter<string>());
   /** The user's files in which a conflict is being resolved: path on disk → file of the result. */
-  readonly #merging = new Map<string, { readonly id: string; readonly path: string }>();
+  readonly #merging: Map<string, Merging>;
 
   constructor(deps: ConflictDeps) {
     this.#deps = deps;
-    const { documents } = deps.host;
+    const { documents, memory } = deps.host;
+    this.#merging = new Map(Object.entries(memory.get<Record<string, Merging>>(MERGING_KEY, {})));
+    if (this.#merging.size > 0) this.#showMerging();
     const source = {
-      text: (uri: string) => this.#sides.get(sideKey(uri)) ?? "",
+      text: (uri: string) => this.#sides.get(sideKey(uri)) ?? this.#restoreSide(uri),
       onDidChange: this.#sidesChanged.subscribe,
     };
     for (const scheme of [YOURS, THEIRS]) this.#disposables.add(documents.provide(scheme, source));
@@ -56,7 +70,7 @@ export class Conflicts implements Disposable {
   /** Forget which conflicts are being resolved: the review is closed. */
   clear(): void {
     this.#merging.clear();
-    this.#showMerging();
+    this.#changeMerging();
   }
 
   async open(result: OpenResult, filePath: string): Promise<void> {
@@ -65,29 +79,27 @@ export class Conflicts implements Disposable {
     if (!file) return;
     const delegation = await this.#deps.delegation(result.id);
     const name = displayPath(file.path);
-    const open = file.hunks.filter((hunk) => hunk.conflict && isPending(hunk));
-    if (open.some((hunk) => result.conflict(hunk.id)?.blocked)) {
+    if (file.hunks.filter(isConflict).some((hunk) => result.conflict(hunk.id)?.blocked)) {
       await host.windows.message("warning", t("{0} is not a regular file. Move it, then accept again.", name));
       return;
     }
     const mine = path.join(delegation.workspace, ...name.split("/"));
-    this.#merging.set(mine, { id: result.id, path: file.path });
-    this.#showMerging();
     const output = pathToFileURL(mine).toString();
     const kind = await fileKind(mine);
     const yours = kind === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await readText(mine)));
+    const kept = yours === undefined || yours.length > MAX_KEPT ? {} : { yours };
+    this.#merging.set(mine, { id: result.id, path: file.path, ...kept });
+    this.#changeMerging();
     const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
     const isText = !file.binary && base.mode !== LINK && theirs.mode !== LINK;
     if (!isText || base.text === undefined || theirs.text === undefined || yours === undefined) {
       await this.#resolveWholeFile(result, file, kind === "file" ? output : undefined);
       return;
     }
-    // What was accepted, and what conflicts; nothing that was rejected or is still pending without a conflict.
-    const wanted = file.hunks.filter((hunk) => hunk.state === "accepted" || open.includes(hunk));
     const baseUri = reviewUri(BASE, result.id, displayPath(file.from ?? file.path));
     const sides = { yours: reviewUri(YOURS, result.id, name), theirs: reviewUri(THEIRS, result.id, name) };
     this.#setSide(sides.yours, yours);
-    this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, wanted));
+    this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, mergedHunks(file)));
     if (await host.review.merge({ base: baseUri, ...sides, output })) return;
     // Without a merge editor: what each side changed; the user's own file is editable.
     await host.review.diffs(t("{0}: Conflict", name), [
@@ -100,23 +112,23 @@ export class Conflicts implements Disposable {
   async markResolved(result: OpenResult, target: ReviewTarget): Promise<void> {
     const file = result.file(target.path);
     const resolved = file?.hunks.filter(
-      (hunk) => hunk.conflict && isPending(hunk) && (target.kind === "file" || target.hunk === hunk.id),
+      (hunk) => isConflict(hunk) && (target.kind === "file" || target.hunk === hunk.id),
     );
     if (!file || !resolved || resolved.length === 0) {
       await this.#deps.host.windows.message("info", t("No conflicts here."));
-      return;
+    } else {
+      await this.#deps.decide(
+        result,
+        resolved.map(({ id }) => ({ path: file.path, hunk: id, decision: "accept" as const, mergedManually: true })),
+      );
     }
-    const { path: filePath } = file;
-    await this.#deps.decide(
-      result,
-      resolved.map(({ id }) => ({ path: filePath, hunk: id, decision: "accept" as const, mergedManually: true })),
-    );
+    if (result.file(target.path)?.hunks.some(isConflict)) return;
     for (const [mine, merging] of this.#merging) {
-      if (merging.id !== result.id || merging.path !== filePath) continue;
+      if (merging.id !== result.id || merging.path !== target.path) continue;
       this.#merging.delete(mine);
       await this.#deps.host.review.closeMerge(pathToFileURL(mine).toString());
     }
-    this.#showMerging();
+    this.#changeMerging();
   }
 
   dispose(): void {
@@ -139,6 +151,25 @@ export class Conflicts implements Disposable {
     void host.windows.message("info", text);
   }
 
+  /** A side of a merge editor that the editor restored after a reload of the window. */
+  async #restoreSide(uri: string): Promise<string> {
+    const place = parseReviewUri(uri);
+    const [mine, merging] =
+      [...this.#merging].find(([, { id, path: name }]) => id === place?.id && displayPath(name) === place.path) ?? [];
+    if (!place || mine === undefined || !merging) return "";
+    if (place.scheme === YOURS) return merging.yours ?? (await readText(mine)) ?? "";
+    const result = await this.#deps.openResults.result(merging.id);
+    const file = result.file(merging.path);
+    if (!file) return "";
+    const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
+    return applyHunks(base.text ?? "", theirs.text ?? "", mergedHunks(file));
+  }
+
+  #changeMerging(): void {
+    this.#showMerging();
+    void this.#deps.host.memory.set(MERGING_KEY, Object.fromEntries(this.#merging));
+  }
+
   /** Let the title of an editor offer *Mark as Resolved*: VS Code compares the paths with that of the editor. */
   #showMerging(): void {
     this.#deps.host.commands.setContext("understudy.conflictFiles", [...this.#merging.keys()]);
@@ -152,6 +183,13 @@ export class Conflicts implements Disposable {
     }
     this.#sidesChanged.fire(uri);
   }
+}
+
+const isConflict = (hunk: Hunk): boolean => hunk.conflict && isPending(hunk);
+
+/** What was accepted, and what conflicts; nothing that was rejected or is still pending without a conflict. */
+function mergedHunks({ hunks }: FileDiff): readonly Hunk[] {
+  return hunks.filter((hunk) => hunk.state === "accepted" || isConflict(hunk));
 }
 
 function sideKey(uri: string): string {

@@ -773,6 +773,32 @@ describe("deciding", () => {
     expect(host.mergesClosed).toEqual([output]);
   });
 
+  it("still knows the conflicts of a merge editor that a reload of the window restores", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    const output = "file:///home/ada/greeting/greeting/wrapping.py";
+    host.openTexts.push({ uri: output, language: "python", text: "mine\n", dirty: false });
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+    const sides = [reviewUri(YOURS, ID, WRAP), reviewUri(THEIRS, ID, WRAP)];
+    const texts = async (): Promise<unknown> =>
+      Promise.all([host.provided.get(YOURS)?.text(sides[0]!), host.provided.get(THEIRS)?.text(sides[1]!)]);
+    const before = await texts();
+    feature.dispose();
+    host.handlers.clear();
+    host.contexts.clear();
+    begin();
+    expect(host.contexts.get("understudy.conflictFiles")).toEqual(["/home/ada/greeting/greeting/wrapping.py"]);
+    expect(await texts()).toEqual(before);
+    decides(result("understudy/delegations/decide", "delegations-decide.by-hand"));
+    await host.commands.run("understudy.review.markResolved", output);
+    expect(host.contexts.get("understudy.conflictFiles")).toEqual([]);
+    feature.dispose();
+    host.handlers.clear();
+    begin();
+    expect(await host.provided.get(YOURS)?.text(sides[0]!)).toBe("");
+  });
+
   it("says what to do if a conflict cannot be merged line by line", async () => {
     decides();
     await reviewing();
