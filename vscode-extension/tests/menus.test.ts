@@ -239,6 +239,19 @@ describe("the palette", () => {
   });
 });
 
+describe("the keys of a review", () => {
+  const active = (keys: ContextKeys): string[] =>
+    manifest.contributes.keybindings.filter(({ when }) => holds(when, keys)).map(({ command }) => titleOf(command));
+
+  it("decide in an editor, not in a list, whose focused row no command gets", () => {
+    const visit = ["Next Pending Change", "Previous Pending Change"];
+    const editor = { "understudy.reviewing": true, "understudy.reviewEditor": true };
+    expect(active(editor)).toEqual(["Accept Change", "Reject Change", "Reject Change with Reason…", ...visit]);
+    expect(active({ ...editor, listFocus: true, focusedView: "understudy.review" })).toEqual(visit);
+    expect(active({ "understudy.reviewing": true })).toEqual([]);
+  });
+});
+
 describe("a clause", () => {
   it("is evaluated as the editor evaluates it", () => {
     const keys = { a: "x y", b: true, list: ["x y"] };
