@@ -190,6 +190,9 @@ describe("the menus of a review", () => {
       "Edit Result",
     ]);
     expect(title(review)).toEqual(["Edit Result"]);
+    const binary = { resourceScheme: "understudy-result", "understudy.pendingBinaries": ["/a.png"] };
+    expect(title({ ...binary, resourcePath: "/a.png" })).toEqual(["Accept All Changes in This File"]);
+    expect(title({ ...binary, resourcePath: "/a.py" })).toEqual([]);
     const copy = { resourceScheme: "understudy-edit", "understudy.canUndoEdit": true, "understudy.reviewEditor": true };
     expect(title(copy)).toEqual(["Undo Edit"]);
     const keys = { "understudy.conflictFiles": ["/p/a.py"], resourceScheme: "file" };

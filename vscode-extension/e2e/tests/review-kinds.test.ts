@@ -111,6 +111,32 @@ describe("reviewing every kind of change", () => {
   );
 
   it(
+    "accepts a binary file in the title of the review and of its own diff",
+    inCode(
+      {
+        configuration: scripted("bytes"),
+        files: { "media/logo.bin": "\0one\0", ...scenario({ write: "media/logo.bin", text: "\0two\0" }) },
+      },
+      async (vs) => {
+        const id = await reviewing(vs, "bytes", "Unverified", false);
+        const accept = "Accept All Changes in This File";
+        await vs.editorAction(accept);
+        await until(() => vs.world.read("media/logo.bin") === "\0two\0", "it is accepted");
+        await vs.shot("1 review");
+        await vs.clearNotifications();
+        await vs.command("Understudy: Undo Last Accept");
+        await until(() => vs.world.read("media/logo.bin") === "\0one\0", "it is as it was");
+        await vs.page.getByText("Open Diff").press("Enter");
+        await until(async () => (await vs.tabs()).some((tab) => tab.startsWith("logo.bin")), "its own diff is open");
+        await vs.shot("2 own diff");
+        await vs.editorAction(accept);
+        await until(() => vs.world.understudy("show", id).review.accepted === 1, "it is accepted again");
+        assert.equal(vs.world.read("media/logo.bin"), "\0two\0");
+      },
+    ),
+  );
+
+  it(
     "shows both sides of a conflict that cannot be merged line by line",
     inCode(
       {

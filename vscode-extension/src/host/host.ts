@@ -267,6 +267,7 @@ export interface ShowOptions {
 }
 
 export interface Documents {
+  /** The file of the active editor; in a tab that shows no text, such as that of a binary file, the file of the tab. */
   readonly active: ActiveEditor | undefined;
   readonly onDidChangeActive: Subscribe<ActiveEditor | undefined>;
   /** The open documents with these URIs, or all with unsaved changes. */
@@ -370,14 +371,16 @@ export interface DiffsTab {
   readonly id: string;
   /** Whether it may be open, possibly since an earlier window. If not, other tabs with the same title are closed. */
   readonly opened: boolean;
-  /** A change to go to. */
-  readonly at?: { readonly pair: DiffPair; readonly range: Range };
+  /** A change to go to; without a range if its file has no text to show. */
+  readonly at?: { readonly pair: DiffPair; readonly range?: Range };
 }
 
 export interface ReviewEditors {
   diff(pair: DiffPair, options?: ShowOptions): Promise<void>;
   /** Open the native multi-file diff in a permanent tab; without `tab`, in a new one that replaces others. */
   diffs(title: string, pairs: readonly DiffPair[], tab?: DiffsTab): Promise<void>;
+  /** Whether the active tab is a multi-file diff with this title. */
+  isActive(title: string): boolean;
   /** Open the native merge editor; saving it writes `output`. Returns false if the editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
   /** Close the merge editor of `output`, unless it has unsaved changes. */

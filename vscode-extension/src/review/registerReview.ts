@@ -16,6 +16,7 @@ import { REVIEW_VIEW, ReviewTree } from "./reviewTree.ts";
 import { ResultFiles } from "./resultFiles.ts";
 import { ReviewEditor } from "./reviewEditor.ts";
 import { isPending } from "./hunks.ts";
+import { displayPath } from "../state/formatting.ts";
 
 /** Memory key of the result under review. */
 const CURRENT_KEY = "review";
@@ -43,7 +44,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
   const tree = disposables.add(host.windows.tree(REVIEW_VIEW, rows));
   disposables.add(new ResultFiles({ host, openResults }));
   const reviewEditor = disposables.add(new ReviewEditor({ host, store, openResults, requester: sidecar }));
-  disposables.add(
+  const commands = disposables.add(
     registerReviewCommands({
       host,
       requester: sidecar,
@@ -55,6 +56,7 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
         if (openResults.current) void host.memory.set(FOLLOWING_KEY, { from: openResults.current.id, id });
         started.fire(id);
       },
+      visited: () => place(),
     }),
   );
   /** Whether the agent of the drawn review follows instructions. */
@@ -81,10 +83,16 @@ export function registerReview({ host, sidecar, store, started }: App): Disposab
     const { active } = host.documents;
     const at = active && parseReviewUri(active.uri);
     const shown = at?.id === openResults.current?.id ? openResults.current : undefined;
-    host.commands.setContext("understudy.reviewEditor", at !== undefined && shown !== undefined);
+    const file = commands.activeFile();
+    host.commands.setContext("understudy.reviewEditor", (at && shown) !== undefined || file !== undefined);
     // The header of a file in a multi-file diff is a proposed API: the title of the editor has Accept for the active file.
-    const pending = at && shown?.file(at.path)?.hunks.some(isPending);
-    host.commands.setContext("understudy.pendingFile", pending ?? false);
+    host.commands.setContext("understudy.pendingFile", file?.hunks.some(isPending) ?? false);
+    // The diff of a binary file alone has no text editor, and the editor does not always report its tab.
+    const binaries = openResults.current?.files.filter(({ binary, hunks }) => binary && hunks.some(isPending)) ?? [];
+    host.commands.setContext(
+      "understudy.pendingBinaries",
+      binaries.map((one) => `/${displayPath(one.path)}`),
+    );
   };
   disposables.add(
     openResults.onDidChange(({ id }) => {

@@ -21,6 +21,7 @@ import { isEditable } from "./resultFiles.ts";
 import { undoChoices, undoTokenId } from "./undoChoices.ts";
 import {
   hunkAt,
+  isPending,
   linesOf,
   parseRowId,
   adjacentHunk,
@@ -45,9 +46,16 @@ export interface ReviewCommandDeps {
   readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
   /** Called when a delegation was started here: its result is reported to the user. */
   readonly started: (id: string) => void;
+  /** Called when the tab was shown or a change was visited: `activeFile` may be another one. */
+  readonly visited: () => void;
 }
 
-export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore {
+export interface RegisteredReviewCommands extends Disposable {
+  /** The file of the review that the commands in the title of the active editor apply to. */
+  activeFile(): FileDiff | undefined;
+}
+
+export function registerReviewCommands(deps: ReviewCommandDeps): RegisteredReviewCommands {
   const disposables = new DisposableStore();
   const commands = disposables.add(new ReviewCommands(deps));
   const add = (name: string, work: (value: unknown) => Promise<void> | void): void =>
@@ -77,7 +85,7 @@ export function registerReviewCommands(deps: ReviewCommandDeps): DisposableStore
   add("markResolved", (value) => commands.markResolved(value));
   add("check", () => commands.check());
   add("export", () => commands.export());
-  return disposables;
+  return { activeFile: () => commands.activeFile(), dispose: () => disposables.dispose() };
 }
 
 class ReviewCommands implements Disposable {
@@ -107,6 +115,20 @@ class ReviewCommands implements Disposable {
 
   dispose(): void {
     this.#conflicts.dispose();
+  }
+
+  /** At the cursor. A binary file has none: the one that was visited last, or the only one. */
+  activeFile(): FileDiff | undefined {
+    const { host, store, openResults } = this.#deps;
+    const { current } = openResults;
+    const delegation = current && store.delegation(current.id);
+    if (!delegation) return undefined;
+    const here = this.#atCursor(current);
+    if (here) return here.file;
+    if (host.documents.active || !host.review.isActive(reviewTitle(delegation))) return undefined;
+    const [only, ...others] = current.files;
+    const visited = this.#last?.id === current.id ? current.file(this.#last.file.path) : undefined;
+    return visited ?? (others.length === 0 ? only : undefined);
   }
 
   async open(value: unknown): Promise<void> {
@@ -459,12 +481,25 @@ class ReviewCommands implements Disposable {
       const result = await openResults.result(told.id);
       return { result, named: whole ? { kind: "file", id: told.id, path: told.path } : told };
     }
+    const titled = whole && typeof value === "string" ? parseReviewUri(value) : undefined;
+    if (titled) {
+      // The title of an editor names its file.
+      const result = await openResults.result(titled.id);
+      const file = result.fileByDisplayPath(titled.path, titled.scheme === BASE ? "base" : "result");
+      if (file) return { result, named: { kind: "file", id: titled.id, path: file.path } };
+    }
     const result = await this.#current();
     if (!result) return undefined;
     const here = this.#atCursor(result, whole === undefined);
     if (here) return { result, named: whole ? fileTarget(here) : hunkTarget(here) };
     const selected = this.#inEditor(result) ? undefined : parseRowId(tree.selection[0]);
     if (selected?.id === result.id) return { result, named: whole ? { ...selected, kind: "file" } : selected };
+    const file = this.#inEditor(result) ? undefined : this.activeFile();
+    const hunk = file?.hunks.find(isPending) ?? file?.hunks[0];
+    if (file && hunk) {
+      const hunkRef = { id: result.id, file, hunk };
+      return { result, named: whole ? fileTarget(hunkRef) : hunkTarget(hunkRef) };
+    }
     await host.windows.message("info", t("Place the cursor on a change, or select one in the Review view."));
     return undefined;
   }
@@ -570,11 +605,12 @@ class ReviewCommands implements Disposable {
     const { tree } = this.#deps;
     this.#last = hunkRef;
     this.#opening = hunkRef;
-    const range = hunkRange(hunkRef);
+    const range = hunkRef.file.binary ? {} : { range: hunkRange(hunkRef) };
     try {
       const result = await this.#deps.openResults.result(hunkRef.id);
-      await this.#showReview(result, { pair: diffPair(hunkRef.id, hunkRef.file), range });
+      await this.#showReview(result, { pair: diffPair(hunkRef.id, hunkRef.file), ...range });
       this.#lastCursor = this.#cursor();
+      this.#deps.visited();
     } finally {
       if (this.#opening === hunkRef) this.#opening = undefined;
     }
@@ -583,7 +619,7 @@ class ReviewCommands implements Disposable {
   }
 
   /** Show the tab of a review. Files that an edit added or removed need another tab, which replaces it. */
-  async #showReview(result: OpenResult, at?: { pair: DiffPair; range: Range }): Promise<void> {
+  async #showReview(result: OpenResult, at?: { pair: DiffPair; range?: Range }): Promise<void> {
     const { host } = this.#deps;
     const pairs = result.files.map((file) => diffPair(result.id, file));
     const id = `${result.id}/${createHash("sha256").update(JSON.stringify(pairs)).digest("hex").slice(0, 16)}`;
@@ -593,6 +629,7 @@ class ReviewCommands implements Disposable {
       opened,
       ...(at === undefined ? {} : { at }),
     });
+    this.#deps.visited();
     if (!opened) await host.memory.set(TAB_KEY, id);
   }
 

@@ -35,7 +35,11 @@ vi.mock("vscode", () => ({
   FileSystemError,
   FileType: { File: 1 },
   Uri: { parse: (text: string) => uri(text) },
-  window: { onDidChangeTextEditorVisibleRanges: on, onDidChangeActiveTextEditor: on },
+  window: {
+    onDidChangeTextEditorVisibleRanges: on,
+    onDidChangeActiveTextEditor: on,
+    tabGroups: { onDidChangeTabs: on },
+  },
   languages: { createDiagnosticCollection: () => nothing },
   workspace: {
     onDidCloseTextDocument: on,

@@ -33,6 +33,11 @@ function diff(): DiffResult {
   return { base: "4b1f6d2c", head: "c0ffee5eed0123456789abcdef0123456789abcd", files, undoable: [] };
 }
 
+const atTop = (uri: string): typeof host.active => {
+  const start = { line: 0, character: 0 };
+  return { uri, selection: { start, end: start }, selectionEmpty: true };
+};
+
 const accepted = (hunk: Hunk): Hunk => ({ ...hunk, state: "accepted" });
 
 let host: FakeHost;
@@ -176,7 +181,7 @@ describe("opening a review", () => {
   it("offers to accept the active file in the title of the editor while it has pending changes", async () => {
     const offered = (): unknown => host.contexts.get("understudy.pendingFile");
     const show = (uri: string | undefined): void => {
-      host.active = uri === undefined ? undefined : { ...host.active!, uri };
+      host.active = uri === undefined ? undefined : atTop(uri);
       host.activeChanged.fire(host.active);
     };
     await reviewing();
@@ -190,6 +195,43 @@ describe("opening a review", () => {
     await host.commands.run("understudy.review.open", ID);
     show(reviewUri(RESULT, ID, WRAP));
     expect(offered()).toBe(false);
+  });
+
+  it("offers to accept a binary file, which has no cursor, when it is visited or the only one", async () => {
+    const offered = (): unknown[] =>
+      ["reviewEditor", "pendingFile"].map((key) => host.contexts.get(`understudy.${key}`));
+    const show = (active: typeof host.active): void => {
+      host.active = active;
+      host.activeChanged.fire(active);
+    };
+    const binary = now.files.at(-1)!;
+    await reviewing();
+    host.activeDiffs = "Review: Tests for greeting/wrapping.py";
+    show(undefined);
+    expect(offered(), "which of the files?").toEqual([false, false]);
+    await host.commands.run("understudy.review.show", `file:${ID}:${binary.path}`);
+    expect(host.diffs.at(-1)?.tab?.at, "there is no line to go to").not.toHaveProperty("range");
+    expect(offered()).toEqual([true, true]);
+    // In a tab of its own, "Open Diff", the file has no text editor either.
+    const uri = reviewUri(RESULT, ID, "naïve.png");
+    show(atTop(uri));
+    expect(offered()).toEqual([true, true]);
+    now = { ...now, files: [binary] };
+    await reviewing();
+    show(undefined);
+    expect(offered()).toEqual([true, true]);
+    decides({ ...DECIDED, hunks: [accepted({ ...DECIDED.hunks[0]!, id: binary.hunks[0]!.id })] });
+    expect(host.contexts.get("understudy.pendingBinaries")).toEqual(["/naïve.png"]);
+    await host.commands.run("understudy.review.acceptFile", uri); // from the title of its own diff
+    await host.commands.run("understudy.review.acceptFile");
+    const wanted = { decisions: [{ path: binary.path }] };
+    expect(peer.params("understudy/delegations/decide")).toMatchObject([wanted, wanted]);
+    await settle();
+    expect(offered()).toEqual([true, false]);
+    expect(host.contexts.get("understudy.pendingBinaries")).toEqual([]);
+    host.activeDiffs = undefined;
+    show(undefined);
+    expect(offered()).toEqual([false, false]);
   });
 
   it("goes to a change in the tab of the review, also in the next window, and renews the tab with the files", async () => {

@@ -223,10 +223,13 @@ export class FakeHost implements h.Host {
     edit: () => Promise.resolve(true),
   }));
 
+  /** The title of the active multi-file diff, if that is the active tab. */
+  activeDiffs: string | undefined;
   readonly review: h.ReviewEditors = {
     diff: (pair, options) =>
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
     diffs: (title, pairs, tab) => Promise.resolve(void this.diffs.push({ title, pairs, ...(tab ? { tab } : {}) })),
+    isActive: (title) => this.activeDiffs === title,
     closeMerge: (output) => Promise.resolve(void this.mergesClosed.push(output)),
     merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
     close: (schemes, titles) => Promise.resolve(void this.closings.push({ schemes, titles })),

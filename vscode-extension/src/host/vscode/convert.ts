@@ -7,6 +7,9 @@ import type * as h from "../host.ts";
 /** Prefix of our settings and document schemes. */
 export const EXTENSION_ID = "understudy";
 
+/** Scheme of the empty side of a diff. */
+export const EMPTY = `${EXTENSION_ID}-empty`;
+
 export function toShowOptions(options: h.ShowOptions): vscode.TextDocumentShowOptions {
   return {
     preview: options.preview ?? true,

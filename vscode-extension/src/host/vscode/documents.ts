@@ -6,7 +6,7 @@ import { t } from "../../base/l10n.ts";
 import { escapeMarkup } from "../../base/untrustedText.ts";
 import { toErrorInfo } from "../../sidecar/connection.ts";
 import * as h from "../host.ts";
-import { EXTENSION_ID, fromRange, toShowOptions, toRange } from "./convert.ts";
+import { EMPTY, EXTENSION_ID, fromRange, toShowOptions, toRange } from "./convert.ts";
 
 export function documentsOf(disposables: DisposableStore): h.Documents {
   const closed = disposables.add(new Emitter<string>());
@@ -21,6 +21,12 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
   disposables.add(vscode.workspace.onDidCloseTextDocument((document) => closed.fire(document.uri.toString())));
   disposables.add(vscode.workspace.onDidSaveTextDocument((document) => saved.fire(document.uri.toString())));
   disposables.add(vscode.window.onDidChangeActiveTextEditor((editor) => activeChanged.fire(activeOf(editor))));
+  disposables.add(
+    vscode.window.tabGroups.onDidChangeTabs(() => {
+      // Not every tab has a text editor that reports the change.
+      if (!activeOf(vscode.window.activeTextEditor)) activeChanged.fire(activeTab());
+    }),
+  );
   const ownChanged = disposables.add(new Emitter<string>());
   disposables.add(
     vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
@@ -156,21 +162,34 @@ function isVisible(visible: readonly vscode.Range[], line: number): boolean {
 }
 
 function activeOf(editor: vscode.TextEditor | undefined): h.ActiveEditor | undefined {
-  return (
-    editor && {
-      uri: editor.document.uri.toString(),
-      selection: fromRange(editor.selection),
-      selectionEmpty: editor.selection.isEmpty,
-    }
-  );
+  // In place of a binary file, a multi-file diff has an empty document of its own.
+  if (!editor || editor.document.uri.scheme === "inmemory") return undefined;
+  return {
+    uri: editor.document.uri.toString(),
+    selection: fromRange(editor.selection),
+    selectionEmpty: editor.selection.isEmpty,
+  };
 }
 
-/** A file whose tab is open, but not yet its text: the editor loads it, or does not show it to extensions (> 50 MB). */
+/**
+ * A file whose tab is open, but not its text: the editor loads it, does not show it to extensions (> 50 MB), or shows
+ * that it is binary.
+ */
 function activeTab(): h.ActiveEditor | undefined {
   const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
-  if (!(input instanceof vscode.TabInputText)) return undefined;
+  const uri =
+    input instanceof vscode.TabInputText
+      ? input.uri
+      : input instanceof vscode.TabInputTextDiff
+        ? sideOf(input)
+        : undefined;
+  if (!uri) return undefined;
   const start = { line: 0, character: 0 };
-  return { uri: input.uri.toString(), selection: { start, end: start }, selectionEmpty: true };
+  return { uri: uri.toString(), selection: { start, end: start }, selectionEmpty: true };
+}
+
+function sideOf({ original, modified }: vscode.TabInputTextDiff): vscode.Uri {
+  return modified.scheme === EMPTY ? original : modified;
 }
 
 function fileSystem(scheme: string, source: h.VirtualFiles): DisposableStore {

@@ -1,7 +1,7 @@
 /** Diff editors, the merge editor, code lenses and comment threads. */
 
 import * as vscode from "vscode";
-import { toShowOptions, toRange, toCommand, EXTENSION_ID } from "./convert.ts";
+import { toShowOptions, toRange, toCommand, EMPTY, EXTENSION_ID } from "./convert.ts";
 import type * as h from "../host.ts";
 import { sanitize } from "../../base/untrustedText.ts";
 import { t } from "../../base/l10n.ts";
@@ -46,9 +46,9 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
   let controller: vscode.CommentController | undefined;
   // Give the empty side the path of the other one, so that both have the same language.
   const empty = (other: string | undefined): vscode.Uri =>
-    vscode.Uri.from({ scheme: "understudy-empty", path: other === undefined ? "/" : vscode.Uri.parse(other).path });
+    vscode.Uri.from({ scheme: EMPTY, path: other === undefined ? "/" : vscode.Uri.parse(other).path });
   disposables.add(
-    vscode.workspace.registerTextDocumentContentProvider("understudy-empty", { provideTextDocumentContent: () => "" }),
+    vscode.workspace.registerTextDocumentContentProvider(EMPTY, { provideTextDocumentContent: () => "" }),
   );
   const side = (uri: string | undefined): vscode.Uri | undefined =>
     uri === undefined ? undefined : vscode.Uri.parse(uri);
@@ -78,7 +78,7 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
           // after the side bar, where a row was clicked, that is the editor.
           await vscode.commands.executeCommand("workbench.action.focusStatusBar");
         }
-        const range = at && toRange(at.range);
+        const range = at?.range && toRange(at.range);
         const [startLineNumber, endLineNumber] = range ? [range.start.line + 1, range.end.line + 1] : [1, 1];
         await vscode.commands.executeCommand(NAMED_DIFFS, {
           title,
@@ -103,6 +103,10 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       // It opens as a preview, which the next opened file would replace.
       await vscode.commands.executeCommand("workbench.action.keepEditor");
       await vscode.window.tabGroups.close(before); // a new tab opens each time
+    },
+    isActive(title) {
+      const { activeTab } = vscode.window.tabGroups.activeTabGroup;
+      return activeTab !== undefined && isMultiDiff(activeTab, title);
     },
     async merge({ base, yours, theirs, output }) {
       // Not part of the public API; it may be removed.
