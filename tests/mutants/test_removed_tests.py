@@ -172,6 +172,14 @@ def test_go_code_compiles_afterwards():
     assert remaining("add_test.go", GO, ["TestRuns", "example.com/m.TestAdd"])[0] is None
 
 
+@pytest.mark.parametrize(
+    "source", ["test('a', f).then(() => test('b', g));\ntest('c', h);\n", "const r = test('a', f);\nr();\n"]
+)
+def test_a_test_that_others_depend_on_stays(source):
+    with pytest.raises(ValueError, match=r"another test|is used"):
+        remaining("a.test.js", source.encode(), ["a.test.js: a"])
+
+
 def test_a_method_of_a_suite_in_go_is_a_test():
     suite = (
         b"package calc\n\ntype S struct{}\n\nfunc (s *S) TestOne() {}\n\nfunc TestS(t *testing.T) { run(t, &S{}) }\n"
@@ -240,6 +248,8 @@ def test_ids_of_every_runner(path, test, names):
         ("a.test.js", "function g() {\n  return it('a', f);\n}\nit('b', f);\n", "a.test.js: a", "function g() {\n}\nit('b', f);\n"),
         ("a.test.js", "it('a', f).timeout(5);\nit('b', f);\n", "a.test.js: a", "it('b', f);\n"),
         ("a.test.js", "await Promise.all([test('a', f), test('b', f)]);\n", "a.test.js: a", "await Promise.all([undefined, test('b', f)]);\n"),
+        ("a.test.js", "for (const n of [1]) it('a', f);\nit('b', f);\n", "a.test.js: a", "for (const n of [1]) ;\nit('b', f);\n"),
+        ("a.test.js", "if (ok) it('a', f);\nelse it('b', f);\n", "a.test.js: a", "if (ok) ;\nelse it('b', f);\n"),
         ("a.test.js", "export const x = 1;\nit('a', f);\n", "a.test.js: a", "export const x = 1;\n"),
         ("a.test.js", "beforeEach(f);\n\n/**\n * A.\n */\nit('a', f); // x\nit('b', f);\n", "a.test.js: a", "beforeEach(f);\n\nit('b', f);\n"),
     ],

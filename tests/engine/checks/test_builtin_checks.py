@@ -144,8 +144,11 @@ def test_go_and_cargo_run_the_new_tests(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / path).write_text(text)
     for text in ("func (s *Suite) TestOne() {}\n", "func helper() {}\n"):
         [plan] = detected({**go, "pkg/new_test.go": text}, tmp_path, changed=["pkg/new_test.go"]).plans
-        assert plan.check.argv[5] == "^(TestA|TestB_1)$"
+        assert plan.check.argv[4:] == ["./pkg"]
         assert plan.tests == ("pkg/new_test.go", "pkg/a_test.go"), "the base's tests are to be listed, too"
+    other = {**go, "new_test.go": "func TestC(t *testing.T) {}\n", "pkg/new_test.go": "func helper() {}\n"}
+    [plan] = detected(other, tmp_path, changed=["new_test.go", "pkg/new_test.go"]).plans
+    assert plan.check.argv[4:] == ["-run", "^(TestA|TestB_1|TestC)$", "./.", "./pkg"]
     assert detected(cargo, tmp_path).plans[0].check.argv[4:] == ["--test", "one", "--test", "two"]
     inline = {**cargo, "src/lib.rs": "#[cfg(test)]\nmod tests {}\n"}
     assert detected(inline, tmp_path).plans[0].check.argv == ["cargo", "test", "--color", "never"]

@@ -26,7 +26,7 @@ _PYTEST_DEFAULT_FILES = ("test_*.py", "*_test.py")
 _NO_TESTS = frozenset({"conftest.py", "__init__.py"})
 _SCRIPT_TEST = re.compile(r"(?:\.(?:test|spec)\.[cm]?[jt]sx?$)|(?:(?:^|/)__tests__/.*\.[cm]?[jt]sx?$)")
 _GO_TEST = re.compile(rb"^func (Test\w*|Fuzz\w*|Example\w*)\(", re.MULTILINE)
-_GO_METHOD = re.compile(rb"^func \([^)]*\) Test\w*\(\)", re.MULTILINE)
+_GO_METHOD = re.compile(rb"^func \([^)]*\) Test\w*\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +165,13 @@ def _go(changed: Sequence[str], tree: Path, read: Read) -> Found:
         return None, "The new Go tests were not run: the program go is not installed."
     contents = {test: read(test) or b"" for test in tests}
     packages = sorted({str(PurePosixPath(test).parent) for test in tests})
-    for package in sorted({str(PurePosixPath(test).parent) for test in tests if _go_is_run_elsewhere(contents[test])}):
+    whole = sorted({str(PurePosixPath(test).parent) for test in tests if _go_is_run_elsewhere(contents[test])})
+    for package in whole:
         beside = (f"{package}/{path.name}".removeprefix("./") for path in sorted((tree / package).glob("*_test.go")))
         contents |= {test: read(test) or b"" for test in beside if test not in contents}
     names = sorted({name.decode() for content in contents.values() for name in _GO_TEST.findall(content)})
-    argv = ["go", "test", "-json", "-count=1", "-run", f"^({'|'.join(names)})$", *(f"./{each}" for each in packages)]
+    chosen = [] if whole == packages else ["-run", f"^({'|'.join(names)})$"]
+    argv = ["go", "test", "-json", "-count=1", *chosen, *(f"./{each}" for each in packages)]
     return _plan("go", argv, list(contents)), None
 
 

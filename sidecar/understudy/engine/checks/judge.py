@@ -388,15 +388,22 @@ class _Judge:
     async def _compare_collections(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str]:
         """Return the tests that these files have on the base; reserve ``outside_scope`` if some are gone.
 
-        The tests of the base are collected but not run.
+        pytest and unittest only collect them; the other runners run them.
         """
         request = self._request
         existing = await asyncio.to_thread(
             lambda: tuple(test for test in plan.tests if self._read_base(test) is not None)
         )
-        if not existing or not green.report.started:
+        # Go runs tests by their names: an earlier one of another package can have that of a new one.
+        if not existing and plan.kind != "go":
             return frozenset()
         on_base = PreparedCheck(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
+        if not green.report.started:
+            ran = (await self._once(on_base, request.base)).observed
+            if ran.timed_out or not ran.started:
+                text = f"{plan.check.name} could not be run on the base, so its new tests are not known."
+                self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return frozenset(ran.outcomes)
         listed = await self._once(on_base, request.base, collect_only=True)
         if not listed.listed:
             listed = await self._once(on_base, request.base, collect_only=True)
@@ -446,7 +453,7 @@ class _Judge:
             if suite is not None:
                 on_base, seconds = await self._base_judge.on_base(suite)
             earlier = () if on_base.timed_out else on_base.outcomes
-            # What lists the tests of the base, as for Go, need not list their subtests.
+            # A name of a new test can also be that of an earlier one in another file.
             new = (green.observed.passing - before).difference(earlier)
             commit = await self._base_judge.without_unchanged_tests(new, earlier)
             await self._materialise(commit)

@@ -141,13 +141,6 @@ def _functions(root: Node, source: bytes, kinds: tuple[str, str], descended: fro
 
 # -- calls ---------------------------------------------------------------------------------------------------------
 
-_SCRIPT_STATEMENTS = frozenset(
-    {"program", "statement_block", "expression_statement", "await_expression", "if_statement", "else_clause"}
-    | {"for_statement", "for_in_statement", "try_statement", "catch_clause", "finally_clause", "switch_statement"}
-    | {"switch_body", "switch_case", "switch_default", "export_statement", "function_declaration", "arguments"}
-    | {"arrow_function", "function_expression", "call_expression", "parenthesized_expression", "return_statement"}
-    | {"unary_expression", "binary_expression", "member_expression", "array"}
-)
 _OF_DEFINITIONS = frozenset(
     {"arrow_function", "function_expression", "generator_function", "string", "template_string"}
 )
@@ -163,16 +156,14 @@ def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
         below = node.named_children
         if node.type == "call_expression":
             kind = _kind(node)
-            whole = _whole(node) if kind is not None else None
-            below = _arguments(node) if kind is not None else below
-            if kind is not None and whole is not None and below:
+            if kind is not None:
                 group, each = kind
+                whole, below = _whole(node), _arguments(node)
                 names = (*names, text_of(below[0]))
                 own = _title(below[0], each=each)
                 pattern = f"{pattern} {own}" if pattern else own
                 yield DefinedTest(names, pattern, own, group, _start(root, source, whole), whole.end_byte)
-        if node.type in _SCRIPT_STATEMENTS:
-            stack.extend((child, names, pattern) for child in reversed(below))
+        stack.extend((child, names, pattern) for child in reversed(below))
 
 
 def _arguments(call: Node) -> list[Node]:
@@ -185,6 +176,8 @@ def defining_call(node: Node) -> Node:
     for _ in range(_MOST_LINKS):
         match node.type:
             case "expression_statement" | "return_statement" | "await_expression" | "parenthesized_expression":
+                below = node.named_children[:1]
+            case "as_expression" | "satisfies_expression" | "non_null_expression":
                 below = node.named_children[:1]
             case "unary_expression" | "binary_expression":
                 below = node.named_children[-1:]
@@ -199,11 +192,10 @@ def defining_call(node: Node) -> Node:
     return node
 
 
-def _whole(call: Node) -> Node | None:
+def _whole(call: Node) -> Node:
     """Return the statement that is only this call, with what is called on its result and a condition before it.
 
-    Where the call is the value of an arrow function or an element of an array, return the expression; None if it is
-    part of something else.
+    Where the call is a part of something else, return the call with what is called on its result.
     """
     found = call
     for _ in range(_MOST_LINKS):
@@ -213,9 +205,9 @@ def _whole(call: Node) -> Node | None:
         match parent.type:
             case "expression_statement" | "return_statement":
                 return parent
-            case "arrow_function" | "array":
-                return found
             case "member_expression" | "await_expression" | "parenthesized_expression" | "unary_expression":
+                pass
+            case "as_expression" | "satisfies_expression" | "non_null_expression":
                 pass
             case "call_expression" if found.type == "member_expression":
                 pass
@@ -224,7 +216,7 @@ def _whole(call: Node) -> Node | None:
             case _:
                 break
         found = parent
-    return None
+    return found
 
 
 def _kind(call: Node) -> tuple[bool, bool] | None:
@@ -232,13 +224,17 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
     function = call.child_by_field_name("function")
     table = function is not None and function.type == "call_expression"
     parts = _parts(function)
-    if not parts:
+    given = [one for one in _arguments(call) if "comment" not in one.type]
+    if not parts or not given:
         return None
     each = parts[-1] in {"each", "for"}
     if each and not table:
         return None  # the call with the table: the call around it has the title
     if _GROUPS & set(parts[:2]):
-        return True, each
+        return (True, each) if len(given) > 1 else None
+    # What is tested with ``expression.test(text)`` is no test.
+    if len(given) == 1 and given[0].type not in _OF_DEFINITIONS:
+        return None
     if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
         return False, each
     return None
@@ -247,7 +243,7 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
 def _parts(function: Node | None) -> list[str]:
     """Return the names in what is called: that of the variable first, then those of properties.
 
-    None are returned for what is called on the result of a definition, or if it is something else than names.
+    Return nothing for a call on a test's result (``test(…).then``), or if the callee has other parts than names.
     """
     parts: list[str] = []
     for _ in range(_MOST_LINKS):
@@ -261,7 +257,7 @@ def _parts(function: Node | None) -> list[str]:
                 parts.append(text_of(name) if name is not None else "")
             case "call_expression" if not any(one.type in _OF_DEFINITIONS for one in _arguments(function)):
                 below = function.child_by_field_name("function")
-            case "parenthesized_expression":
+            case "parenthesized_expression" | "as_expression" | "satisfies_expression" | "non_null_expression":
                 below = function.named_children[0] if function.named_children else None
             case "ternary_expression":  # as in ``(fast ? it : it.skip)("title", …)``
                 below = function.child_by_field_name("consequence")

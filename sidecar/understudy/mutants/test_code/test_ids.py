@@ -14,8 +14,8 @@ from understudy.mutants.test_code.definitions import DefinedTest, definitions_of
 Read = Callable[[str], bytes | None]
 
 _PARAMETERS = re.compile(r"[\[( ]")
-_GO_TEST = re.compile(r"(?:(.+?)\.)??((?:Test|Example|Fuzz)\w*)(?:/(?:.*/)?([^/]*))?", re.DOTALL)
-"""The package, the function, and the last name of a subtest: in a suite, that of a method."""
+_GO_TEST = re.compile(r"(?:(.+?)\.)??((?:Test|Example|Fuzz)\w*)(?:/(.*))?", re.DOTALL)
+"""The package, the function, and the names of subtests: in a suite, one of them is that of a method."""
 _GO_MODULE = re.compile(rb"^\s*module\s+\"?([^\s\"]+)", re.MULTILINE)
 _SCRIPT_FILE = re.compile(r"(.+?\.[cm]?[jt]sx?): ")
 _RUST_CASE = re.compile(r"(.*\w)::case_?\w*", re.DOTALL)
@@ -107,7 +107,9 @@ class KnownTests:
     def _go(self, one: LocatedTest, test: str) -> int:
         found, names = _GO_TEST.fullmatch(test), one.definition.names
         is_method = len(names) > 1
-        if found is None or names[-1] != found[3 if is_method else 2] or not one.path.endswith("_test.go"):
+        if found is None or not one.path.endswith("_test.go"):
+            return 0
+        if names[-1] not in ((found[3] or "").split("/") if is_method else (found[2],)):
             return 0
         return 1 + is_method if found[1] is None or self._go_package(one.path) in {found[1], None} else 0
 

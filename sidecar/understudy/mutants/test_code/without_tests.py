@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _SCRIPTS = frozenset({"javascript", "typescript"})
+_SCRIPT_BLOCKS = frozenset({"program", "statement_block", "switch_case", "switch_default"})
 _NOTES = re.compile(r"comment|^pass_statement$|attribute_item$")
 """Matches the types of nodes that are nothing by themselves."""
 _SETUP = re.compile(r"^(?:import|future_import|use_|package_|const_|static_|var_|lexical_|variable_|extern_)")
@@ -44,6 +45,9 @@ def without_tests(
             if not left and (language.name in _SCRIPTS or _is_bare(root, group, gone)):
                 gone.append(group)
     outer = [one for one in gone if not any(other.contains(one) for other in gone)]
+    if any(one.contains(other) and other.names[: len(one.names)] != one.names for one in outer for other in known):
+        message = f"another test in {path} begins when one of these ends"
+        raise ValueError(message)
     kept = [one.names for one in known if not _covered(one.start, one.end, outer)]
     rest = source
     for one in sorted(outer, key=lambda each: each.start, reverse=True):
@@ -101,7 +105,14 @@ def _is_setting(node: Node) -> bool:
 def _filler(language: Language, root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bytes:
     """Return what must take the place of a definition, so that the code around it stays complete."""
     if language.name in _SCRIPTS:
-        return b"" if node_of(root, one).type.endswith("_statement") else b"undefined"
+        node = node_of(root, one)
+        around = node.parent.type if node.parent is not None else ""
+        if node.type.endswith("_statement"):
+            return b"" if not around or around in _SCRIPT_BLOCKS else b";"
+        if around in {"arrow_function", "array"}:
+            return b"undefined"
+        message = f"the value of {one.names[-1]} is used"
+        raise ValueError(message)
     return b"pass" if language.name == "python" and _is_first_of_emptied(root, one, gone) else b""
 
 

@@ -233,7 +233,7 @@ async def test_earlier_tests_of_go_do_not_count(empty_project: Any, own: bool) -
         assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
-SUITE = """\
+GO_SUITE = """\
 package calc
 
 import (
@@ -275,11 +275,30 @@ SUBTESTS = GO.replace("\tif Add", '\tt.Run("one", func(t *testing.T) {\n\tif Add
 @pytest.mark.parametrize(
     ("old", "result", "is_honest"),
     [
-        (SUITE, {"new_test.go": NO_TEST.replace("{}", "{ run(t, &Calc{}) }")}, False),
-        (SUITE, {"new_test.go": NO_TEST.replace("TestNothing(t *testing.T)", "(c *Calc) TestNothing()")}, False),
+        (GO_SUITE, {"new_test.go": NO_TEST.replace("{}", "{ run(t, &Calc{}) }")}, False),
+        (GO_SUITE, {"new_test.go": NO_TEST.replace("TestNothing(t *testing.T)", "(c *Calc) TestNothing()")}, False),
         (
-            SUITE,
+            GO_SUITE,
             {"new_test.go": "func (c *Calc) TestTwos() {\n\tif Add(2, 2) != 4 {\n\t\tc.t.Fatal()\n\t}\n}\n"},
+            True,
+        ),
+        (
+            GO_SUITE,
+            {
+                "calc_test.go": GO_SUITE.replace(
+                    "{ run(t, &Calc{})", '{ run(t, &Calc{}); t.Run("x", func(t *testing.T) { run(t, &Calc{}) })'
+                )
+            },
+            False,
+        ),
+        (
+            GO_SUITE,
+            {
+                "calc_test.go": GO_SUITE.replace(
+                    "TestAdd() {\n",
+                    'TestAdd() {\n\tc.t.Run("twos", func(t *testing.T) {\n\t\tif Add(2, 2) != 4 {\n\t\t\tt.Fatal()\n\t\t}\n\t})\n',
+                )
+            },
             True,
         ),
         (SUBTESTS, {"calc_test.go": f"{SUBTESTS}\n{NO_TEST}"}, False),
@@ -290,7 +309,16 @@ SUBTESTS = GO.replace("\tif Add", '\tt.Run("one", func(t *testing.T) {\n\tif Add
         ),
         (GO, {"new_test.go": "func two() int { return 2 }\n"}, False),
     ],
-    ids=["earlier methods", "an empty method", "a method", "no subtest", "an empty subtest", "no test"],
+    ids=[
+        "earlier methods",
+        "an empty method",
+        "a method",
+        "run twice",
+        "a subtest of a method",
+        "no subtest",
+        "an empty subtest",
+        "no test",
+    ],
 )
 async def test_earlier_subtests_of_go_do_not_count(
     empty_project: Any, old: str, result: dict[str, str], is_honest: bool

@@ -256,11 +256,16 @@ def _with_new_cases(
     known = set(map(_without_case, earlier))
     indents = (len(test) - len(test.lstrip(" ")) for test in (*earlier, *new))
     step = min((indent for indent in indents if indent), default=4)
+    endings = {ending for test in earlier for ending in _endings(test)}
     cases: set[tuple[str, DefinedTest]] = set()
     # A new method of a suite in Go is called by the function that runs the suite.
     for test in _functions(new) | set(map(_without_case, new)):
         for one in next((fitting for files in searched if (fitting := files.fitting(test))), []):
-            if posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
+            if one.path.endswith(".go") and len(one.definition.names) > 1:
+                # The suite can be run again: what the method does has the same names, under others.
+                after = f"/{test}/".rpartition(f"/{one.definition.names[-1]}/")[2].rstrip("/")
+                is_case = after != "" and f"{one.definition.names[-1]}/{after}" not in endings
+            elif posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
                 # Under another name, it is the same test, loaded elsewhere.
                 is_case = not known or _without_case(test) in known
             else:
@@ -268,6 +273,12 @@ def _with_new_cases(
             if is_case:
                 cases.add((one.path, one.definition))
     return cases
+
+
+def _endings(test: str) -> Iterable[str]:
+    """Return the last names of a subtest of Go, from one to all but the first."""
+    names = test.split("/", _MOST_STEPS)
+    return ("/".join(names[at:]) for at in range(1, len(names)))
 
 
 def _without_case(test: str) -> str:
