@@ -350,6 +350,20 @@ def test_one_whose_decisions_are_undone_at_the_last_moment_stays(worked, monkeyp
     assert not inventory.rescues(state_folder.state_root())
 
 
+def test_one_whose_delegation_is_lost_at_the_last_moment_stays(worked, monkeypatch):
+    accept(worked)
+    place = tree(worked)
+
+    def lose(_) -> bool:
+        shutil.rmtree(delegation_folder.open_folder(worked.id).path)
+        return False
+
+    monkeypatch.setattr(expired_worktrees, "_is_in_use", lose)
+    assert tidy(NOW) == []
+    assert set(trees(worked).values()) == {"orphaned"}
+    assert place.is_dir()
+
+
 def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)

@@ -31,19 +31,17 @@ RESTORE_SECONDS = 10.0
 def discard(folder: delegation_folder.Folder, *, undecided: bool = True) -> str:
     """Remove the worktree of a finished delegation; return the rescue ref that can restore it.
 
-    ``undecided``: also if there are hunks to decide on.
+    With ``undecided=False``, a worktree that has hunks to decide on is kept.
 
-    Errors: ``conflict`` (it runs, a follow-up has the worktree, or it is not ``undecided`` and has such hunks),
+    Errors: ``conflict`` (it runs, a follow-up has the worktree, or ``undecided=False`` keeps it),
     ``base_unavailable`` (it has none, or it could not be restored).
     """
     state = state_folder.state_root()
     with decisions.lock_result(folder) as at:
         root = Path(at.record.root)
         ownership.require_owner(root, folder.id)
-        if not undecided and _place(root, keep_days=0).state != "decided":
-            raise UnderstudyError(
-                ErrorKind.CONFLICT, f"{folder.id} has changes to decide on.", hint=f"understudy review {folder.id}"
-            )
+        if not undecided:
+            _require_decided(root)
         if not removal.has_tree(Path(at.record.tree)):
             # The agent, the user, or a follow-up that died early, removed it: the result is in the store.
             worktree.create_worktree(at.store, at.head, Path(at.record.tree))
@@ -57,7 +55,9 @@ def discard(folder: delegation_folder.Folder, *, undecided: bool = True) -> str:
 
 
 def remove(identifier: str, *, undecided: bool = True) -> str:
-    """Remove a worktree by the id that ``places`` gives it; return the rescue ref. ``undecided``: see ``discard``.
+    """Remove a worktree by the id that ``places`` gives it; return the rescue ref.
+
+    With ``undecided=False``, a worktree is kept if it has hunks to decide on or its delegation cannot be read.
 
     Errors: ``unknown_delegation`` (no such worktree), ``conflict``, ``base_unavailable`` (it cannot be rescued).
     """
@@ -91,6 +91,8 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
             ErrorKind.CONFLICT, f"Another process is using {place.id}.", hint="Try again in a moment."
         )
     try:
+        if not undecided:
+            _require_decided(root)
         return _remove_orphan(state, place)
     finally:
         if lock is not None:
@@ -136,6 +138,20 @@ def restore(rescue_ref: str) -> Path:
         decision_log.record_intent(folder, intent)
         decision_recovery.complete(folder, writer, intent)
     return path
+
+
+def _require_decided(root: Path) -> None:
+    place = _place(root, keep_days=0)
+    if place.state == "orphaned":
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The delegation of {place.id} cannot be read, so its changes may not be decided on.",
+            hint="See `understudy worktrees list`.",
+        )
+    if place.state != "decided":
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"{place.id} has changes to decide on.", hint=f"understudy review {place.id}"
+        )
 
 
 def _keep(state: Path, record: WorktreeRecord, objects: ObjectStore, name: str) -> str:
