@@ -135,8 +135,16 @@ def kind_of(action) -> ErrorKind | None:
     return None
 
 
+@pytest.fixture(params=[False, True], ids=["one by one", "whole folders"])
+def whole(request, monkeypatch) -> bool:
+    """Whether new folders of any size are written whole and renamed; `start` passes it on to its process."""
+    if request.param:
+        monkeypatch.setattr(transaction, "_MANY_FILES", 0)
+    return request.param
+
+
 @pytest.fixture(params=["exchange", "fallback"])
-def way(request, monkeypatch) -> str:
+def way(whole, request, monkeypatch) -> str:
     if request.param == "fallback":
 
         def unsupported(*_):
@@ -182,7 +190,8 @@ def test_what_was_saved_before_wins(top, journal, way, path, entry):
     assert seen(top) == BEFORE | {path: entry}
 
 
-def test_a_new_folder_appears_with_all_its_files(top, journal, monkeypatch):
+def test_a_large_new_folder_appears_with_all_its_files(top, journal, monkeypatch):
+    monkeypatch.setattr(transaction, "_MANY_FILES", 3)
     found = []
 
     def look(name: str) -> None:
@@ -198,8 +207,29 @@ def test_a_new_folder_appears_with_all_its_files(top, journal, monkeypatch):
     assert not list(top.glob(".understudy*"))
 
 
+def test_only_the_largest_new_folders_are_written_whole(top, journal, monkeypatch):
+    monkeypatch.setattr(transaction, "_MANY_FILES", 5)
+    found = []
+
+    def look(name: str) -> None:
+        if name == "all staged":
+            for each in top.rglob(".understudy-*"):
+                found.append((str(each.parent.relative_to(top)), sum(one.is_file() for one in each.rglob("*"))))
+
+    monkeypatch.setattr(transaction, "failpoint", look)
+    sizes = {b"small": 2, b"large/deep": 4, b"medium": 3, b"d/limit": 5}
+    paths = [b"%s/%d" % (folder, number) for folder, size in sizes.items() for number in range(size)]
+    accept(top, journal, [Change(path, None, f(b"new\n")) for path in paths])
+    # In each folder, at most five files wait under temporary names.
+    assert sorted(found) == [(".", 0)] * 5 + [(".", 4)] + [("d", 0)] * 5
+    assert set(seen(top)) == {*BEFORE, *paths}
+
+
 @pytest.mark.parametrize("point", ["journalled", "staging folder", "staged", "all staged"])
-def test_a_new_folder_that_the_user_makes_meanwhile_is_kept(top, journal, way, monkeypatch, point):
+def test_a_new_folder_that_the_user_makes_meanwhile_is_kept(top, journal, way, whole, monkeypatch, *, point):
+    if point == "staging folder" and not whole:
+        point = "all staged"
+
     def make(name: str) -> None:
         if name == point:
             (top / "n" / "m").mkdir(parents=True, exist_ok=True)
@@ -225,7 +255,7 @@ POINTS = ["staged", "exchanged", "replaced", "aside", "moved", "created", "empti
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("path", [b"plain", b"d/e/deleted", b"untouched"])
 @pytest.mark.parametrize("atomic", [True, False])
-def test_a_save_in_the_middle_wins(top, journal, monkeypatch, *, point, path, atomic):
+def test_a_save_in_the_middle_wins(top, journal, whole, monkeypatch, *, point, path, atomic):
     saved = f(b"saved in the middle\n")
     done = []
 
@@ -259,7 +289,7 @@ def test_a_program_that_is_still_writing_the_file_is_not_cut_off(top, journal):
 
 @pytest.mark.parametrize("point", ["journalled", "staged", "aside", "replaced", "folder", "created"])
 @pytest.mark.parametrize("folder", ["d", "n", "becomes-file"])
-def test_a_link_planted_meanwhile_leads_nowhere(top, journal, monkeypatch, tmp_path, *, point, folder):
+def test_a_link_planted_meanwhile_leads_nowhere(top, journal, whole, monkeypatch, tmp_path, *, point, folder):
     outside = tmp_path / "outside"
     lay(outside, {b"e/deleted": f(b"not yours\n"), b"x": f(b"not yours\n"), b"m/o": f(b"not yours\n")})
     victim = seen(outside)
@@ -343,7 +373,7 @@ def test_a_full_disk_is_named_where_it_is(top, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("call", ["fsync", "open", "rename", "mkdir", "rmdir"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_any_failing_call_changes_nothing(top, journal, monkeypatch, call, code):
+def test_any_failing_call_changes_nothing(top, journal, whole, monkeypatch, *, call, code):
     """The n-th call of its kind fails, for each n until none does."""
     original = getattr(os, call)
     for number in range(1, 400):
@@ -422,7 +452,7 @@ import os, pickle, sys
 sys.path.insert(0, {sidecar!r})
 from pathlib import Path
 from understudy.git.apply import transaction; from understudy.git.apply import filesystem
-changes, top, journal, fallback = pickle.load(sys.stdin.buffer)
+changes, top, journal, fallback, transaction._MANY_FILES = pickle.load(sys.stdin.buffer)
 if fallback:
     def unsupported(*_):
         raise filesystem.UnsupportedError
@@ -449,7 +479,7 @@ def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool 
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(pickle.dumps((changes(), str(top), str(journal), fallback)))
+    process.stdin.write(pickle.dumps((changes(), str(top), str(journal), fallback, transaction._MANY_FILES)))
     process.stdin.close()
     assert process.stdout.readline() == b"go\n"
     return process
@@ -491,31 +521,31 @@ def killed_at(top: Path, journal: Path, fault: str, *, fallback: bool) -> bool:
 
 
 @pytest.mark.parametrize("failpoint", ["written:1", "exchanged:1", "emptied:2", "created:1", "synced:1", "committed:1"])
-def test_killed_at_a_failpoint_all_is_before_or_after(top, journal, failpoint):
+def test_killed_at_a_failpoint_all_is_before_or_after(top, journal, whole, failpoint):
     assert killed_at(top, journal, failpoint, fallback=False)
 
 
 @pytest.mark.parametrize("failpoint", ["linked:1", "linked:6", "linked:9", "gap:1"])
-def test_killed_while_moving_without_the_help_of_the_system(top, journal, failpoint):
+def test_killed_while_moving_without_the_help_of_the_system(top, journal, whole, failpoint):
     assert killed_at(top, journal, failpoint, fallback=True)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("fallback", [False, True])
 @pytest.mark.parametrize("name", ALL_POINTS)
-def test_killed_at_every_instant_all_is_before_or_after(top, journal, name, fallback):
+def test_killed_at_every_instant_all_is_before_or_after(top, journal, whole, name, fallback):
     number = 0
     while killed_at(top, journal, f"{name}:{number + 1}", fallback=fallback):
         number += 1
-    only = {"gap": fallback, "linked": fallback, "exchanged": not fallback}
+    only = {"staging folder": whole, "gap": fallback, "linked": fallback, "exchanged": not fallback}
     assert number if only.get(name, True) else not number
 
 
 @pytest.mark.parametrize(
     ("failpoint", "fallback"),
-    [("created:1", False), ("folder:2", False), ("staging folder:3", False), ("created:3", True)],
+    [("created:1", False), ("folder:2", False), ("all staged:1", False), ("created:3", True)],
 )
-def test_killed_while_recovering_it_recovers(top, journal, failpoint, fallback):
+def test_killed_while_recovering_it_recovers(top, journal, whole, failpoint, fallback):
     had = folders(top)
     for number in range(1, 12, 3):
         lay(top, BEFORE)
@@ -549,12 +579,12 @@ def random_kills(top: Path, journal: Path, count: int, seed: int) -> set[str]:
     return ends
 
 
-def test_killed_at_random_all_is_before_or_after(top, journal):
+def test_killed_at_random_all_is_before_or_after(top, journal, whole):
     random_kills(top, journal, 12, 1)
 
 
 @pytest.mark.heavy
-def test_killed_at_a_hundred_random_instants_all_is_before_or_after(top, journal):
+def test_killed_at_a_hundred_random_instants_all_is_before_or_after(top, journal, whole):
     assert random_kills(top, journal, 120, 2) == {"before", "after"}
 
 

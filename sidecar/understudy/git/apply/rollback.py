@@ -56,9 +56,9 @@ class Step:
 
 
 class Staging:
-    """Where new files wait until all are complete: those of a new folder in a temporary one beside its place.
+    """Where new files wait until all are complete: those of a large new folder in a temporary one beside its place.
 
-    The journal lists each highest new folder with its temporary one. Both have the same parent, which exists.
+    The journal lists each such highest new folder with its temporary one. Both have the same parent, which exists.
     """
 
     def __init__(self, record: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 A journal is on disk before anything changes. Each new file is written beside the old one, then the two are exchanged
 in one step of the file system. If the old file is not the one that the change was computed from, everything is rolled
-back. A new folder is written beside its place with all its files, then renamed. After an interruption at any moment,
+back. A new folder with many files is written beside its place, then renamed. After an interruption at any moment,
 ``recover`` rolls back or completes everything. Only files change, never the index, HEAD or a ref.
 
 Files keep their owner, permissions, extended attributes and hard links (``attributes``). A file that only keeps them if
@@ -17,7 +17,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,14 @@ _FILES = frozenset({"100644", "100755"})
 
 READ_BYTES = 4 * FILE_BYTES
 """Largest file that ``read_entry`` reads; results contain smaller ones (``collect.RESULT_FILE_BYTES``)."""
+
+_MANY_FILES = 2_000
+"""Most files that wait in a folder under temporary names for new folders to be made in it.
+
+If there are more, the largest new folders are written whole under a temporary name and renamed: in a crowded folder,
+the file system needs milliseconds for each new file. Below it, the files are moved one by one, because a watcher gets
+one event for a renamed folder, which no glob of files matches; above it, watchers lose events and must rescan anyway.
+"""
 
 
 class FileTransaction:
@@ -206,11 +215,10 @@ class FileTransaction:
             )
         self._steps = steps
         staged: list[list[str]] = []
-        for each in made:
-            parent = filesystem.parent_and_name(each)[0]
-            if parent not in made:
-                name = b"%s%s-%d.folder" % (TEMPORARY.encode(), token.encode(), len(staged))
-                staged.append([each.hex(), (parent + b"/" + name if parent else name).hex()])
+        for root in _large_folders(steps, made):
+            parent = filesystem.parent_and_name(root)[0]
+            name = b"%s%s-%d.folder" % (TEMPORARY.encode(), token.encode(), len(staged))
+            staged.append([root.hex(), (parent + b"/" + name if parent else name).hex()])
         self._record = {
             "top": os.fsencode(self.top).hex(),
             "steps": [step.packed() for step in steps],
@@ -487,6 +495,23 @@ class FileTransaction:
         with typed_errors(self.top):
             put_back(self.top, self._record, self._steps)
             self.journal.unlink(missing_ok=True)
+
+
+def _large_folders(steps: list[Step], made: Container[bytes]) -> list[bytes]:
+    """Return the highest new folders to write whole, largest first, so that few files wait for the others."""
+    sizes: Counter[tuple[bytes, bytes]] = Counter()
+    waiting: Counter[bytes] = Counter()
+    for step in steps:
+        root = next((each for each in folders_of(step.path) if each in made), None)
+        if step.before is None and root is not None:
+            sizes[step.folder, root] += 1
+            waiting[step.folder] += 1
+    found = []
+    for (folder, root), size in sizes.most_common():
+        if waiting[folder] > _MANY_FILES:
+            found.append(root)
+            waiting[folder] -= size
+    return found
 
 
 def read_entry(top: Path, path: bytes) -> Entry | None:
