@@ -225,6 +225,64 @@ def test_only_the_largest_new_folders_are_written_whole(top, journal, monkeypatc
     assert set(seen(top)) == {*BEFORE, *paths}
 
 
+@pytest.mark.parametrize("outcome", ["error", "kill", "commit"])
+def test_what_others_write_in_a_temporary_folder_is_removed_with_it(top, journal, tmp_path, monkeypatch, outcome):
+    monkeypatch.setattr(transaction, "_MANY_FILES", 0)
+    outside = tmp_path / "outside"
+    lay(outside, {b"kept": f(b"kept\n")})
+    had = folders(top)
+    planned = changes()
+
+    def litter(name: str) -> None:
+        if name == "all staged":
+            for temporary in top.rglob("*.folder"):
+                (temporary / "__pycache__").mkdir()
+                (temporary / "__pycache__" / "x.pyc").write_bytes(b"compiled")
+                (temporary / "link").symlink_to(outside)
+                (temporary / "m").mkdir(exist_ok=True)
+                (temporary / "m" / "o.js").write_bytes(b"compiled")
+            if outcome == "commit":  # takes the name, so that the files are moved one by one
+                (top / "n").mkdir()
+                (top / "new-folder").mkdir()
+            elif outcome == "error":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    if outcome == "kill":
+        assert end(start(top, journal, fault="all staged:1")) == -signal.SIGKILL
+        litter("all staged")
+        assert list(top.rglob("x.pyc"))
+        assert rollback.recover(journal) == "before"
+    else:
+        if outcome == "commit":
+            planned = [each for each in planned if not each.path.startswith(b"becomes-folder")]
+        monkeypatch.setattr(transaction, "failpoint", litter)
+        kind = kind_of(partial(accept, top, journal, planned))
+        assert kind is (ErrorKind.PERMISSION_DENIED if outcome == "error" else None)
+    assert not list(top.rglob("*.folder"))
+    assert not list(top.rglob("x.pyc"))
+    assert seen(outside) == {b"kept": f(b"kept\n")}
+    if outcome != "commit":
+        assert seen(top) == BEFORE
+        assert folders(top) == had
+
+
+def test_a_temporary_folder_that_cannot_be_emptied_ends_no_roll_back(top, journal, monkeypatch):
+    monkeypatch.setattr(transaction, "_MANY_FILES", 0)
+    monkeypatch.setattr(filesystem, "_REMOVED", 2)
+
+    def litter(name: str) -> None:
+        if name == "all staged":
+            [temporary] = top.glob("*.folder")
+            for number in range(9):
+                (temporary / str(number)).write_bytes(b"compiled")
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(transaction, "failpoint", litter)
+    assert kind_of(partial(accept, top, journal, [Change(b"n/x", None, f(b"new\n"))])) is ErrorKind.PERMISSION_DENIED
+    assert len(seen(top)) - len(BEFORE) == 9 - 3 * 2
+    assert not journal.exists()
+
+
 @pytest.mark.parametrize("point", ["journalled", "staging folder", "staged", "all staged"])
 def test_a_new_folder_that_the_user_makes_meanwhile_is_kept(top, journal, way, whole, monkeypatch, *, point):
     if point == "staging folder" and not whole:

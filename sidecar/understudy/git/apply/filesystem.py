@@ -35,6 +35,16 @@ _NOREPLACE = 4 if sys.platform == "darwin" else 1
 _HELD = 10_000
 _DEEP = 100
 """Most files and folders that are examined in a folder that blocks a path."""
+
+_REMOVED = 100_000
+"""Most entries that ``remove_tree`` removes."""
+
+_NOT_REMOVED = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST}
+    | {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
+)
+"""Errors for an entry of another program that cannot be removed, or that changes meanwhile."""
+
 _WALK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -361,6 +371,35 @@ def move(folder: int, name: bytes, other_folder: int, other: bytes) -> None:
 def move_folder(parent: int, name: bytes, other: bytes) -> None:
     """Rename a folder to a free name beside it, in one step; raise OSError or ``UnsupportedError``."""
     _rename(parent, name, parent, other, _NOREPLACE)
+
+
+def remove_tree(folder: int, name: bytes) -> None:
+    """Remove a folder with all that is in it, without following links.
+
+    What is above ``_REMOVED`` entries or ``_DEEP`` folders stays, as does what cannot be removed.
+    """
+    _remove_tree(folder, name, _DEEP, iter(range(_REMOVED)))
+
+
+def _remove_tree(folder: int, name: bytes, deep: int, left: Iterator[int]) -> None:
+    try:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+            os.unlink(name, dir_fd=folder)
+            return
+        descriptor = os.open(name, _WALK, dir_fd=folder)
+        try:
+            with os.scandir(descriptor) as entries:
+                names = [os.fsencode(entry.name) for entry in entries]
+            for each in names:
+                if not deep or next(left, None) is None:
+                    return
+                _remove_tree(descriptor, each, deep - 1, left)
+        finally:
+            os.close(descriptor)
+        os.rmdir(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in _NOT_REMOVED:
+            raise
 
 
 def sync_files(top: Path, files: Sequence[tuple[bytes, bytes]]) -> None:

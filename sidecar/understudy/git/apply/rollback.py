@@ -71,6 +71,10 @@ class Staging:
         """Return the temporary folders, parents first."""
         return [place for each in self._made if (place := self.temporary(each)) is not None]
 
+    def roots(self) -> list[bytes]:
+        """Return the highest temporary folders."""
+        return list(self._roots.values())
+
     def place(self, step: Step) -> tuple[bytes, bytes]:
         """Return the folder and the name under which a new file waits."""
         parent, name = filesystem.parent_and_name(step.path)
@@ -235,9 +239,18 @@ def _reached(top: Path, path: bytes) -> Iterator[int | None]:
 
 
 def _remove_staging(top: Path, staging: Staging) -> None:
-    """Remove temporary folders that are empty; one that was renamed to its place is gone."""
-    for each in reversed(staging.folders()):
+    """Remove the temporary folders and what other programs, such as watchers, wrote in them.
+
+    One that was renamed to its place is gone. A program that writes meanwhile can prevent the removal, so try again.
+    """
+    for each in reversed(staging.folders()):  # of any depth
         _remove_folder(top, each)
+    for each in staging.roots():
+        parent, name = filesystem.parent_and_name(each)
+        with _reached(top, parent) as folder:
+            for _ in range(3):
+                if folder is not None and filesystem.exists(folder, name):
+                    filesystem.remove_tree(folder, name)
 
 
 def _put_back_created(top: Path, step: Step, staging: Staging) -> None:
