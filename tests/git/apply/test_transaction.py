@@ -454,17 +454,39 @@ def test_any_failing_call_changes_nothing(top, journal, whole, monkeypatch, *, c
     pytest.fail("more calls than expected")
 
 
-def test_a_file_whose_folder_became_something_else_is_left_aside(top, journal, monkeypatch):
-    lay(top, {b"t/mine": f(b"mine\n")})
+def test_a_file_whose_folder_became_something_else_is_left_aside_and_named(top, journal, monkeypatch):
+    lay(top, {b"t/mine": f(b"mine\n"), b"t/edited": f(b"1\n")})
 
     def take(name: str) -> None:
         if name == "emptied":
             (top / "t").write_bytes(b"theirs\n")
 
     monkeypatch.setattr(transaction, "failpoint", take)
-    wanted = [Change(b"t/mine", f(b"mine\n"), None), Change(b"t", None, f(b"new\n"))]
-    assert kind_of(partial(accept, top, journal, wanted)) is not None
-    assert sorted(entry.content for entry in seen(top).values()) == [b"mine\n", b"theirs\n"]
+    wanted = [
+        Change(b"t/mine", f(b"mine\n"), None),
+        Change(b"t/edited", f(b"1\n"), None),
+        Change(b"t", None, f(b"new\n")),
+    ]
+    with pytest.raises(UnderstudyError) as caught:
+        accept(top, journal, wanted)
+    assert sorted(entry.content for entry in seen(top).values()) == [b"1\n", b"mine\n", b"theirs\n"]
+    hint = caught.value.hint or ""
+    kept = {entry.content: path.decode() for path, entry in seen(top).items()}
+    for path, content in (("t/mine", b"mine\n"), ("t/edited", b"1\n")):
+        assert f"{path} is kept as {kept[content]}." in hint
+
+
+@pytest.mark.parametrize(("new", "old"), [("2", "1"), ("2", None), ("1", None), ("saved", None)])
+def test_only_the_old_file_is_kept_where_its_folder_is_gone(tmp_path, new, old):
+    before, after = (filesystem.signature(f(content)) for content in (b"1", b"2"))
+    step = rollback.Step(b"t/edited", b"", b"x.new", b"x.old", before, after)
+    for name, content in (("x.new", new), ("x.old", old)):
+        if content is not None:
+            (tmp_path / name).write_text(content)
+    kept = rollback.put_back(tmp_path, {"made": [], "removed": []}, [step])
+    expected = b"x.old" if old else b"x.new" if new != "2" else None
+    assert kept == ({b"t/edited": expected} if expected else {})
+    assert set(seen(tmp_path)) == set(kept.values())
 
 
 def test_a_commit_that_fails_late_and_a_roll_back_that_dies_leave_all_before(top, journal, monkeypatch):

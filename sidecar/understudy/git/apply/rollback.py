@@ -131,8 +131,13 @@ def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["n
     return "after" if committed else "before"
 
 
-def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
-    """Roll back every step, except for files that the user changed in the meantime."""
+def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> dict[bytes, bytes]:
+    """Roll back every step, except for files that the user changed in the meantime.
+
+    Return the files that could not be put back, because something else took the place of their folder, each with the
+    temporary path where it is kept.
+    """
+    kept = {}
     staging = Staging(record)
     for step in reversed(steps):
         if step.after is not None and step.before is None:
@@ -147,9 +152,10 @@ def put_back(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
                 os.mkdir(name, mode, dir_fd=folder)
                 os.chmod(name, mode, dir_fd=folder)
     for step in reversed(steps):
-        if step.before is not None:
-            _put_back_old(top, step)
+        if step.before is not None and (left := _put_back_old(top, step)) is not None:
+            kept[step.path] = step.folder + b"/" + left if step.folder else left
         failpoint("put back")
+    return kept
 
 
 def clean_up(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
@@ -288,14 +294,17 @@ def _take_new_back(folder: int, place: int, name: bytes, step: Step, waiting: tu
                 filesystem.move(folder, step.new, place, name)
 
 
-def _put_back_old(top: Path, step: Step) -> None:
+def _put_back_old(top: Path, step: Step) -> bytes | None:
+    """Put the old file back; return the temporary name under which it is kept instead, if its folder is gone."""
     parent, name = filesystem.parent_and_name(step.path)
     with _reached(top, step.folder) as folder, _reached(top, parent) as place:
         if folder is None:
-            return
+            return None
         if place is None and step.in_place is None:
             # Something else is where its folder was: what waits aside can be all that is left of the file.
-            return
+            if filesystem.signature_at(folder, step.new) in {None, step.after}:
+                _remove(folder, step.new)
+            return next((each for each in (step.old, step.new) if filesystem.exists(folder, each)), None)
         if place is not None:
             if step.in_place is not None:
                 _put_back_overwritten(folder, place, name, step, step.in_place)
@@ -305,6 +314,7 @@ def _put_back_old(top: Path, step: Step) -> None:
                 _put_back_exchanged(folder, place, name, step)
         _remove(folder, step.new)
         _remove(folder, step.old)
+    return None
 
 
 def _put_back_overwritten(folder: int, place: int, name: bytes, step: Step, mode: int) -> None:

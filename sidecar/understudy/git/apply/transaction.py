@@ -57,6 +57,9 @@ the file system needs milliseconds for each new file. Below it, the files are mo
 one event for a renamed folder, which no glob of files matches; above it, watchers lose events and must rescan anyway.
 """
 
+_NAMED = 5
+"""Most files that could not be put back that an error names."""
+
 
 class FileTransaction:
     """One all-or-nothing change of files below ``top``.
@@ -86,6 +89,8 @@ class FileTransaction:
         self._modes: dict[bytes, int] = {}
         """Their new permission bits."""
         self._uncertain: list[Step] = []
+        self._kept: dict[bytes, bytes] = {}
+        """Files that the rollback could not put back, with the paths where they are kept."""
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -97,6 +102,8 @@ class FileTransaction:
         """Roll back unless committed."""
         if self._active:
             self._roll_back()
+            if isinstance(error, UnderstudyError):
+                self._name_kept(error)
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Write the changes; on any error, roll all of them back.
@@ -115,7 +122,7 @@ class FileTransaction:
             )
         if not wanted:
             return
-        with typed_errors(self.top):
+        with self._errors():
             self._plan(wanted)
             with typed_errors(self.journal.parent):  # often on another disk
                 try:
@@ -145,7 +152,7 @@ class FileTransaction:
         """
         if not self._active:
             return
-        with typed_errors(self.top):
+        with self._errors():
             try:
                 self._recheck()
                 self._sync()
@@ -493,8 +500,25 @@ class FileTransaction:
         # If it fails halfway, the journal stays, and the next ``recover`` completes it.
         self._active = False
         with typed_errors(self.top):
-            put_back(self.top, self._record, self._steps)
+            self._kept = put_back(self.top, self._record, self._steps)
             self.journal.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with typed_errors(self.top):
+                yield
+        except UnderstudyError as error:
+            self._name_kept(error)
+            raise
+
+    def _name_kept(self, error: UnderstudyError) -> None:
+        """Add to the hint where the files are that the rollback could not put back."""
+        kept, self._kept = self._kept, {}
+        named = [f"{quote(path)} is kept as {quote(place)}." for path, place in list(kept.items())[:_NAMED]]
+        more = [f"{len(kept) - _NAMED} more files are kept under such names."] if len(kept) > _NAMED else []
+        if named:
+            error.hint = " ".join([error.hint or "", *named, *more]).strip()
 
 
 def _large_folders(steps: list[Step], made: Container[bytes]) -> list[bytes]:
