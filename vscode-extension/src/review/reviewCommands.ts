@@ -117,7 +117,7 @@ class ReviewCommands implements Disposable {
     this.#conflicts.dispose();
   }
 
-  /** At the cursor. A binary file has none: the one that was visited last, or the only one. */
+  /** At the cursor. Only a binary file has none: then the one that was visited last, or the only one. */
   activeFile(): FileDiff | undefined {
     const { host, store, openResults } = this.#deps;
     const { current } = openResults;
@@ -128,7 +128,9 @@ class ReviewCommands implements Disposable {
     if (host.documents.active || !host.review.isActive(reviewTitle(delegation))) return undefined;
     const [only, ...others] = current.files;
     const visited = this.#last?.id === current.id ? current.file(this.#last.file.path) : undefined;
-    return visited ?? (others.length === 0 ? only : undefined);
+    const file = visited ?? (others.length === 0 ? only : undefined);
+    // A text file without a cursor is collapsed or scrolled past: the user may look at another one.
+    return file?.binary ? file : undefined;
   }
 
   async open(value: unknown): Promise<void> {
@@ -471,8 +473,8 @@ class ReviewCommands implements Disposable {
   }
 
   /**
-   * The target of a command: the row, bar or lens it came from, otherwise the cursor, otherwise the selection of the
-   * view.
+   * The target of a command: the row, bar or lens it came from, otherwise the cursor or the active binary file,
+   * otherwise the selection of the view.
    */
   async #targetOf(value: unknown, whole?: "file"): Promise<{ result: OpenResult; named: ReviewTarget } | undefined> {
     const { openResults, host, tree } = this.#deps;
@@ -492,14 +494,16 @@ class ReviewCommands implements Disposable {
     if (!result) return undefined;
     const here = this.#atCursor(result, whole === undefined);
     if (here) return { result, named: whole ? fileTarget(here) : hunkTarget(here) };
-    const selected = this.#inEditor(result) ? undefined : parseRowId(tree.selection[0]);
-    if (selected?.id === result.id) return { result, named: whole ? { ...selected, kind: "file" } : selected };
+    // Before the selection: the title and the keys offer what applies to the active file.
     const file = this.#inEditor(result) ? undefined : this.activeFile();
-    const hunk = file?.hunks.find(isPending) ?? file?.hunks[0];
+    const visited = file?.hunks.find(({ id }) => file.path === this.#last?.file.path && id === this.#last.hunk.id);
+    const hunk = visited ?? file?.hunks.find(isPending) ?? file?.hunks[0];
     if (file && hunk) {
       const hunkRef = { id: result.id, file, hunk };
       return { result, named: whole ? fileTarget(hunkRef) : hunkTarget(hunkRef) };
     }
+    const selected = this.#inEditor(result) ? undefined : parseRowId(tree.selection[0]);
+    if (selected?.id === result.id) return { result, named: whole ? { ...selected, kind: "file" } : selected };
     await host.windows.message("info", t("Place the cursor on a change, or select one in the Review view."));
     return undefined;
   }

@@ -234,6 +234,50 @@ describe("opening a review", () => {
     expect(offered()).toEqual([false, false]);
   });
 
+  it("offers nothing for a text file without a cursor: the user may look at another one", async () => {
+    host.activeDiffs = "Review: Tests for greeting/wrapping.py";
+    await reviewing();
+    await host.commands.run("understudy.review.show", ROW(now.files[0]!.hunks[2]!.id));
+    host.active = undefined; // collapsed
+    host.activeChanged.fire(undefined);
+    expect(host.contexts.get("understudy.reviewEditor")).toBe(false);
+    expect(host.contexts.get("understudy.pendingFile")).toBe(false);
+    await host.commands.run("understudy.review.acceptHunk");
+    now = { ...now, files: now.files.slice(0, 1) };
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk");
+    expect(peer.params("understudy/delegations/decide")).toEqual([]);
+    expect(host.messages.map(({ text }) => text)).toEqual([
+      expect.stringContaining("Place the cursor on a change"),
+      expect.stringContaining("Place the cursor on a change"),
+    ]);
+  });
+
+  it("decides on the visited change of a binary file, whatever is selected in the view", async () => {
+    decides();
+    const binary = now.files.at(-1)!;
+    const [first] = binary.hunks;
+    now = { ...now, files: [...now.files.slice(0, -1), { ...binary, hunks: [first!, { ...first!, id: "mode" }] }] };
+    host.activeDiffs = "Review: Tests for greeting/wrapping.py";
+    await reviewing();
+    await host.commands.run("understudy.review.show", hunkRow(ID, binary.path, "mode"));
+    host.treeSelection = [ROW(now.files[0]!.hunks[0]!.id)];
+    await host.commands.run("understudy.review.acceptHunk");
+    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({
+      decisions: [{ path: binary.path, hunk: "mode", decision: "accept" }],
+    });
+    await host.commands.run("understudy.review.show", hunkRow(ID, binary.path, "mode"));
+    await host.commands.run("understudy.review.rejectFile");
+    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({
+      decisions: [{ path: binary.path, decision: "reject" }],
+    });
+    host.activeDiffs = undefined; // the view has the focus, beside another editor
+    await host.commands.run("understudy.review.acceptHunk");
+    expect(peer.params("understudy/delegations/decide").at(-1)).toMatchObject({
+      decisions: [{ path: WRAP, hunk: now.files[0]!.hunks[0]!.id, decision: "accept" }],
+    });
+  });
+
   it("goes to a change in the tab of the review, also in the next window, and renews the tab with the files", async () => {
     await reviewing();
     const hunk = now.files[0]!.hunks[1]!;

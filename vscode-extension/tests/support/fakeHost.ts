@@ -106,6 +106,7 @@ export class FakeHost implements h.Host {
   folders: h.Folder[] = [{ uri: "file:///home/ada/greeting", path: "/home/ada/greeting", name: "greeting" }];
   openTexts: h.OpenText[] = [];
   treeVisible = false;
+  treeSelection: string[] = [];
 
   environment: h.Environment = {
     extensionPath: path.join(import.meta.dirname, "../.."),
@@ -144,7 +145,9 @@ export class FakeHost implements h.Host {
         get visible() {
           return self.treeVisible;
         },
-        selection: [],
+        get selection() {
+          return self.treeSelection;
+        },
         onDidChangeVisibility: self.visibility.subscribe,
         reveal: (id: string) => Promise.resolve(void self.revealed.push(id)),
         setMessage: () => {},
