@@ -11,7 +11,9 @@ import { DisposableStore, Emitter, type Disposable } from "../base/events.ts";
 import { t } from "../base/l10n.ts";
 import type { Host } from "../host/host.ts";
 import type { Decision, Delegation, FileDiff, Hunk } from "../protocol.ts";
+import { toErrorInfo } from "../sidecar/connection.ts";
 import { displayPath } from "../state/formatting.ts";
+import type { Store } from "../state/store.ts";
 import { applyHunks, fileRow, isPending, type ReviewTarget } from "./hunks.ts";
 import type { OpenResult, OpenResults } from "./openResults.ts";
 import { documentUri } from "./reviewEditor.ts";
@@ -20,14 +22,18 @@ import { LINK } from "./reviewWording.ts";
 
 /** Memory key of the conflicts that are being resolved: a reload of the window restores the merge editor. */
 const MERGING_KEY = "review.merging";
-/** Characters of a file that are kept for that. Of a larger file, the version on disk is shown instead. */
-const MAX_KEPT = 1_000_000;
+/** How many of these are kept, the newest. */
+export const MAX_MERGING = 20;
+/** Characters of the user's files that are kept for that, in total. Of other files, the version on disk is shown. */
+export const MAX_KEPT = 1_000_000;
 
 interface Merging {
   readonly id: string;
   readonly path: string;
   /** The user's text when the conflict was opened; absent: not text, or too long. */
   readonly yours?: string;
+  /** IDs of the hunks in the other side; absent: written by an older version. */
+  readonly hunks?: readonly string[];
 }
 
 /** How many conflict documents are kept; the editor keeps the text of older ones that are still open. */
@@ -36,6 +42,7 @@ const MAX_SIDES = 60;
 export interface ConflictDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "memory">;
   readonly openResults: OpenResults;
+  readonly store: Pick<Store, "onDidChange">;
   readonly delegation: (id: string) => Promise<Delegation>;
   readonly decide: (result: OpenResult, decisions: readonly Decision[]) => Promise<void>;
 }
@@ -46,14 +53,21 @@ export class Conflicts implements Disposable {
   /** Both sides of conflicts, as they were when the conflict was opened: URI → text. */
   readonly #sides = new Map<string, string>();
   readonly #sidesChanged = this.#disposables.add(new Emitter<string>());
-  /** The user's files in which a conflict is being resolved: path on disk → file of the result. */
-  readonly #merging: Map<string, Merging>;
+  /** The user's files in which a conflict is being resolved: path on disk → file of the result. The newest is last. */
+  #merging: ReadonlyMap<string, Merging>;
 
   constructor(deps: ConflictDeps) {
     this.#deps = deps;
     const { documents, memory } = deps.host;
-    this.#merging = new Map(Object.entries(memory.get<Record<string, Merging>>(MERGING_KEY, {})));
+    this.#merging = newest(Object.entries(memory.get<Record<string, Merging>>(MERGING_KEY, {})));
     if (this.#merging.size > 0) this.#showMerging();
+    this.#disposables.add(deps.openResults.onDidChange(({ id }) => void this.#dropResolved(id)));
+    this.#disposables.add(
+      deps.store.onDidChange(({ delegations, delegationList }) => {
+        const ids = new Set([...this.#merging.values()].map(({ id }) => id));
+        for (const id of ids) if (delegationList || delegations.has(id)) void this.#dropResolved(id);
+      }),
+    );
     const source = {
       text: (uri: string) => this.#sides.get(sideKey(uri)) ?? this.#restoreSide(uri),
       onDidChange: this.#sidesChanged.subscribe,
@@ -69,8 +83,7 @@ export class Conflicts implements Disposable {
 
   /** Forget which conflicts are being resolved: the review is closed. */
   clear(): void {
-    this.#merging.clear();
-    this.#changeMerging();
+    this.#changeMerging([]);
   }
 
   async open(result: OpenResult, filePath: string): Promise<void> {
@@ -88,8 +101,9 @@ export class Conflicts implements Disposable {
     const kind = await fileKind(mine);
     const yours = kind === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await readText(mine)));
     const kept = yours === undefined || yours.length > MAX_KEPT ? {} : { yours };
-    this.#merging.set(mine, { id: result.id, path: file.path, ...kept });
-    this.#changeMerging();
+    const merged = mergedHunks(file);
+    const merging = { id: result.id, path: file.path, hunks: merged.map(({ id }) => id), ...kept };
+    this.#changeMerging([...[...this.#merging].filter(([other]) => other !== mine), [mine, merging]]);
     const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
     const isText = !file.binary && base.mode !== LINK && theirs.mode !== LINK;
     if (!isText || base.text === undefined || theirs.text === undefined || yours === undefined) {
@@ -99,7 +113,7 @@ export class Conflicts implements Disposable {
     const baseUri = reviewUri(BASE, result.id, displayPath(file.from ?? file.path));
     const sides = { yours: reviewUri(YOURS, result.id, name), theirs: reviewUri(THEIRS, result.id, name) };
     this.#setSide(sides.yours, yours);
-    this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, mergedHunks(file)));
+    this.#setSide(sides.theirs, applyHunks(base.text, theirs.text, merged));
     if (await host.review.merge({ base: baseUri, ...sides, output })) return;
     // Without a merge editor: what each side changed; the user's own file is editable.
     await host.review.diffs(t("{0}: Conflict", name), [
@@ -110,6 +124,8 @@ export class Conflicts implements Disposable {
 
   /** Accept conflicting hunks without touching any file: the user has merged them. */
   async markResolved(result: OpenResult, target: ReviewTarget): Promise<void> {
+    // Deciding may drop them.
+    const merging = [...this.#merging].filter(([, { id, path: name }]) => id === result.id && name === target.path);
     const file = result.file(target.path);
     const resolved = file?.hunks.filter(
       (hunk) => isConflict(hunk) && (target.kind === "file" || target.hunk === hunk.id),
@@ -123,12 +139,9 @@ export class Conflicts implements Disposable {
       );
     }
     if (result.file(target.path)?.hunks.some(isConflict)) return;
-    for (const [mine, merging] of this.#merging) {
-      if (merging.id !== result.id || merging.path !== target.path) continue;
-      this.#merging.delete(mine);
-      await this.#deps.host.review.closeMerge(pathToFileURL(mine).toString());
-    }
-    this.#changeMerging();
+    const done = new Set(merging.map(([mine]) => mine));
+    this.#changeMerging([...this.#merging].filter(([mine]) => !done.has(mine)));
+    for (const mine of done) await this.#deps.host.review.closeMerge(pathToFileURL(mine).toString());
   }
 
   dispose(): void {
@@ -162,10 +175,34 @@ export class Conflicts implements Disposable {
     const file = result.file(merging.path);
     if (!file) return "";
     const [base, theirs] = await Promise.all([result.content(file.path, "base"), result.content(file.path, "result")]);
-    return applyHunks(base.text ?? "", theirs.text ?? "", mergedHunks(file));
+    const { hunks } = merging;
+    const merged = hunks === undefined ? mergedHunks(file) : file.hunks.filter(({ id }) => hunks.includes(id));
+    return applyHunks(base.text ?? "", theirs.text ?? "", merged);
   }
 
-  #changeMerging(): void {
+  /** Forget the conflicts of a result that are not pending any more: they were decided elsewhere, or it is gone. */
+  async #dropResolved(id: string): Promise<void> {
+    if (![...this.#merging.values()].some((merging) => merging.id === id)) return;
+    const pending = await this.#pendingConflicts(id);
+    const isPendingStill = ({ id: one, path: name }: Merging): boolean => one !== id || pending?.has(name) !== false;
+    const left = [...this.#merging].filter(([, merging]) => isPendingStill(merging));
+    if (left.length < this.#merging.size) this.#changeMerging(left);
+  }
+
+  /** The files of a result with a pending conflict; undefined: it cannot be read now. */
+  async #pendingConflicts(id: string): Promise<ReadonlySet<string> | undefined> {
+    const { delegation, openResults } = this.#deps;
+    try {
+      if ((await delegation(id)).rescueRef !== undefined) return new Set(); // discarded
+      const { files } = await openResults.result(id);
+      return new Set(files.filter(({ hunks }) => hunks.some(isConflict)).map((file) => file.path));
+    } catch (error) {
+      return toErrorInfo(error).kind === "unknown_delegation" ? new Set() : undefined;
+    }
+  }
+
+  #changeMerging(merging: readonly (readonly [string, Merging])[]): void {
+    this.#merging = newest(merging);
     this.#showMerging();
     void this.#deps.host.memory.set(MERGING_KEY, Object.fromEntries(this.#merging));
   }
@@ -183,6 +220,20 @@ export class Conflicts implements Disposable {
     }
     this.#sidesChanged.fire(uri);
   }
+}
+
+/** The newest within the limits, in the same order. */
+function newest(merging: readonly (readonly [string, Merging])[]): ReadonlyMap<string, Merging> {
+  let left = MAX_KEPT;
+  const kept = merging
+    .slice(-MAX_MERGING)
+    .reverse()
+    .map(([mine, { yours, ...rest }]) => {
+      if (yours === undefined || yours.length > left) return [mine, rest] as const;
+      left -= yours.length;
+      return [mine, { ...rest, yours }] as const;
+    });
+  return new Map<string, Merging>(kept.reverse());
 }
 
 const isConflict = (hunk: Hunk): boolean => hunk.conflict && isPending(hunk);

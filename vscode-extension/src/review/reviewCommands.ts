@@ -40,7 +40,7 @@ const TAB_KEY = "review.tab";
 export interface ReviewCommandDeps {
   readonly host: Pick<Host, "windows" | "documents" | "commands" | "review" | "environment" | "memory">;
   readonly requester: Requester;
-  readonly store: Pick<Store, "delegation" | "delegations" | "delegator" | "loaded" | "read">;
+  readonly store: Pick<Store, "delegation" | "delegations" | "delegator" | "loaded" | "onDidChange" | "read">;
   readonly openResults: OpenResults;
   readonly tree: Pick<Tree, "reveal" | "selection">;
   readonly reviewEditor: Pick<ReviewEditor, "resetBar">;
@@ -108,6 +108,7 @@ class ReviewCommands implements Disposable {
     this.#conflicts = new Conflicts({
       host: deps.host,
       openResults: deps.openResults,
+      store: deps.store,
       delegation: (id) => this.#delegation(id),
       decide: (result, decisions) => this.#decisions.send(result, decisions),
     });

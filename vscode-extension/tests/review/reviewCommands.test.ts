@@ -5,6 +5,7 @@ import { SidecarError } from "../../src/sidecar/connection.ts";
 import { Store } from "../../src/state/store.ts";
 import type { Delegation, DiffResult, Event, FileDiff, Hunk } from "../../src/protocol.ts";
 import { registerReview } from "../../src/review/registerReview.ts";
+import { MAX_KEPT, MAX_MERGING } from "../../src/review/conflicts.ts";
 import { hunkRow } from "../../src/review/hunks.ts";
 import { BASE, EDIT, RESULT, THEIRS, reviewUri, YOURS } from "../../src/review/reviewUris.ts";
 import { evidenceUri } from "../../src/review/reviewEditor.ts";
@@ -883,6 +884,91 @@ describe("deciding", () => {
     host.handlers.clear();
     begin();
     expect(await host.provided.get(YOURS)?.text(sides[0]!)).toBe("");
+  });
+
+  describe("a conflict that is being resolved", () => {
+    const MINE = "/home/ada/greeting/greeting/wrapping.py";
+    const files = (): unknown => host.contexts.get("understudy.conflictFiles");
+    const kept = (): Record<string, { yours?: string }> => host.memory.get("review.merging", {});
+
+    beforeEach(async () => {
+      decides();
+      await reviewing();
+      await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+      host.openTexts.push({ uri: `file://${MINE}`, language: "python", text: "mine\n", dirty: true });
+      await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+      expect(files()).toEqual([MINE]);
+    });
+
+    const inAllHunks = (change: Partial<Hunk>): void => {
+      const hunksOf = (file: FileDiff): Hunk[] => file.hunks.map((hunk) => ({ ...hunk, ...change }));
+      now = { ...now, files: now.files.map((file) => ({ ...file, hunks: hunksOf(file) })) };
+    };
+    const reload = async (): Promise<void> => {
+      feature.dispose();
+      host.handlers.clear();
+      begin();
+      await store.attach();
+      await settle();
+    };
+
+    it("is forgotten when it is rejected here", async () => {
+      const rejected = DECIDED.hunks.map((hunk): Hunk => ({ ...hunk, state: "rejected", conflict: false }));
+      decides({ ...DECIDED, hunks: rejected, conflicts: [] });
+      await host.commands.run("understudy.review.rejectHunk", ROW("77e0d1f4b2c9"));
+      await settle();
+      expect([files(), kept()]).toEqual([[], {}]);
+    });
+
+    it("is forgotten when it was resolved elsewhere, also while no window was open", async () => {
+      await reload();
+      expect(files()).toEqual([MINE]);
+      inAllHunks({ state: "accepted", conflict: false });
+      await reload();
+      expect([files(), kept()]).toEqual([[], {}]);
+    });
+
+    it("is forgotten when the delegation is discarded or removed, but not while it cannot be read", async () => {
+      peer.answer("understudy/delegations/diff", () => {
+        throw new SidecarError({ kind: "internal", message: "No space left." });
+      });
+      await reload();
+      expect(files()).toEqual([MINE]);
+      const before = kept();
+      delegation = { ...delegation, rescueRef: "refs/rescue/x", lastSeq: delegation.lastSeq + 1 };
+      await store.read(ID);
+      await settle();
+      expect([files(), kept()]).toEqual([[], {}]);
+      await host.memory.set("review.merging", { "/gone": { ...before[MINE], id: "20260101-000000-gone" } });
+      peer.answer("understudy/delegations/get", () => {
+        throw new SidecarError({ kind: "unknown_delegation", message: "No such delegation." });
+      });
+      await reload();
+      expect([files(), kept()]).toEqual([[], {}]);
+    });
+
+    it("shows the same side after a reload, even if other changes were decided meanwhile", async () => {
+      const theirs = async (): Promise<unknown> => host.provided.get(THEIRS)?.text(reviewUri(THEIRS, ID, WRAP));
+      const before = await theirs();
+      const hunksOf = (file: FileDiff): Hunk[] =>
+        file.hunks.map((hunk) => (hunk.conflict ? hunk : { ...hunk, state: "rejected" }));
+      now = { ...now, files: now.files.map((file) => ({ ...file, hunks: hunksOf(file) })) };
+      await reload();
+      expect(await theirs()).toBe(before);
+    });
+
+    it("keeps a limited number and a limited amount of text, the newest", async () => {
+      const { [MINE]: one } = kept();
+      const name = (index: number): string => `/home/ada/${index}.py`;
+      const half = "x".repeat(MAX_KEPT / 2);
+      const many = Array.from({ length: MAX_MERGING }, (_, index) => [name(index), { ...one, yours: half }] as const);
+      await host.memory.set("review.merging", Object.fromEntries(many));
+      await reload();
+      await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+      expect(Object.keys(kept())).toEqual([...many.slice(1).map(([path]) => path), MINE]);
+      const texts = Object.entries(kept()).flatMap(([path, { yours }]) => (yours === undefined ? [] : [path]));
+      expect(texts).toEqual([name(MAX_MERGING - 1), MINE]);
+    });
   });
 
   it("says what to do if a conflict cannot be merged line by line", async () => {
