@@ -82,7 +82,7 @@ export class ComposePanel implements Disposable {
     const { recipe = this.#draft.recipe, task = this.#draft.task } = first;
     const known = new Set(this.#draft.files.map(({ uri }) => uri));
     const added = this.#files(first.files).filter(({ uri }) => !known.has(uri));
-    this.#draft = { ...this.#draft, recipe, task, files: [...this.#draft.files, ...added].slice(0, MAX_FILES) };
+    this.#setDraft({ ...this.#draft, recipe, task, files: [...this.#draft.files, ...added].slice(0, MAX_FILES) });
     if (!this.#panel) {
       this.#add(this.#deps.host.windows.panel(COMPOSE_PANEL, t("New Delegation"), this.#html()));
       return;
@@ -106,7 +106,7 @@ export class ComposePanel implements Disposable {
 
   #receive(message: FromComposePage): void {
     if (message.method === "page/draft") {
-      this.#draft = draftOf(message.params);
+      this.#setDraft(draftOf(message.params));
       return;
     }
     const { id } = message;
@@ -167,7 +167,7 @@ export class ComposePanel implements Disposable {
         const id = await start(await this.#params(draftOf(message.params)));
         if (id === undefined) return "";
         // Keep the choices for the next task; options are for one delegation.
-        this.#draft = { ...this.#draft, task: "", target: "", files: [], options: {} };
+        this.#setDraft({ ...this.#draft, task: "", target: "", files: [], options: {} });
         await host.memory.set(DRAFT_KEY, this.#draft);
         this.#post({ method: "page/draft", params: this.#draft });
         return id;
@@ -246,12 +246,20 @@ export class ComposePanel implements Disposable {
     });
   }
 
+  /** The default delegators that the page shows are those of the folder of its files. */
+  #setDraft(draft: ComposeDraft): void {
+    const before = this.#folder(this.#draft);
+    this.#draft = draft;
+    if (this.#folder(draft) !== before) this.#post({ method: "page/choices", params: this.#choices() });
+  }
+
   #choices(): ComposeChoices {
     const { store } = this.#deps;
     const { recipes, delegators } = store;
+    const folder = this.#folder(this.#draft);
     return {
       recipes: recipes.map(({ name, title, returns }) => {
-        const usual = store.defaultDelegator(name);
+        const usual = store.defaultDelegator(name, folder);
         const writesFile = returns === "file";
         return { name, title, writesFile, ...(usual === undefined ? {} : { defaultDelegator: usual }) };
       }),

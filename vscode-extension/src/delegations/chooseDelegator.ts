@@ -12,6 +12,13 @@ export interface ChooseDeps {
   readonly store: Pick<Store, "delegators" | "defaultDelegator">;
 }
 
+/** What a default delegator depends on. */
+export interface DefaultPlace {
+  readonly recipe: string;
+  /** URI of the folder to work in. */
+  readonly folder: string | undefined;
+}
+
 /** Memory key of the delegator chosen last. It is preselected if there is no default. */
 export const LAST_DELEGATOR_KEY = "delegate.last";
 export const ADD = "add";
@@ -22,21 +29,21 @@ export async function pickAnotherDelegator(
   deps: ChooseDeps,
   preview: PreviewResult | undefined,
   now: string | undefined,
-  recipe: string,
+  where: DefaultPlace,
 ): Promise<string | undefined> {
   const current = now ?? preview?.explain.delegator;
   const names = deps.store.delegators.map(({ delegator }) => delegator.name);
-  return pickDelegator(deps, names, { back: true, recipe, ...(current === undefined ? {} : { current }) });
+  return pickDelegator(deps, names, { back: true, where, ...(current === undefined ? {} : { current }) });
 }
 
 /** Ask which of the capable delegators to use, and remember the answer. */
 export async function askDelegator(
   deps: ChooseDeps,
   names: readonly string[],
-  recipe: string,
+  where: DefaultPlace,
   why: string,
 ): Promise<string | undefined> {
-  const name = await pickDelegator(deps, names, { back: false, recipe, why });
+  const name = await pickDelegator(deps, names, { back: false, where, why });
   if (name !== undefined) await deps.host.memory.set(LAST_DELEGATOR_KEY, name);
   return name;
 }
@@ -44,18 +51,18 @@ export async function askDelegator(
 async function pickDelegator(
   deps: ChooseDeps,
   names: readonly string[],
-  options: { readonly back: boolean; readonly recipe: string; readonly current?: string; readonly why?: string },
+  options: { readonly back: boolean; readonly where: DefaultPlace; readonly current?: string; readonly why?: string },
 ): Promise<string | undefined> {
   const active = options.current ?? deps.host.memory.get(LAST_DELEGATOR_KEY, "");
   const outcome = await deps.host.windows.pick({
     title: t("Delegate"),
     placeholder: delegatorPlaceholder(names),
     back: options.back,
-    items: delegatorItems(deps, names, options.recipe, options.why),
+    items: delegatorItems(deps, names, options.where, options.why),
     ...(active === "" ? {} : { active: DELEGATOR_PREFIX + active }),
   });
   const chosen = outcome.kind === "picked" ? outcome.ids[0] : undefined;
-  if (chosen === CHOOSE_DEFAULT) return chooseDefault(deps, options.recipe);
+  if (chosen === CHOOSE_DEFAULT) return chooseDefault(deps, options.where.recipe);
   return chosen === ADD ? addDelegatorFirst(deps) : chosen?.slice(DELEGATOR_PREFIX.length);
 }
 
@@ -70,10 +77,10 @@ export function delegatorPlaceholder(names: readonly string[]): string {
 export function delegatorItems(
   { store, host }: ChooseDeps,
   names: readonly string[],
-  recipe: string,
+  { recipe, folder }: DefaultPlace,
   why?: string,
 ): PickItem[] {
-  const usual = store.defaultDelegator(recipe);
+  const usual = store.defaultDelegator(recipe, folder);
   const last = host.memory.get(LAST_DELEGATOR_KEY, "");
   const able = store.delegators.filter(({ delegator }) => names.includes(delegator.name));
   const entries = [...able.filter(({ state }) => state.ready), ...able.filter(({ state }) => !state.ready)];

@@ -203,7 +203,8 @@ export async function startDelegation(deps: DelegateDeps, params: StartParams): 
   } catch (error) {
     const info = toErrorInfo(error);
     if (info.kind === "unknown_delegator" && !params.delegator) {
-      const delegator = await askDelegator(deps, info.names ?? [], params.recipe, info.message);
+      const folder = params.workspace ?? folderOf(params.files?.[0], deps.host.workspace.folders)?.uri;
+      const delegator = await askDelegator(deps, info.names ?? [], { recipe: params.recipe, folder }, info.message);
       return delegator === undefined ? undefined : startDelegation(deps, { ...params, delegator });
     }
     throw error;
@@ -306,6 +307,7 @@ async function previewStep(
   const { recipe } = state;
   if (!recipe) return { kind: "back" };
   const params = startParams(deps, subject, recipe, state);
+  const where = { recipe: recipe.name, folder: subjectFolder(deps, subject)?.uri };
   let preview: PreviewResult | undefined;
   let facts: DelegatorFacts | undefined;
   const { override } = state;
@@ -337,7 +339,7 @@ async function previewStep(
           if (kind === "unknown_delegator" && state.delegator === undefined) {
             // No default delegator, or none that can do it: ask for one instead of showing an error.
             show({
-              items: delegatorItems(deps, names ?? [], recipe.name, message),
+              items: delegatorItems(deps, names ?? [], where, message),
               busy: false,
               placeholder: delegatorPlaceholder(names ?? []),
             });
@@ -364,7 +366,7 @@ async function previewStep(
   } else if (chosen === "another" || chosen === ADD || who !== undefined) {
     const name =
       chosen === "another"
-        ? await pickAnotherDelegator(deps, preview, state.delegator, recipe.name)
+        ? await pickAnotherDelegator(deps, preview, state.delegator, where)
         : chosen === ADD
           ? await addDelegatorFirst(deps)
           : who;

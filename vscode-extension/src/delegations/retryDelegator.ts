@@ -1,5 +1,6 @@
 /** Ask which delegator retries a delegation, and with which options. */
 
+import { pathToFileURL } from "node:url";
 import { t } from "../base/l10n.ts";
 import type { Host, PickItem } from "../host/host.ts";
 import type { Delegation, RetryParams } from "../protocol.ts";
@@ -68,7 +69,7 @@ export async function pickRetryDelegator(
 }
 
 function retryItems({ store }: RetryDeps, delegation: Delegation, changed: Changed | undefined): PickItem[] {
-  const usual = store.defaultDelegator(delegation.recipe);
+  const usual = store.defaultDelegator(delegation.recipe, pathToFileURL(delegation.workspace).toString());
   const others = store.delegators.filter(
     ({ delegator, state }) => state.ready && delegator.name !== delegation.delegator,
   );

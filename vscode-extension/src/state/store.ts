@@ -16,6 +16,7 @@ import type {
   Recipe,
 } from "../protocol.ts";
 import { fold } from "./fold.ts";
+import { isSameFolder } from "./workspaceFolders.ts";
 
 export const BATCH_MS = 100;
 /** Delegations that are read at first; `readMore` reads older ones. */
@@ -36,6 +37,12 @@ export interface Change {
   readonly modelServers: boolean;
   readonly recipes: boolean;
   readonly trust: boolean;
+}
+
+interface FolderDefaults {
+  /** URI; empty: no folder is open. */
+  readonly workspace: string;
+  readonly defaults: Readonly<Record<string, string>>;
 }
 
 export interface StoreDeps {
@@ -62,7 +69,8 @@ export class Store implements Disposable {
   #cursor: string | undefined;
   #delegators: readonly DelegatorEntry[] = [];
   #delegatorProblems: readonly Problem[] = [];
-  #defaults: Readonly<Record<string, string>> = {};
+  /** The default delegators by recipe, of each folder. */
+  #defaults: readonly FolderDefaults[] = [];
   #modelServers: readonly ModelServerEntry[] = [];
   #serverProblems: readonly Problem[] = [];
   #recipes: readonly Recipe[] = [];
@@ -119,9 +127,14 @@ export class Store implements Disposable {
     return this.#delegators.find((entry) => entry.delegator.name === name);
   }
 
-  /** Name of the delegator that a start of a recipe takes if it names none; undefined if it would be refused. */
-  defaultDelegator(recipe: string): string | undefined {
-    return this.#defaults[recipe];
+  /**
+   * Name of the delegator that a start of a recipe in a folder takes if it names none; undefined if it would be refused.
+   * `folder` is a URI; if it is not one of the window, the default that all folders agree on.
+   */
+  defaultDelegator(recipe: string, folder: string | undefined): string | undefined {
+    const own = folder === undefined ? undefined : this.#defaults.find((one) => isSameFolder(one.workspace, folder));
+    const names = new Set((own ? [own] : this.#defaults).map(({ defaults }) => defaults[recipe]));
+    return names.size === 1 ? [...names][0] : undefined;
   }
 
   delegation(id: string): Delegation | undefined {
@@ -345,7 +358,8 @@ export class Store implements Disposable {
 
   async #readListed(name: ListName): Promise<void> {
     const { requester } = this.#deps;
-    const places = this.#deps.workspaces().map((workspace) => ({ workspace }));
+    const workspaces = this.#deps.workspaces();
+    const places = workspaces.map((workspace) => ({ workspace }));
     const from = places.length > 0 ? places : [{}];
     switch (name) {
       case "delegators":
@@ -358,10 +372,10 @@ export class Store implements Disposable {
               (entry) => entry.delegator.name,
             );
             this.#delegatorProblems = results.flatMap((each) => each.problems);
-            // As for delegators, the first folder wins.
-            this.#defaults = Object.fromEntries(
-              results.toReversed().flatMap((each) => Object.entries(each.defaults ?? {})),
-            );
+            this.#defaults = results.map(({ defaults = {} }, index) => ({
+              defaults,
+              workspace: workspaces[index] ?? "",
+            }));
             this.#mark({ delegators: true });
           },
         );

@@ -12,6 +12,9 @@ export function folderOf(uri: string | undefined, folders: readonly Folder[]): F
   return holding.sort((a, b) => b.uri.length - a.uri.length)[0] ?? folders[0];
 }
 
+/** Whether two URIs name the same folder. */
+export const isSameFolder = (one: string, other: string): boolean => plain(one) === plain(other);
+
 /** The editor and the sidecar escape different characters. */
 function plain(uri: string): string {
   try {

@@ -12,8 +12,10 @@ import { GoldenSidecar, result } from "../support/golden.ts";
 const { recipes } = result("understudy/recipes/list", "recipes-list.valid");
 const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
 const { modelServers } = result("understudy/modelServers/list", "modelServers-list.valid");
-const defaultDelegator = (recipe: string): string | undefined => (recipe === "tests" ? "local-coder" : undefined);
 const ROOT = "file:///home/ada/greeting";
+const OTHER = "file:///home/ada/other";
+const defaultDelegator = (recipe: string, folder: string | undefined): string | undefined =>
+  recipe === "tests" ? (folder === OTHER ? "my-agent" : "local-coder") : undefined;
 
 let host: FakeHost;
 let started: StartParams[];
@@ -75,6 +77,26 @@ describe("the panel of a new delegation", () => {
     expect(choices.recipes.map(({ name }) => name)).toEqual(recipes.map(({ name }) => name));
     expect(choices.recipes.map((recipe) => recipe.defaultDelegator)).toEqual(["local-coder", undefined]);
     expect(choices.delegators).toHaveLength(delegators.length);
+  });
+
+  it("offers the default delegator of the folder that the files are in", async () => {
+    host.folders.push({ uri: OTHER, path: "/home/ada/other", name: "other" });
+    composer.show({ files: [] });
+    const start = (await ask("page/start"))["result"] as ComposeStart;
+    expect(start.choices.recipes[0]?.defaultDelegator).toBe("local-coder");
+    const panel = host.panels.at(-1)!;
+    const offered = (): unknown[] =>
+      panel.posted.flatMap((one) => {
+        const { method, params } = one as { method?: string; params?: ComposeStart["choices"] };
+        return method === "page/choices" ? [params?.recipes[0]?.defaultDelegator] : [];
+      });
+    const draft = (name: string): object => ({ ...start.draft, files: [{ uri: name, name }] });
+    panel.send({ method: "page/draft", params: draft(`${ROOT}/a.py`) });
+    expect(offered()).toEqual([]);
+    panel.send({ method: "page/draft", params: draft(`${OTHER}/a.py`) });
+    expect(offered()).toEqual(["my-agent"]);
+    panel.send({ method: "page/draft", params: start.draft });
+    expect(offered()).toEqual(["my-agent", "local-coder"]);
   });
 
   it("starts a delegation with the same parameters as the other commands, and then begins a new draft", async () => {

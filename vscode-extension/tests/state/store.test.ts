@@ -347,6 +347,27 @@ describe("a window with several folders", () => {
     store.dispose();
   });
 
+  it("knows the default delegators of each folder, and of no folder only if all agree", async () => {
+    const defaults: Record<string, Record<string, string>> = {
+      "file:///a": { ask: "one" },
+      "file:///b%20c": { ask: "one", tests: "two" },
+    };
+    const peer = sidecar([]).answer("understudy/delegators/list", ({ workspace }) => ({
+      delegators: [],
+      problems: [],
+      defaults: defaults[workspace ?? ""] ?? {},
+    }));
+    const workspaces = (): string[] => ["file:///a", "file:///b%20c"];
+    const store = new Store({ requester: peer, subscriber: peer, workspaces, log: () => {} });
+    await store.attach();
+    expect(store.defaultDelegator("tests", "file:///a")).toBeUndefined();
+    expect(store.defaultDelegator("tests", "file:///b c/")).toBe("two");
+    expect(store.defaultDelegator("tests", undefined)).toBeUndefined();
+    expect(store.defaultDelegator("tests", "file:///elsewhere")).toBeUndefined();
+    expect(store.defaultDelegator("ask", undefined)).toBe("one");
+    store.dispose();
+  });
+
   it("reads the configuration of an added folder", async () => {
     const { delegators } = result("understudy/delegators/list", "delegators-list.valid");
     const peer = sidecar([]).answer("understudy/delegators/list", ({ workspace }) => ({
