@@ -370,12 +370,17 @@ interface RowFacts {
   readonly instructable: boolean;
 }
 
+/** The names of the programs that worked on a delegation, as its errors call them. */
+function programs({ delegator, attempts }: Delegation): readonly (string | undefined)[] {
+  return [delegator, ...attempts.flatMap((attempt) => [attempt.delegator, attempt.tool])];
+}
+
 function delegationRow(id: string, delegation: Delegation, { now, here, instructable }: RowFacts): TreeRow {
   const live = isLive(delegation);
   const toReview = isToReview(delegation);
   const failure = isFailure(delegation);
   const facts: string[] = [];
-  const reason = failure && delegation.error ? failureFacts(delegation.error) : [];
+  const reason = failure && delegation.error ? failureFacts(delegation.error, programs(delegation)) : [];
   const doing = live ? doingNow(delegation) : [];
   if (live) {
     const time = duration(elapsed(delegation, now));

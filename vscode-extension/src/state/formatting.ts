@@ -133,13 +133,17 @@ export function shortErrorText({ message, hint = "" }: Pick<ErrorInfo, "message"
 
 /**
  * Why a run failed, for the end of a row, where only its beginning may be visible: what a crashed program printed last
- * comes before how it ended, and neither repeats its name, which the row has.
+ * comes before how it ended, and neither repeats its name, which the row has. `names`: the delegators and tools of the
+ * delegation. A message about another program is kept as it is.
  */
-export function failureFacts({ message }: Pick<ErrorInfo, "message">): readonly string[] {
+export function failureFacts(
+  { message }: Pick<ErrorInfo, "message">,
+  names: readonly (string | undefined)[],
+): readonly string[] {
   const text = oneLine(shortErrorText({ message }), Infinity).replace(/\.$/u, "");
-  const crash = /^.*? (?:exited with code (-?\d+)|was killed by signal (\w+))([^:]*)(?:: (.+))?$/u.exec(text);
-  if (!crash) return [oneLine(text)];
-  const [, code, signal = "", after = "", printed] = crash;
+  const crash = /^(.*?) (?:exited with code (-?\d+)|was killed by signal (\w+))([^:]*)(?:: (.+))?$/u.exec(text);
+  const [, subject = "", code, signal = "", after = "", printed] = crash ?? [];
+  if (!crash || !names.includes(/^Delegator '(.*)'$/u.exec(subject)?.[1] ?? subject)) return [oneLine(text)];
   const how = `${code === undefined ? t("killed by signal {0}", signal) : t("exit code {0}", code)}${after}`;
   return printed === undefined ? [how] : [oneLine(printed), how];
 }

@@ -212,7 +212,7 @@ describe("the Delegations view", () => {
       one("f", {
         verdict: "failed",
         review: { pending: 0, accepted: 0, rejected: 0 },
-        error: { kind: "internal", message: "The agent exited with code 3." },
+        error: { kind: "internal", message: "Delegator 'ghostwriter' exited with code 3." },
       }),
       one("c", { conflicts: ["a1"] }),
       one("m", { verdict: "no_changes", review: { pending: 0, accepted: 0, rejected: 0 }, dismissed: true }),
@@ -326,22 +326,27 @@ describe("the Delegations view", () => {
 
   it("shows the last line of what a crashed program printed", () => {
     const what = `NameError: name '${"n".repeat(150)}' is not defined`;
-    const message = `Delegator 'mine' exited with code 1: Traceback:\n  File "a.py", line 3\n${what}`;
+    const message = `Delegator 'ghostwriter' exited with code 1: Traceback:\n  File "a.py", line 3\n${what}`;
     const error = { kind: "tool_crashed", message } as NonNullable<Delegation["error"]>;
     const { rows } = view([one("a", { verdict: "failed", error, review: { pending: 0, accepted: 0, rejected: 0 } })]);
     const row = rows.row(delegationRowId("a"));
     // The title is short, so that a sidebar of the usual width shows the beginning of the reason.
     expect(`${row?.label} ${row?.description}`.slice(0, 36)).toBe("Tests…ng.py Failed · NameError: name");
     expect(row?.description).toMatch(/n… · exit code 1 · 4 min ago · ghostwriter$/u);
-    expect(row?.spoken).toContain(`, Failed, Delegator 'mine' exited with code 1: ${what}, 4 min ago, `);
+    expect(row?.spoken).toContain(`, Failed, Delegator 'ghostwriter' exited with code 1: ${what}, 4 min ago, `);
     expect(row?.tooltip?.replaceAll("\\", "")).toContain(what);
-    const facts = (text: string): readonly string[] => formatting.failureFacts({ message: text });
+    const facts = (text: string): readonly string[] => formatting.failureFacts({ message: text }, ["mine", "x"]);
     expect(facts("x was killed by signal 9.")).toEqual(["killed by signal 9"]);
     expect(facts("x exited with code 1 after announcing a result: it broke.")).toEqual([
       "it broke",
       "exit code 1 after announcing a result",
     ]);
+    expect(facts("Delegator 'mine' exited with code 1.")).toEqual(["exit code 1"]);
     expect(facts("Can't reach ollama: refused.")).toEqual(["Can't reach ollama: refused"]);
+    // About another program: without its subject, it would read as if the delegator had crashed.
+    for (const other of ["The worker of the title", "Delegator 'mine' reports that npm", "Delegator 'other'"]) {
+      expect(facts(`${other} exited with code 1: KeyError.`)).toEqual([`${other} exited with code 1: KeyError`]);
+    }
   });
 
   it("draws a group again when no older delegations are left to load", () => {
