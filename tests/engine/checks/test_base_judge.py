@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -405,6 +406,20 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
     else:
         assert judged.is_(Verdict.CHECKS_FAILED)
         assert "did not finish on the result" in judged.only.output_tail
+
+
+async def test_older_tests_that_are_slow_once_get_more_time(
+    project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(suites, "_LEAST_SECONDS", 5.0)
+    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    busy = tmp_path / "busy"
+    busy.touch()
+    waits = f"import pathlib, time\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        time.sleep(60)\n"
+    has(project, **{"tests/test_data.py": waits})
+    judged = await project.judge({"tests/test_new.py": NEW})
+    assert judged.is_(Verdict.VERIFIED), (judged.said, judged.notes, judged.only.output_tail)
+    assert not busy.exists()
 
 
 async def test_older_tests_run_on_the_base_only_to_see_what_they_notice(project: Any) -> None:

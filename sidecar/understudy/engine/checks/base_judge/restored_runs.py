@@ -294,6 +294,9 @@ class BaseJudge:
             run = green.observed
         else:
             run = await self._observe(limited, commit, finding)
+        if run.timed_out and not (await self._base(limited, finding)).timed_out:
+            limited = suites.longer(limited)
+            run = await self._observe(limited, commit, finding)
         if run.timed_out:
             limit = limited.check.timeout_seconds or 0
             text = f"The earlier tests did not finish on the result within {limit:g} seconds"

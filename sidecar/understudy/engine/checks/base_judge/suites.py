@@ -18,6 +18,7 @@ _RUNNER = re.compile(
 )
 _LEAST_SECONDS = 60.0
 _TIMES = 5.0
+_LONGER = 3.0
 
 
 def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[str]) -> PreparedCheck | None:
@@ -45,8 +46,19 @@ def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[st
 
 def within(plan: PreparedCheck, seconds: float) -> PreparedCheck:
     """Return the check with a time limit of 60 s or 5 times ``seconds``, whichever is more."""
-    limit = max(_LEAST_SECONDS, _TIMES * seconds)
-    check: Check = msgspec.structs.replace(plan.check, timeout_seconds=limit)
+    return _limited(plan, max(_LEAST_SECONDS, _TIMES * seconds))
+
+
+def longer(plan: PreparedCheck) -> PreparedCheck:
+    """Return the check with three times its time limit, for a run that another one of the same tests was faster than.
+
+    A suite that needs about as long as the limit ends within it or not by chance.
+    """
+    return _limited(plan, _LONGER * (plan.check.timeout_seconds or _LEAST_SECONDS))
+
+
+def _limited(plan: PreparedCheck, seconds: float) -> PreparedCheck:
+    check: Check = msgspec.structs.replace(plan.check, timeout_seconds=seconds)
     return PreparedCheck(
         check=check, kind=plan.kind, tests=plan.tests, builtin=plan.builtin, uses_tests=plan.uses_tests
     )
