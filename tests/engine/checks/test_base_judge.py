@@ -403,6 +403,7 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
     if also_on_the_base:
         assert judged.is_(Verdict.VERIFIED)
         assert "nor on the base" in judged.notes
+        assert project.tree.made.count("base") == 1, "a run that was cut off on the base is not repeated"
     else:
         assert judged.is_(Verdict.CHECKS_FAILED)
         assert "did not finish on the result" in judged.only.output_tail

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -81,6 +82,8 @@ class BaseJudge:
         self._composed = composed
         self._trees: Trees | None = None
         self._support: frozenset[str] | None = None
+        self._cut_off: dict[str, tuple[float, Observed]] = {}
+        """Runs on the base that reached their time limit: key → limit and what they showed."""
 
     async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> Finding:
         """Judge a check that passed, of a recipe that changes code: with the base's tests and deciding files."""
@@ -330,7 +333,12 @@ class BaseJudge:
         known = self._cache.get(key)
         if known is not None:
             return known
+        limit, cut_off = self._cut_off.get(key, (0.0, None))
+        if cut_off is not None and (plan.check.timeout_seconds or math.inf) <= limit:
+            return cut_off
         observed = await self._observe(plan, self._trial.base, finding, without_coverage=True)
+        if observed.timed_out and plan.check.timeout_seconds is not None:
+            self._cut_off[key] = (plan.check.timeout_seconds, observed)
         await asyncio.to_thread(self._cache.put, key, observed)
         return observed
 
