@@ -55,6 +55,13 @@ def test_the_last_words_of_an_agent_stay_a_sentence_of_their_own(project):
     assert "exited with code 1: I cannot read the prompt. Fix " in message, message
 
 
+def test_a_traceback_is_shown_as_its_error(project):
+    project.delegator("broken", sys.executable, "-c", "open('none')")
+    message = tried(project, "broken")[2]
+    assert "exited with code 1: FileNotFoundError: [Errno 2] No such file or directory: 'none'. Fix " in message, message
+    assert "Traceback" not in message
+
+
 def test_an_agent_that_never_answers_is_given_up(project):
     project.delegator("mute", "sleep", "60", extra="[limits]\ntotal_seconds = 1\n")
     ok, _, message = tried(project, "mute")

@@ -374,7 +374,7 @@ async def test_the_shown_lines_begin_with_words(tree):
     code = "import sys; print('x' * 700, '    ^^^^', '  at line 3\\nNameError: n', sep='\\n', file=sys.stderr); sys.exit(1)"
     error, _ = await delegate(a_task(tree, launch=Launch(command=[sys.executable, "-c", code])))
     assert isinstance(error, UnderstudyError)
-    assert error.message.endswith("exited with code 1:   at line 3\nNameError: n")
+    assert error.message.endswith("exited with code 1: NameError: n\n  at line 3\nNameError: n")
 
 
 async def test_a_crash_shows_the_last_lines_and_has_the_path_of_the_log(tree):

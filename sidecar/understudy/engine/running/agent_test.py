@@ -145,9 +145,12 @@ def _shown(event: UsageReport | Session) -> str:
 
 
 def _failure(error: UnderstudyError) -> str:
-    """Return message and hint as sentences."""
+    """Return message and hint as sentences, without the lines of output that lead to an error in the first one."""
     hint = (error.hint or "").strip()
     message = str(error.message)
+    first, _, rest = message.partition("\n")
+    if any(line.strip() and first.endswith(line) for line in rest.splitlines()):
+        message = first
     return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {hint}" if hint else message
 
 

@@ -26,6 +26,7 @@ from understudy.model.events import AgentStarted, Event, Note, Text
 from understudy.process import children, environment
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
+from understudy.runners.driver.last_words import SHOWN_CHARACTERS, last_words
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
 from understudy.runners.runner import Message, Task
 from understudy.secrets import Redactor
@@ -34,8 +35,6 @@ END_GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL: a cancel may take five seconds, and CLIs use the time to save their session."""
 MAX_LINE_BYTES = 8 << 20
 _NOISE_BYTES = 1000
-_SHOWN_CHARACTERS = 600
-"""Characters of standard error, or of the last output, that a message quotes."""
 _TORN_CHARACTERS = 200
 
 _KILLED = "Retry. If it happens again, look for what kills processes on this machine, such as too little memory."
@@ -173,7 +172,7 @@ class _ChildSource:
         how = f"was killed by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
         after = " after announcing a result" if self._announced else ""
         # Some CLIs explain themselves on standard output only.
-        shown = _last_lines(stderr or self.redactor.redact(self._last_words).strip())
+        shown = last_words(stderr or self.redactor.redact(self._last_words).strip())
         return ErrorInfo(
             ErrorKind.TOOL_CRASHED,
             f"{self.subject} {how}{after}: {shown}" if shown else f"{self.subject} {how}{after}.",
@@ -204,7 +203,7 @@ class _ChildSource:
 
     def _remember(self, text: str) -> None:
         # Twice the length shown, so that a secret is redacted before the text is cut.
-        self._last_words = (self._last_words + text)[-2 * _SHOWN_CHARACTERS :]
+        self._last_words = (self._last_words + text)[-2 * SHOWN_CHARACTERS :]
 
 
 class TextSource(_ChildSource):
@@ -312,17 +311,6 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     network = not locality.is_bound(task.delegator, task.model_server)
     variables = environment.base_environment({**extra, **task.environment, **given}, network=network)
     return variables, {**task.secrets, **given, **command.secret_input}
-
-
-def _last_lines(text: str) -> str:
-    """Return the last lines of ``text`` that fit, or the end of the last one."""
-    shown = text[-_SHOWN_CHARACTERS:]
-    if len(text) > len(shown) and "\n" in shown:
-        shown = shown.partition("\n")[2]
-        # Python marks a part of the line above: without that line, its ^^^^ mark nothing.
-        while not any(map(str.isalnum, shown.partition("\n")[0])) and "\n" in shown:
-            shown = shown.partition("\n")[2]
-    return shown
 
 
 def _write_private(path: Path, data: bytes) -> None:

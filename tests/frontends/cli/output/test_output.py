@@ -374,6 +374,10 @@ def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
             e.AttemptFailed(error=ErrorInfo(ErrorKind.OVERLOADED, "busy"), will_retry=False, next_delegator="b"),
             "failed: busy; b is next",
         ),
+        (
+            e.AttemptFailed(error=ErrorInfo(ErrorKind.TOOL_CRASHED, "KeyError: 'a'\nTraceback\n  x"), will_retry=False),
+            "failed: KeyError: 'a'",
+        ),
         (e.Text(text="x"), None),
         (e.Note(level="warning", text="odd\nthing"), "warning: odd thing"),
         (

@@ -51,7 +51,7 @@ def line(event: e.Event) -> str | None:
         case e.Grouped(group_id=group):
             return f"delegates, in the group {one_line(group)}"
         case e.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
-            return f"failed: {one_line(failure.message)}{_what_next(again, following, wait)}"
+            return f"failed: {_first_line(failure.message)}{_what_next(again, following, wait)}"
         case e.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
             return f"result: {plural(len(files), 'file')}, +{added} -{removed}"
@@ -70,6 +70,11 @@ def line(event: e.Event) -> str | None:
             return "event of a newer version of Understudy"
         case _:
             return _decision(event)
+
+
+def _first_line(text: str) -> str:
+    """Return the first line: what follows is output of a program, which the card shows."""
+    return one_line(text.strip().partition("\n")[0])
 
 
 def words(name: str) -> str:
