@@ -168,3 +168,13 @@ def test_doctor_proposes_a_check_and_then_names_it(repository: Path) -> None:
     run("trust", "--yes")
     run("checks", "add")
     assert "Results are checked with: make." in doctor()
+
+
+def test_doctor_proposes_no_check_that_cannot_run(repository: Path) -> None:
+    (repository / "Makefile").unlink()
+    (repository / "package.json").write_text('{"devDependencies": {"vitest": "3"}, "scripts": {"test": "vitest run"}}')
+    (repository / "node_modules").mkdir()
+    shown = CliRunner().invoke(app.group, ["doctor"], standalone_mode=False).output
+    assert "! checks: None is configured. This project uses Vitest (package.json).\n" in shown
+    assert '    Worktrees have no node_modules. Set `link = ["node_modules"]`' in shown
+    assert "understudy checks add" not in shown

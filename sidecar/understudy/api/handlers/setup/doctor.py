@@ -288,10 +288,10 @@ def _checks(caller: Caller) -> m.DoctorCheck:
     if names:
         message = f"Results are checked with: {', '.join(names)}."
     elif proposed is not None:
-        message = (
-            f"None is configured. This project uses {proposed.title} ({proposed.shown_by}). "
-            "Try it and add it: understudy checks add"
-        )
+        message = f"None is configured. This project uses {proposed.title} ({proposed.shown_by})."
+        if proposed.problem is not None:
+            return m.DoctorCheck(name="checks", ok=True, message=message, hint=proposed.problem)
+        message += " Try it and add it: understudy checks add"
     else:
         message = "None is configured, and no test runner was found here. New tests are run anyway."
     return m.DoctorCheck(name="checks", ok=True, message=message)
