@@ -101,6 +101,34 @@ def test_a_missing_program_is_a_failure_with_a_reason(project):
     assert "no-such-runner" in trial.output_tail
 
 
+@pytest.mark.parametrize(
+    ("program", "advice"),
+    [
+        (".venv/bin/python", "Write {python}, which is the project's own Python."),
+        (".venv/bin/python3.11", "Write {python}, which is the project's own Python."),
+        (".venv/bin/lint", "Write lint: its folder is on PATH."),
+        ("node_modules/.bin/vitest", 'Set `link = ["node_modules"]` or a setup command'),
+        ("web/node_modules/.bin/vitest", 'Set `link = ["web/node_modules"]` or a setup command'),
+        ("vendor/bin/phpunit", 'Set `link = ["vendor"]` or a setup command'),
+    ],
+)
+def test_a_program_that_git_ignores_is_named(project, program, advice):
+    (project / ".gitignore").write_text(".venv\nnode_modules\nvendor\n")
+    file = project / program
+    file.parent.mkdir(parents=True)
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    if program.startswith(".venv"):
+        (project / ".venv" / "pyvenv.cfg").touch()
+    wish = request(project, "")
+    wish.check.argv[:] = [program]
+    trial = check_trial.ask(wish, lambda: False)
+    assert not trial.ok
+    assert any(f"{program} is ignored by git, so checks do not have it. {advice}" in note for note in trial.notes), trial
+    wish.check.argv[:] = ["no/such/program"]
+    assert not any("ignored by git" in note for note in check_trial.ask(wish, lambda: False).notes)
+
+
 def test_its_time_is_limited(project):
     trial = check_trial.ask(request(project, "import time; time.sleep(60)", timeout_seconds=0.3), lambda: False)
     assert (trial.ok, trial.timed_out) == (False, True)

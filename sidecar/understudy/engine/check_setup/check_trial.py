@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -111,6 +112,8 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
         setting, note = with_interpreter(setting, request.interpreter)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
         notes += _missing_modules(outcome.output, workspace, tree)
+        if not outcome.started:
+            notes += _missing_program(request.check, workspace, tree)
     counts = outcome.counts or outcome.printed
     return CheckTrial(
         ok=outcome.green,
@@ -146,6 +149,25 @@ def _missing_modules(output: str, workspace: Path, tree: Path) -> list[str]:
         f' To copy it, add `worktrees.copy = ["{name}"]` to .understudy/config.toml.'
         for name in files
         if (workspace / name).is_file() and not (tree / name).exists()
+    ]
+
+
+def _missing_program(check: Check, workspace: Path, tree: Path) -> list[str]:
+    """Return a note about a program that only the workspace has, such as one that a package manager installed there."""
+    path = PurePosixPath(check.argv[0])
+    if path.is_absolute() or len(path.parts) < 2:
+        return []
+    file = PurePosixPath(os.path.normpath(check.cwd or "."), path)
+    if file.parts[0] == ".." or not (workspace / file).exists() or (tree / file).exists():
+        return []
+    lacks = f"{file} is ignored by git, so checks do not have it."
+    if (workspace / file).parent.parent.joinpath("pyvenv.cfg").is_file():
+        python = bool(re.fullmatch(r"python[\d.]*(?:\.exe)?", file.name))
+        instead = "{python}, which is the project's own Python" if python else f"{file.name}: its folder is on PATH"
+        return [f"{lacks} Write {instead}."]
+    folders = [part for part in file.parents if part.name == "node_modules"] or [file.parents[-2]]
+    return [
+        f'{lacks} Set `link = ["{folders[-1]}"]` or a setup command under [worktrees] in .understudy/config.toml.'
     ]
 
 
