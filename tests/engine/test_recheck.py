@@ -83,6 +83,33 @@ def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
     assert not any("vitest" in text for text in notes)
 
 
+def test_what_was_linked_since_is_in_the_worktree_of_a_repeated_check(project):
+    modules = project.top / "modules"
+    modules.mkdir()
+    (modules / "runner").write_text("x")
+    (project.top / ".gitignore").write_text("modules\ndata.bin\n")
+    (project.top / "data.bin").write_text("x")
+    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    before = project.run("implement", delegator="doer", task="x")
+    assert before.reservations == ["no_checks"]
+    code = "assert open('modules/runner').read() == open('data.bin').read() == 'x'"
+    project.settings(f"""
+        [worktrees]
+        link = ["modules"]
+        copy = ["data.bin"]
+
+        [[checks]]
+        name = "linked"
+        argv = ["{sys.executable}", "-c", "{code}"]
+        """)
+    for _ in range(2):
+        again = project.call("delegations/check", id=before.id)
+        assert [(result.name, result.ok) for result in again.checks] == [("linked", True)], again.checks
+        assert [file.path for file in again.result.files] == ["new.txt"]
+    linked = [one for one in project.events(before.id) if "is a link into your checkout" in getattr(one, "text", "")]
+    assert len(linked) == 1
+
+
 def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
     head = project.call("delegations/diff", id=identifier).head

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -193,6 +193,25 @@ class DelegationWorktree:
             link=self._spec.bootstrap.link,
         )
         return made
+
+    def add_extra_files(
+        self, copy: Sequence[str], link: Sequence[str], emit: Callable[[Event], None]
+    ) -> None:
+        """Copy and link what the configuration names now and did not when the worktree was created."""
+        record, _ = self._known()
+        known, tree = record.items, self._tree
+        if known is None or tree is None:
+            return
+        present = {item.path for item in known.items}
+        link = [name for name in link if os.fsencode(name.strip("/")) not in present]
+        copy = [pattern for pattern in copy if pattern not in self._spec.bootstrap.copy]
+        if not link and not copy:
+            return
+        added = extra_files.apply(tree, repository.locate(self._workspace), copy=copy, link=link)
+        record.items = dataclasses.replace(known, items=[*known.items, *added.items])
+        self._save()
+        for text in added.notes:
+            emit(events.Note(level="warning", text=text))
 
     # -- use -------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
 if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``import_judge``
+    from understudy.config.configuration import Configuration
     from understudy.engine.checks.judge import Judgement
     from understudy.engine.checks.mutation.planning import MutantSample
     from understudy.engine.rounds.rounds import JudgedResult, Rounds
@@ -59,9 +60,21 @@ class Judging:
             self.judgement = await self.judge_commit(result.head, self._run.emit, None, self._run.folder.path)
 
     async def judge_again(self) -> None:
-        """Judge the result of an earlier run: without checks of its own, with those that are configured now."""
+        """Judge the result of an earlier run: without checks of its own, with those that are configured now.
+
+        The worktree gets files and links that were configured since: a check may have been impossible without them.
+        """
+        from understudy.engine.planning import plan
+
+        run = self._run
+        configured = await run.in_thread(self._configured_now)
+        if run.checkout is None:
+            copy, link = configured.worktrees.copy, configured.worktrees.link
+            await run.in_thread(run.worktree.add_extra_files, copy, link, run.tell)
         if not self._checks:
-            self._checks, self._fallback_checks = await self._run.in_thread(self._configured_now)
+            recipe, asked = run.spec.recipe, run.spec.asked()
+            self._checks = plan.checks_to_run(configured.checks, recipe, asked)
+            self._fallback_checks = plan.fallback_checks(configured.checks, recipe, asked)
         await self.judge()
 
     async def improve(self) -> None:
@@ -87,20 +100,13 @@ class Judging:
         if self._rounds is not None:
             await self._rounds.restore()
 
-    def _configured_now(self) -> tuple[list[Check], list[Check]]:
-        """Return ``checks`` and ``fallback_checks`` of the same request now: the user may have added a check since."""
+    def _configured_now(self) -> Configuration:
+        """Return the configuration of the workspace as it is now: the user may have added a check since."""
         from understudy import config
-        from understudy.engine.planning import plan
 
-        spec = self._run.spec
-        workspace = Path(spec.workspace)
+        workspace = Path(self._run.spec.workspace)
         trusted = records.status(workspace, self._run.state).trusted
-        configured = config.load(workspace, trusted=trusted).checks
-        asked = spec.asked()
-        return (
-            plan.checks_to_run(configured, spec.recipe, asked),
-            plan.fallback_checks(configured, spec.recipe, asked),
-        )
+        return config.load(workspace, trusted=trusted)
 
     # -- what rounds call: see ``rounds.RoundHost`` ------------------------------------------------------------
 
