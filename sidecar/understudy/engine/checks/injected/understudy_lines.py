@@ -31,6 +31,10 @@ class Lines:
         self.from_text: Set[str] = set()  # noqa: UP006
         """Files that ran in another way than by a usual import, which would take the compiled file if there is one."""
         self._names: Dict[str, Optional[str]] = {}  # noqa: UP006, UP045
+        self._ran: Dict[int, Any] = {}  # noqa: UP006
+        """Code that ran, by its id."""
+        self._usual: Dict[str, Set[Any]] = {}  # noqa: UP006
+        """File → the code that an import makes of it."""
         self._test = ""
         self._began = False
         self._shared: Dict[str, Any] = {}  # noqa: UP006
@@ -98,10 +102,23 @@ class Lines:
             self._names[name] = path if path in self.found else None
         path = self._names[name]
         if path is not None:
-            loader = getattr(frame.f_globals.get("__spec__"), "loader", None)
-            if type(loader).__name__ != "SourceFileLoader":
-                self.from_text.add(path)
+            self._look_at(path, frame)
         return path
+
+    def _look_at(self, path: str, frame: Any) -> None:
+        """Find out whether a file's code was compiled again from its text, as decorators such as typeguard's do."""
+        code = frame.f_code
+        if path in self.from_text or id(code) in self._ran:
+            return
+        self._ran[id(code)] = code
+        loader = getattr(frame.f_globals.get("__spec__"), "loader", None)
+        if type(loader).__name__ != "SourceFileLoader":
+            self.from_text.add(path)
+            return
+        if path not in self._usual:
+            self._usual[path] = set(_codes(path))
+        if code not in self._usual[path]:
+            self.from_text.add(path)
 
     def _on_line(self, code: Any, line: int) -> Any:  # noqa: ARG002 - the interpreter's signature
         file = self._file(sys._getframe(1))  # noqa: SLF001 - the frame that runs the line
@@ -161,6 +178,17 @@ class Children:
                 elif file in lines.found:
                     lines.from_text.add(file)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _codes(path: str) -> Iterator[Any]:
+    """Yield the code of a module and of everything in it; nothing if it cannot be read."""
+    left: List[Any] = []  # noqa: UP006
+    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError), open(path, "rb") as stream:  # noqa: PTH123
+        left.append(compile(stream.read(), path, "exec", dont_inherit=True))
+    while left:
+        code = left.pop()
+        yield code
+        left.extend(one for one in code.co_consts if hasattr(one, "co_code"))
 
 
 def _add_path(environment: Any) -> None:
