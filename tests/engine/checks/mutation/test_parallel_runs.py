@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,6 +322,40 @@ def test_the_results_do_not_depend_on_the_number_of_copies(
     runs = ran(World(killed, share=False), steps, count)
     assert runs.results == alone.results
     assert (runs.copies, runs.complete) == (len(steps), True)
+
+
+class SlowRunner(Runner):
+    """Takes all of the time for the unchanged code."""
+
+    async def begin(self, *_: Any, **__: Any) -> bool:
+        await asyncio.sleep(1.0)
+        return True
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        await asyncio.sleep(min(0.2, seconds))
+        return await super().judge(run, seconds=seconds)
+
+
+@pytest.mark.parametrize(("fewest", "least", "most", "shams"), [(0, 0, 0, False), (2, 2, 3, True), (99, 4, 11, True)])
+def test_the_fewest_mutants_and_all_sham_mutants_are_judged_where_the_code_loads_slowly(
+    fewest: int, least: int, most: int, *, shams: bool
+) -> None:
+    planned = [planned_run(index, sham=index == 39) for index in range(40)]
+    lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
+    began = time.monotonic()
+    runs = asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=1.0, fewest=fewest))
+    judged = [one for one in runs.results if one.status is not MutantStatus.PENDING]
+    assert least <= sum(not one.sham for one in judged) <= most
+    assert not runs.complete
+    if fewest < 40:
+        assert any(one.sham for one in judged) is shams
+    assert time.monotonic() - began < 15
+
+
+def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> None:
+    lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
+    runs = asyncio.run(run_mutants(lanes, RECORDED, [planned_run(1), planned_run(2)], seconds=1.0, fewest=8))
+    assert runs.complete
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(5, 50, 5)), (60.0, ())])

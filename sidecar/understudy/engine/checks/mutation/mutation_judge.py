@@ -36,6 +36,8 @@ from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.test_ids import KnownTests
 
+_FEWEST = 8
+"""Mutants that are judged even if they take longer than usual, unless the configuration sets the time."""
 _MOST_FILES = 500
 """Most files that are mutated; a sample of their mutants is judged anyway."""
 _REPORT = "mutation-report"
@@ -253,6 +255,7 @@ class MutationJudge:
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,
                 sample=self._settings.sample,
+                fewest=_FEWEST if self._settings.evidence.mutation_seconds is None else 0,
                 progress=Progress(lambda text: self._tell(plan.check, text)),
             )
         )

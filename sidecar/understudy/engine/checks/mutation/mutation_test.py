@@ -86,6 +86,8 @@ class MutationRequest:
     """Identities of the mutants to judge; None: a sample of all."""
     also_loaded: tuple[str, ...] = ()
     """Test files that are loaded beside those of the tests that count: loading them can change what others do."""
+    fewest: int = 0
+    """Mutants to judge even if that takes up to three times as long as all of them may take."""
     progress: Progress | None = None
     """Gets the number of judged mutants."""
 
@@ -199,7 +201,9 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     )
     await _resize(request, first, lanes, count)
     left = max(0.0, deadline - loop.time())
-    runs = await run_mutants(lanes, recorded, planned.runs, seconds=left, progress=request.progress)
+    runs = await run_mutants(
+        lanes, recorded, planned.runs, seconds=left, fewest=request.fewest, progress=request.progress
+    )
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)

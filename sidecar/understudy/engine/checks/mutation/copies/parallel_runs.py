@@ -34,6 +34,8 @@ _REPEATED = 3
 """Kills that are repeated alone."""
 _LEAST_RUN_SECONDS = 0.1
 """What one run takes, at least."""
+_TIMES_LONGER = 3.0
+"""How many times longer the fewest mutants may take than the time for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,20 +75,25 @@ async def run_mutants(
     planned: Sequence[PlannedRun],
     *,
     seconds: float,
+    fewest: int = 0,
     progress: Progress | None = None,
 ) -> MutantRuns:
     """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
+
+    Until ``fewest`` mutants are judged, it goes on for up to three times as long: where the code takes long to load, or
+    the machine is busy, the runs on the unchanged code alone can take all of the time.
 
     The results are in the order of ``planned`` and do not depend on the number of copies. If the tests do not pass on
     the unchanged code in any way, nothing was learned and all results are ``PENDING``. All lanes are closed.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
+    last = loop.time() + (_TIMES_LONGER if fewest else 1.0) * seconds
     try:
         for some, keep in _ways(lanes) if any(run.tests for run in planned) else ():
-            if loop.time() >= deadline:
+            if loop.time() >= last:
                 break
-            batch = _Batch(some, recorded, planned, deadline, progress)
+            batch = _Batch(some, recorded, planned, _Deadline(deadline, last, fewest), progress)
             if await batch.begin(keep=keep):
                 runs = await batch.run()
                 if not batch.disturbed:
@@ -106,6 +113,16 @@ def _ways(lanes: Sequence[Lane]) -> list[tuple[Sequence[Lane], bool]]:
     return [way for index, way in enumerate(ways) if way not in ways[:index]]
 
 
+@dataclass(frozen=True)
+class _Deadline:
+    """When to stop, as times of the event loop."""
+
+    usual: float
+    last: float
+    """As long as fewer than ``fewest`` mutants are judged."""
+    fewest: int
+
+
 class _Batch:
     """Some lanes that take one run after another from the same queue."""
 
@@ -114,7 +131,7 @@ class _Batch:
         lanes: Sequence[Lane],
         recorded: RecordedTests,
         planned: Sequence[PlannedRun],
-        deadline: float,
+        deadline: _Deadline,
         progress: Progress | None,
     ) -> None:
         self._lanes = lanes
@@ -137,14 +154,17 @@ class _Batch:
     async def run(self) -> MutantRuns:
         """Run all mutants; end early when the lanes disturb each other."""
         await together(self._serve(lane) for lane in self._lanes)
+        if not self.disturbed:
+            await self._catch_up()
         if len(self._lanes) > 1 and not self.disturbed:
             await self._repeat()
         pending = sum(bool(run.tests) for run in self._planned) - len(self._results)
+        cut_off = self._left() <= 0 and any(one.status is MutantStatus.PENDING for one in self._results.values())
         return MutantRuns(
             results=[self._results.get(index) or pending_result(run) for index, run in enumerate(self._planned)],
             kept=self._lanes[0].runner.keeps,
             copies=len(self._lanes),
-            complete=not pending and self._left() > 0,
+            complete=not pending and not cut_off,
         )
 
     async def _begins(self, lane: Lane, *, keep: bool, warm: bool) -> bool:
@@ -170,6 +190,17 @@ class _Batch:
         if lane is not self._lanes[0]:
             await lane.close()
 
+    async def _catch_up(self) -> None:
+        """Judge the sham mutants that were not reached: without them, kills may be those of tests that always fail."""
+        for index, run in enumerate(self._planned):
+            known = self._results.get(index)
+            if not run.sham or not run.tests or (known is not None and known.status is not MutantStatus.PENDING):
+                continue
+            left = self._deadline.last - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            self._results[index] = await self._lanes[0].runner.judge(run, seconds=left)
+
     async def _repeat(self) -> None:
         """Repeat some kills alone: if many were due to the other lanes, one of these mutants survives now."""
         kills = [index for index, one in self._results.items() if one.status is MutantStatus.KILLED and not one.crashed]
@@ -182,11 +213,16 @@ class _Batch:
 
     def _count(self) -> tuple[int, int]:
         """Return how many mutants were judged, and how many there are; without sham mutants."""
-        done = sum(not self._planned[index].sham for index in self._results)
+        done = sum(
+            not self._planned[index].sham and one.status is not MutantStatus.PENDING
+            for index, one in self._results.items()
+        )
         return done, sum(bool(run.tests) and not run.sham for run in self._planned)
 
     def _left(self) -> float:
-        return self._deadline - asyncio.get_running_loop().time()
+        judged, planned = self._count()
+        enough = judged >= min(self._deadline.fewest, planned)
+        return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
