@@ -124,7 +124,9 @@ def test_a_program_that_git_ignores_is_named(project, program, advice):
     wish.check.argv[:] = [program]
     trial = check_trial.ask(wish, lambda: False)
     assert not trial.ok
-    assert any(f"{program} is ignored by git, so checks do not have it. {advice}" in note for note in trial.notes), trial
+    assert any(f"{program} is ignored by git, so checks do not have it. {advice}" in note for note in trial.notes), (
+        trial
+    )
     wish.check.argv[:] = ["no/such/program"]
     assert not any("ignored by git" in note for note in check_trial.ask(wish, lambda: False).notes)
 

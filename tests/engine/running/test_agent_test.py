@@ -58,7 +58,9 @@ def test_the_last_words_of_an_agent_stay_a_sentence_of_their_own(project):
 def test_a_traceback_is_shown_as_its_error(project):
     project.delegator("broken", sys.executable, "-c", "open('none')")
     message = tried(project, "broken")[2]
-    assert "exited with code 1: FileNotFoundError: [Errno 2] No such file or directory: 'none'. Fix " in message, message
+    assert "exited with code 1: FileNotFoundError: [Errno 2] No such file or directory: 'none'. Fix " in message, (
+        message
+    )
     assert "Traceback" not in message
 
 

@@ -16,10 +16,16 @@ PYTHON = """Traceback (most recent call last):
     ("text", "first"),
     [
         (f"{PYTHON}\nKeyError: 'model'", "KeyError: 'model'"),
-        (f"{PYTHON}\nlitellm.exceptions.APIConnectionError: no route", "litellm.exceptions.APIConnectionError: no route"),
+        (
+            f"{PYTHON}\nlitellm.exceptions.APIConnectionError: no route",
+            "litellm.exceptions.APIConnectionError: no route",
+        ),
         (f"{PYTHON}\nKeyboardInterrupt", "KeyboardInterrupt"),
         (f"{'x' * SHOWN_CHARACTERS}\n{PYTHON}\nValueError: n", "ValueError: n"),
-        ("/a.js:1\nthrow x\n^\n\nTypeError: x is not a function\n    at /a.js:1:2\n\nNode.js v20", "TypeError: x is not a function"),
+        (
+            "/a.js:1\nthrow x\n^\n\nTypeError: x is not a function\n    at /a.js:1:2\n\nNode.js v20",
+            "TypeError: x is not a function",
+        ),
         ("Error [ERR_X]: no module\n    at load", "Error [ERR_X]: no module"),
     ],
 )

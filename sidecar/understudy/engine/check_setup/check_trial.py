@@ -166,9 +166,7 @@ def _missing_program(check: Check, workspace: Path, tree: Path) -> list[str]:
         instead = "{python}, which is the project's own Python" if python else f"{file.name}: its folder is on PATH"
         return [f"{lacks} Write {instead}."]
     folders = [part for part in file.parents if part.name == "node_modules"] or [file.parents[-2]]
-    return [
-        f'{lacks} Set `link = ["{folders[-1]}"]` or a setup command under [worktrees] in .understudy/config.toml.'
-    ]
+    return [f'{lacks} Set `link = ["{folders[-1]}"]` or a setup command under [worktrees] in .understudy/config.toml.']
 
 
 @contextlib.contextmanager

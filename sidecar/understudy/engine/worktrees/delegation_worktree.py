@@ -194,9 +194,7 @@ class DelegationWorktree:
         )
         return made
 
-    def add_extra_files(
-        self, copy: Sequence[str], link: Sequence[str], emit: Callable[[Event], None]
-    ) -> None:
+    def add_extra_files(self, copy: Sequence[str], link: Sequence[str], emit: Callable[[Event], None]) -> None:
         """Copy and link what the configuration names now and did not when the worktree was created."""
         record, _ = self._known()
         known, tree = record.items, self._tree

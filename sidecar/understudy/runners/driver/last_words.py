@@ -15,7 +15,7 @@ _ERROR = re.compile(r"^(?:Uncaught )?(?:\w+\.)*\w*(?:Error|Exception)\b(?: \[\w+
 def last_words(text: str) -> str:
     """Return the last lines of ``text`` that fit, or the end of the last one; the error comes first if it is known.
 
-    Some places show only the first line. A traceback of Python names the error at its end, one of Node.js in the middle.
+    Some places show only the first line. Python names the error at the end of a traceback, Node.js in the middle.
     """
     shown = _last_lines(text)
     error = _error(shown)

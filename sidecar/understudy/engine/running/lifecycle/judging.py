@@ -16,7 +16,6 @@ from understudy.engine.running.lifecycle.result_collection import ResultCollecti
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.task import paths
 from understudy.model import events
-from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
 if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``import_judge``

@@ -80,7 +80,7 @@ async def run_mutants(
 ) -> MutantRuns:
     """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
 
-    Until ``fewest`` mutants are judged, it goes on for up to three times as long: where the code takes long to load, or
+    Until ``fewest`` mutants are judged, that may take three times as long: where the code takes long to load, or
     the machine is busy, the runs on the unchanged code alone can take all of the time.
 
     The results are in the order of ``planned`` and do not depend on the number of copies. If the tests do not pass on
