@@ -397,3 +397,12 @@ async def test_tests_that_cannot_start_are_told(place: Place) -> None:
     with pytest.raises(UnderstudyError, match="could not be run") as caught:
         await place.record()
     assert "no-such-option" in (caught.value.hint or "")
+
+
+async def test_code_that_loads_slowly_is_not_stuck(place: Place) -> None:
+    place.has("calc.py", f"import time\n\ntime.sleep(4)\n{CALC}")
+    recorded = await place.record()
+    planned = [run for run in place.plan(recorded) if run.tests and run.mutant.function][:1]
+    runs = await place.run(recorded, planned)
+    assert [one.status for one in runs.results] == [MutantStatus.KILLED]
+    assert runs.kept, "the run on the unchanged code ended within its limit"

@@ -27,6 +27,8 @@ _MOST_RESULT_BYTES = 256 * 1024 * 1024
 _OUTPUT_BYTES = 64 * 1024
 _SLOWER = 10.0
 """A mutant may make its tests this much slower before they count as stuck."""
+_SLOWER_LOADING = 3.0
+"""How much slower the code may load: its time is measured while lines are recorded, which is slower anyway."""
 _LEAST_SECONDS = {True: 1.0, False: 3.0}
 """Least time limit of a run: with a fork, and with a new interpreter."""
 _START_SECONDS = {True: 0.3, False: 1.0}
@@ -108,6 +110,7 @@ def _arguments(where: TestEnvironment, tests: Sequence[str]) -> list[str]:
 
 def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *, forks: bool) -> dict[str, Any]:
     clean = _START_SECONDS[forks] + sum(recorded.passed.get(test, 0.0) for test in run.tests)
+    loading = max(0.0, recorded.seconds - sum(recorded.passed.values()))
     tests = list(run.tests)
     if len(tests) > _MOST_IDS:
         tests = sorted({test.partition("::")[0] for test in tests})
@@ -119,7 +122,7 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
         "stop": not (run.sham or run.to_the_end),  # all tests that fail on a sham mutant must be known
-        "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean),
+        "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean + _SLOWER_LOADING * loading),
     }
 
 
