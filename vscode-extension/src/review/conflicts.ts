@@ -180,7 +180,7 @@ export class Conflicts implements Disposable {
     return applyHunks(base.text ?? "", theirs.text ?? "", merged);
   }
 
-  /** Forget the conflicts of a result that are not pending any more: they were decided elsewhere, or it is gone. */
+  /** Forget the conflicts of a result that are no longer pending: they were decided elsewhere, or it is gone. */
   async #dropResolved(id: string): Promise<void> {
     if (![...this.#merging.values()].some((merging) => merging.id === id)) return;
     const pending = await this.#pendingConflicts(id);

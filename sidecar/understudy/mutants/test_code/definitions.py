@@ -232,7 +232,7 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
         return None  # the call with the table: the call around it has the title
     if _GROUPS & set(parts[:2]):
         return (True, each) if len(given) > 1 else None
-    # What is tested with ``expression.test(text)`` is no test.
+    # What is tested with ``expression.test(text)`` is not a test.
     if len(given) == 1 and given[0].type not in _OF_DEFINITIONS:
         return None
     if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
