@@ -131,7 +131,7 @@ describe("review commands", () => {
       await vs.bar("Change 1 of 3").waitFor({ state: "hidden" });
       await vs.shot("1 decided in a terminal");
       // Undo in the editor what was accepted in a terminal.
-      await vs.rowAction(VIEW, "What a cart costs", "Undo");
+      await vs.rowAction(VIEW, "What a cart", "Undo");
       await until(() => vs.world.read(MORE) === undefined, "the file is gone again");
       await vs.bar("Change 3 of 3").waitFor();
 

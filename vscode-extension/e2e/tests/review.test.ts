@@ -229,7 +229,7 @@ describe("review", () => {
       await vs.viewAction(VIEW, "Accept All Changes");
       await vs.notification("Review complete: 3 accepted").waitFor();
       await vs.shot("1 accepted");
-      await vs.rowAction(VIEW, "test_more_than", "Undo");
+      await vs.rowAction(VIEW, "test_more", "Undo");
       await until(() => counts(vs, id) === "1 2 0", "one of three is undone");
       await until(() => vs.world.read(MINE)?.includes("import pytest") === true, "the other one stays");
       await vs.pressUntil(vs.barSigns().nth(1), vs.bar("Accepted")); // the first is that of the verdict
