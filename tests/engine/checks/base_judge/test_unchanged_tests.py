@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from understudy.engine.checks.base_judge import suites
 from understudy.engine.checks.base_judge.unchanged_tests import without_unchanged_tests
 from understudy.model.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -334,6 +335,23 @@ async def test_earlier_subtests_of_go_do_not_count(
     else:
         assert judged.verdict is Verdict.UNVERIFIED, judged.notes
         assert {Reservation.NO_MUTANT_KILLED, Reservation.NOT_MUTATION_TESTED} & set(judged.said)
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(shutil.which("go") is None, reason="no go here")
+async def test_earlier_tests_of_go_are_known_where_the_suite_takes_too_long(
+    empty_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suites, "_LEAST_SECONDS", 4.0)
+    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    code = "package calc\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n"
+    slow = 'package slow\n\nimport (\n\t"testing"\n\t"time"\n)\n\nfunc TestSlow(t *testing.T) { time.Sleep(time.Minute) }\n'
+    base = {"go.mod": "module example.com/calc\n\ngo 1.18\n", "calc.go": code, "calc_test.go": GO}
+    empty_project.has({**base, "slow/slow_test.go": slow})
+    result = {"new_test.go": "package calc\n\nfunc two() int { return 2 }\n"}
+    judged = await empty_project.judge(result, files=("calc.go",), writes=["*_test.go"])
+    assert judged.verdict is Verdict.UNVERIFIED, judged.notes
+    assert Reservation.NO_MUTANT_KILLED in judged.said
 
 
 class Trial:
