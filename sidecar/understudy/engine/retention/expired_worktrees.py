@@ -50,7 +50,7 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
                 break
             if not _is_in_use(place):
                 with contextlib.suppress(UnderstudyError, OSError):
-                    # Measuring all worktrees takes time: one whose decisions were undone since is no longer due.
+                    # Measuring all worktrees takes time, and an undo meanwhile can make hunks pending.
                     done.append(remove(place.id, undecided=False))
         expire_files(state, files or Retention(), deadline)
         empty_trash(state)

@@ -301,7 +301,7 @@ def _put_back_old(top: Path, step: Step) -> bytes | None:
         if folder is None:
             return None
         if place is None and step.in_place is None:
-            # Something else is where its folder was: what waits aside can be all that is left of the file.
+            # Something else took the place of its folder: what was moved aside can be the only copy of the file.
             if filesystem.signature_at(folder, step.new) in {None, step.after}:
                 _remove(folder, step.new)
             return next((each for each in (step.old, step.new) if filesystem.exists(folder, each)), None)

@@ -141,10 +141,10 @@ def _functions(root: Node, source: bytes, kinds: tuple[str, str], descended: fro
 
 # -- calls ---------------------------------------------------------------------------------------------------------
 
-_OF_DEFINITIONS = frozenset(
+_TEST_ARGUMENTS = frozenset(
     {"arrow_function", "function_expression", "generator_function", "string", "template_string"}
 )
-"""The types of a test's arguments, while a table or a condition is a call without them."""
+"""Types of arguments by which a call defines a test; ``test.each(table)`` and ``test.skipIf(fast)`` have others."""
 _MOST_LINKS = 12
 """Most calls and names in one chain, as in ``test.concurrent.each(table)("title", …).timeout(5)``."""
 
@@ -233,7 +233,7 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
     if _GROUPS & set(parts[:2]):
         return (True, each) if len(given) > 1 else None
     # What is tested with ``expression.test(text)`` is not a test.
-    if len(given) == 1 and given[0].type not in _OF_DEFINITIONS:
+    if len(given) == 1 and given[0].type not in _TEST_ARGUMENTS:
         return None
     if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
         return False, each
@@ -255,7 +255,7 @@ def _parts(function: Node | None) -> list[str]:
             case "member_expression":
                 name, below = function.child_by_field_name("property"), function.child_by_field_name("object")
                 parts.append(text_of(name) if name is not None else "")
-            case "call_expression" if not any(one.type in _OF_DEFINITIONS for one in _arguments(function)):
+            case "call_expression" if not any(one.type in _TEST_ARGUMENTS for one in _arguments(function)):
                 below = function.child_by_field_name("function")
             case "parenthesized_expression" | "as_expression" | "satisfies_expression" | "non_null_expression":
                 below = function.named_children[0] if function.named_children else None

@@ -262,7 +262,7 @@ def _with_new_cases(
     for test in _functions(new) | set(map(_without_case, new)):
         for one in next((fitting for files in searched if (fitting := files.fitting(test))), []):
             if one.path.endswith(".go") and len(one.definition.names) > 1:
-                # The suite can be run again: what the method does has the same names, under others.
+                # A suite that is run again gives its subtests the same names below other ones.
                 after = f"/{test}/".rpartition(f"/{one.definition.names[-1]}/")[2].rstrip("/")
                 is_case = after != "" and f"{one.definition.names[-1]}/{after}" not in endings
             elif posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
@@ -276,7 +276,7 @@ def _with_new_cases(
 
 
 def _endings(test: str) -> Iterable[str]:
-    """Return the last names of a subtest of Go, from one to all but the first."""
+    """Return how the id of a Go subtest ends: its last name, its last two names, and so on, without the function."""
     names = test.split("/", _MOST_STEPS)
     return ("/".join(names[at:]) for at in range(1, len(names)))
 
