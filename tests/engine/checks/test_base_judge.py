@@ -120,6 +120,168 @@ async def test_broken_code_with_another_configuration_changes_the_check(project:
     assert next(iter(edits)) in judged.notes or "conftest" in judged.notes or "pytest.ini" in judged.notes
 
 
+SKIPPED = TESTS.replace("def test_double", "import pytest\n\n\n@pytest.mark.{}\ndef test_double")
+
+
+@pytest.mark.parametrize(
+    ("edits", "question"),
+    [
+        pytest.param({"tests/test_calc.py": TESTS.replace("== 8", "== 12")}, QUESTION, id="another expectation"),
+        pytest.param({"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, QUESTION, id="removed"),
+        pytest.param(
+            {"tests/test_calc.py": None, "tests/test_new.py": "def test_new():\n    pass\n"}, QUESTION, id="deleted"
+        ),
+        pytest.param({"tests/test_calc.py": SKIPPED.format("skip")}, QUESTION, id="skipped"),
+        pytest.param({"tests/test_calc.py": SKIPPED.format("xfail")}, QUESTION, id="xfail"),
+        pytest.param({"pytest.ini": "[pytest]\naddopts = -k add\n"}, DECIDED, id="deselected"),
+        pytest.param({"conftest.py": "collect_ignore = ['tests/test_calc.py']\n"}, DECIDED, id="ignored"),
+        pytest.param({"tests/conftest.py": DROPPING}, DECIDED, id="dropped"),
+    ],
+)
+async def test_a_failing_test_that_is_edited_away_is_a_question(
+    project: Any, edits: dict[str, str | None], question: Reservation
+) -> None:
+    has(project, **{"calc.py": BROKEN, "tests/test_more.py": "def test_more():\n    pass\n"})
+    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(PYTEST,))
+    assert judged.asks(question)
+    assert "tests/test_calc.py::test_double" in [changed.test for changed in judged.only.base.tests]
+    if question is QUESTION:
+        assert "tests/test_calc.py::test_double" in judged.notes
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(BROKEN.replace("return a * 3", "import pytest; pytest.skip('later')"), id="skips"),
+        pytest.param(
+            f"import unittest\n\n\n{BROKEN.replace('return a * 3', 'raise unittest.SkipTest')}", id="SkipTest"
+        ),
+    ],
+)
+async def test_code_that_skips_a_failing_test_is_a_question(project: Any, code: str) -> None:
+    has(project, **{"calc.py": BROKEN})
+    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    assert judged.verdict is Verdict.UNVERIFIED
+    assert Reservation.TESTS_CHANGED in judged.said
+    assert "1 test failed on the base and no longer run: tests/test_calc.py::test_double." in judged.notes
+
+
+@pytest.mark.parametrize(
+    ("argv", "files", "edits"),
+    [
+        pytest.param(["sh", "run.sh"], {"run.sh": "exit 1\n"}, {"run.sh": "exit 0\n"}, id="script"),
+        pytest.param(
+            ["{python}", "run.py"], {"run.py": "import sys\nsys.exit(1)\n"}, {"run.py": "\n"}, id="Python script"
+        ),
+        pytest.param(
+            ["make", "test"],
+            {"Makefile": "test:\n\t@sh run.sh\n", "run.sh": "exit 1\n"},
+            {"run.sh": "exit 0\n"},
+            id="script behind make",
+        ),
+        pytest.param(["make"], {"Makefile": "test:\n\tfalse\n"}, {"Makefile": "test:\n\ttrue\n"}, id="Makefile"),
+    ],
+)
+async def test_a_failing_check_that_is_edited_is_a_question(
+    project: Any, argv: list[str], files: dict[str, str], edits: dict[str, str]
+) -> None:
+    has(project, **files)
+    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(Check(name="own", argv=argv),))
+    assert judged.asks(DECIDED)
+
+
+DOUBLE = 'def double(x):\n    """Double.\n\n    >>> double(2)\n    {}\n    """\n    return x * {}\n'
+README = "# Calc\n\n>>> from calc import double\n>>> double(2)\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "edits"),
+    [
+        pytest.param({"calc.py": DOUBLE.format(4, 3)}, {"calc.py": DOUBLE.format(6, 3)}, id="red, in a docstring"),
+        pytest.param({"calc.py": DOUBLE.format(4, 2)}, {"calc.py": DOUBLE.format(6, 3)}, id="in a docstring"),
+        pytest.param(
+            {"calc.py": "def double(x):\n    return x * 3\n", "README.md": README.format(4)},
+            {"README.md": README.format(6)},
+            id="red, in a text",
+        ),
+    ],
+)
+async def test_an_example_that_is_edited_is_a_question(
+    project: Any, base: dict[str, str], edits: dict[str, str]
+) -> None:
+    project.has({"test_other.py": "def test_other():\n    pass\n", **base})
+    argv = ["{python}", "-m", "pytest", "-q", "--doctest-modules", "--doctest-glob=*.md"]
+    judged = await project.judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
+    assert judged.asks(QUESTION)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+@pytest.mark.parametrize("edit", [("test(", "test.skip("), ("6", "9"), ("test('doubles'", "test.todo('doubles'")])
+async def test_a_failing_test_of_node_that_is_edited_is_a_question(project: Any, edit: tuple[str, str]) -> None:
+    test = "const test = require('node:test');\nconst assert = require('node:assert');\n"
+    test += "const { double } = require('./calc.js');\n\ntest('doubles', () => assert.equal(double(3), 6));\n"
+    other = "require('node:test')('other', () => {});\n"
+    code = "exports.double = (x) => x * 3;\n"
+    project.has({"calc.js": code, "calc.test.js": test, "other.test.js": other})
+    check = Check(name="suite", argv=["node", "--test"])
+    judged = await project.judge({"calc.test.js": test.replace(*edit)}, recipe="fix", checks=(check,))
+    assert judged.asks(QUESTION)
+
+
+async def test_a_failing_test_that_the_code_makes_pass_is_no_question(project: Any) -> None:
+    has(project, **{"calc.py": BROKEN})
+    more = TESTS + "\n\ndef test_more():\n    assert double(5) == 10\n"
+    judged = await project.judge({"calc.py": CALC, "tests/test_calc.py": more}, recipe="fix", checks=(PYTEST,))
+    assert judged.is_(Verdict.VERIFIED)
+
+
+async def test_the_first_tests_of_a_project_are_no_question(project: Any) -> None:
+    feature = CALC + "\n\ndef half(a):\n    return a / 2\n"
+    test = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
+    judged = await project.judge({"calc.py": feature, "tests/test_half.py": test}, recipe="implement", checks=(PYTEST,))
+    assert not {QUESTION, DECIDED} & set(judged.said), judged.notes
+
+
+async def test_tests_that_were_written_first_are_no_question(project: Any) -> None:
+    first = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
+    has(project, **{"tests/test_half.py": first})
+    feature = CALC + "\n\ndef half(a):\n    return a / 2\n"
+    judged = await project.judge({"calc.py": feature}, recipe="implement", checks=(PYTEST,))
+    assert judged.is_(Verdict.VERIFIED)
+    judged = await project.judge(
+        {"calc.py": CALC + "\n# later\n", "tests/test_half.py": None}, recipe="implement", checks=(PYTEST,)
+    )
+    assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
+
+
+@pytest.mark.parametrize(
+    ("code", "edits"),
+    [
+        pytest.param(BROKEN, {"tests/test_calc.py": TESTS.replace("== 8", "")}, id="a test"),
+        pytest.param(CALC.replace("a + b", "a - b"), {"tests/helper.py": "def same(a, b):\n    pass\n"}, id="a helper"),
+    ],
+)
+async def test_tests_and_helpers_that_the_task_names_are_compared(
+    project: Any, code: str, edits: dict[str, str]
+) -> None:
+    helped = "from calc import add\nfrom tests.helper import same\n\n\ndef test_helped():\n    same(add(1, 2), 3)\n"
+    helper = "def same(a, b):\n    assert a == b\n"
+    double = TESTS.replace("    assert add(1, 2) == 3", "    pass")
+    has(project, **{"tests/__init__.py": "", "tests/helper.py": helper, "tests/test_helped.py": helped})
+    has(project, **{"tests/test_calc.py": double})
+    edits = {path: text.replace("    assert add(1, 2) == 3", "    pass") for path, text in edits.items()}
+    judged = await project.judge({"calc.py": code, **edits}, recipe="implement", files=tuple(edits), checks=(PYTEST,))
+    assert judged.asks(QUESTION)
+
+
+async def test_new_tests_beside_an_edited_failing_one_are_a_question(project: Any) -> None:
+    has(project, **{"calc.py": BROKEN})
+    more = TESTS.replace("== 8", "== 12") + "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
+    judged = await project.judge({"tests/test_calc.py": more})
+    assert judged.asks(QUESTION)
+    assert "test_double" in judged.notes
+
+
 async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None:
     has(project)
     skip = "import pytest\n\npytest.skip('later', allow_module_level=True)\n"
@@ -245,7 +407,7 @@ async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base
         recipe="fix",
         checks=(PYTEST,),
     )
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert project.tree.made == ["head", "head", "head"]  # to run with and without the probe, and to restore
 
 
@@ -333,7 +495,7 @@ PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test
         pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": ""}, QUESTION, id="emptied"),
         pytest.param({"calc.js": JS_BROKEN, "package.json": PACKAGE.replace("--test test/", "-e 0")}, DECIDED, id="script"),
         pytest.param({"calc.js": "process.exit(0);\n"}, Verdict.CHECKS_FAILED, id="process.exit"),
-        pytest.param({"package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
+        pytest.param({"calc.js": JS.replace("a * 2", "2 * a"), "package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
     ],
 )  # fmt: skip
 async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], expected: Verdict | Reservation) -> None:

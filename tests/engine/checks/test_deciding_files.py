@@ -30,7 +30,6 @@ def _restored(base: Tree, result: Tree, argv: tuple[str, ...], **facts: Any) -> 
     def read(tree: Tree) -> Any:
         return lambda path: tree[path].encode() if path in tree else None
 
-    code = facts.pop("code", ())
     changes = [("M", path) for path in sorted({*base, *result}) if base.get(path) != result.get(path)]
     trees = Trees(
         changes=changes,
@@ -39,7 +38,6 @@ def _restored(base: Tree, result: Tree, argv: tuple[str, ...], **facts: Any) -> 
         read_base=read(base),
         read_result=read(result),
         read_many=lambda paths: {path: base[path].encode() for path in paths if path in base},
-        code=code,
     )
     return decides(trees, CheckFacts(argv=argv, modules=facts.pop("modules", RUNNER_MODULES), **facts))
 
@@ -102,7 +100,6 @@ def test_known_configuration_decides(path: str) -> None:
     assert decided({}, {path: '{"scripts": {"x": "1"}}' if path == "package.json" else "[x]\nsome = 1\n"}) == {
         path: "CONFIGURATION"
     }
-    assert decided({}, {path: "x"}, code=(path,)) == {}
 
 
 @pytest.mark.parametrize(
@@ -269,13 +266,39 @@ def test_lines_of_tests_beside_code_are_known() -> None:
     assert [line for line in range(8) if inline_tests.has_in_line("src/lib.rs", source, line)] == [2, 3, 4, 5]
 
 
-def test_only_tests_of_a_file_that_is_named_as_code_are_restored() -> None:
+EXAMPLE = 'def f(x):\n    """Double.\n\n    >>> f(2)\n    {}\n    """\n    return x * {}\n\n\nclass C:\n    """No example."""\n'
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (EXAMPLE.format(6, 3), EXAMPLE.format(4, 3)),
+        (EXAMPLE.format(4, 3), None),
+        (EXAMPLE.format(4, 2).replace("No example.", "None."), None),
+        ("def f(x):\n    return x\n", 'def f(x):\n    """Double.\n\n    >>> f(2)\n    4\n    """\n    return x\n'),
+        ("def g(x):\n    return x\n", None),
+        (f"# new\n{EXAMPLE.format(6, 3)}", f"# new\n{EXAMPLE.format(4, 3)}"),
+    ],
+)
+def test_examples_in_docstrings_are_those_of_the_base(result: str, expected: str | None) -> None:
+    restored = _restored({"calc.py": EXAMPLE.format(4, 2)}, {"calc.py": result}, ("python", "-m", "pytest"))
+    assert [each.content.decode() for each in restored] == ([] if expected is None else [expected])
+
+
+def test_texts_with_examples_belong_to_the_tests() -> None:
+    base = {"README.md": ">>> 1 + 1\n2\n", "docs/a.rst": "Text.\n", "src/a.txt": ">>> 1\n1\n"}
+    assert decided(base, {path: text + "\nMore.\n" for path, text in base.items()}) == {
+        "README.md": "TEST",
+        "src/a.txt": "TEST",
+    }
+
+
+def test_only_the_tests_of_a_file_with_code_are_restored() -> None:
     base = "fn f() {}\n#[cfg(test)]\nmod tests { fn a() {} }\n"
     [found] = _restored(
         {"src/lib.rs": base},
         {"src/lib.rs": base.replace("fn f() {}", "fn f() { g() }").replace("a()", "b()")},
         ("cargo", "test"),
-        code=("src/lib.rs",),
     )
     assert (found.path, found.reason) == ("src/lib.rs", Reason.TEST)
     assert found.content == base.replace("fn f() {}", "fn f() { g() }").encode()

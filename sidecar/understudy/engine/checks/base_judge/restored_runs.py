@@ -95,13 +95,23 @@ class BaseJudge:
         else:
             await self._restored(plan, green, restored, finding)
         if support and not finding.reservations and not finding.red:
-            await self._restored(plan, green, [*restored, *support], finding)
+            await self._restored(plan, green, [*restored, *support], finding, supports=True)
         return finding
 
     async def _restored(
-        self, plan: PreparedCheck, green: CheckOutcome, restored: Sequence[Restored], finding: Finding
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        restored: Sequence[Restored],
+        finding: Finding,
+        *,
+        supports: bool = False,
     ) -> None:
-        """Run the check on the result with the base's version of some files."""
+        """Run the check on the result with the base's version of some files.
+
+        ``supports`` means that some of them may be the code under change: that a test which failed on the base fails
+        without them says nothing.
+        """
         commit = await self._compose(restored)
         limited = suites.within(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
@@ -109,12 +119,14 @@ class BaseJudge:
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
-            lost = compare.losses(base, run)
+            lost = _lost(base, run, None if supports else green.observed)
             if lost:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
-                lost = lost.still(compare.losses(base, run))
+                lost = lost.still(_lost(base, run, None if supports else green.observed))
             if lost:
                 await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
+                return
+            if self._given_up(base, run, restored, finding):
                 return
         self._gone(run, green.observed, restored, finding)
 
@@ -188,6 +200,7 @@ class BaseJudge:
         base = await self._base(plan, finding)
         lost = compare.losses(base, result)
         if not lost:
+            self._given_up(base, result, (), finding)
             return
         missing = {test for test, outcome in lost.tests.items() if outcome == compare.MISSING}
         finding.comparison = _comparison(lost, base, result, ())
@@ -196,6 +209,16 @@ class BaseJudge:
             finding.reservations.append((Reservation.TESTS_CHANGED, text))
         else:
             finding.red = f"{_tests(lost)} passed before and did not pass now{_listed(lost.tests)}."
+
+    def _given_up(self, base: Observed, run: Observed, restored: Iterable[Restored], finding: Finding) -> bool:
+        """Report tests that fail on the base and do not run on the result; return whether there are any."""
+        lost = compare.given_up(base, run)
+        if not lost:
+            return False
+        finding.comparison = _comparison(lost, base, run, restored)
+        text = f"{_count(lost.count, 'test')} failed on the base and no longer run{_listed(lost.tests)}."
+        finding.reservations.append((Reservation.TESTS_CHANGED, text))
+        return True
 
     def _inline_tests(self) -> bool:
         """Return whether a changed file contains code and tests, which cannot be restored separately."""
@@ -311,12 +334,25 @@ class BaseJudge:
         if run.all_passed and not configured:
             return
         base = await self._base(limited, finding)
+        self._edited_red(base, run, green.observed, tests, finding)
         lost = compare.losses(base, run)
         if lost:
             lost = lost.still(compare.losses(base, await self._observe(limited, commit, finding)))
         if lost and (lost.tests or not run.green):
             finding.comparison = _comparison(lost, run, green.observed, tests)
             finding.red = f"{_tests(lost)} passed before and do not pass with this result{_listed(lost.tests)}."
+
+    def _edited_red(
+        self, base: Observed, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding
+    ) -> None:
+        """Report earlier tests that fail in the base's version and no longer fail in the result's."""
+        lost = compare.hidden(base, run, result)
+        files = tuple(f"{each.path}::" for each in restored)
+        edited = {test: how for test, how in lost.tests.items() if test in result.outcomes or test.startswith(files)}
+        if edited:
+            finding.comparison = _comparison(dataclasses.replace(lost, tests=edited), run, result, restored)
+            text = f"{_count(len(edited), 'earlier test')} fail without this result's edits{_listed(edited)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
 
     # -- runs --------------------------------------------------------------------------------------------------
 
@@ -389,7 +425,6 @@ class BaseJudge:
                 read_base=functools.partial(read_unless_large, trial.tree, trial.base),
                 read_result=functools.partial(read_unless_large, trial.tree, trial.head),
                 read_many=lambda paths: trial.tree.read_many(trial.base, paths),
-                code=frozenset(trial.files),
             )
         return self._trees
 
@@ -414,6 +449,16 @@ def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:
         if outcome == compare.MISSING and alone.unbuilt:
             return True
     return not lost.tests and result.green and not alone.green
+
+
+def _lost(base: Observed, run: Observed, result: Observed | None) -> Losses:
+    """Return the tests that passed on the base and do not with its files, or that fail there and not in ``result``."""
+    lost = compare.losses(base, run)
+    return lost if result is None else lost.joined(compare.hidden(base, run, result))
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _comparison(lost: Losses, run: Observed, result: Observed, restored: Iterable[Restored]) -> BaseComparison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -12,6 +12,9 @@ from understudy.engine.checks.deciding import inline_tests, known_files, section
 from understudy.engine.checks.deciding.started_files import Read, started_files
 from understudy.engine.checks.deciding.test_support import ReadMany
 from understudy.engine.checks.judged_tree import Change
+
+_TEXTS = frozenset({".md", ".rst", ".txt"})
+"""Suffixes of texts whose examples a check may run."""
 
 
 class Reason(enum.StrEnum):
@@ -47,8 +50,6 @@ class Trees:
     read_result: Read
     read_many: ReadMany
     """Returns the contents of files of the base, without those that are large."""
-    code: Collection[str] = ()
-    """The files named as the code under change, which are never restored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
     """Return the changed files that decide the check, each with the first reason that applies, sorted by path.
 
     A file whose deciding sections are unchanged is left out, and so is a lock file that follows a changed manifest.
-    Of files with code and tests, even of those named as code, only the tests are restored.
+    Of files with code and tests, only the tests are restored.
     """
     letters = {path: letter for letter, path in trees.changes}
     found = []
@@ -94,7 +95,7 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
     whole = {each.path for each in found}
     for path in letters.keys() - whole:
         base, result = trees.read_base(path), trees.read_result(path)
-        if inline_tests.may_have(path) and base is not None and result is not None:
+        if base is not None and result is not None and inline_tests.may_have(path, base):
             content = inline_tests.restored(path, base, result)
             if content != result:
                 found.append(Restored(path=path, reason=Reason.TEST, content=content))
@@ -109,7 +110,7 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
     decided = {each.path for each in decides(trees, check)}
     started = started_files(check.argv, check.folder, trees.base_paths, trees.read_base)
     found = test_support.test_support(
-        (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided | set(trees.code)),
+        (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided),
         base_paths=trees.base_paths,
         is_test=lambda paths: set(paths).difference(without_test_support(paths, check.test_patterns)),
         started=started,
@@ -137,8 +138,21 @@ def without_test_support(paths: Iterable[str], patterns: Sequence[str] = ()) -> 
     return [path for path in every if path not in support]
 
 
+def documentation(paths: Iterable[str], patterns: Sequence[str], code: Callable[[], Mapping[str, bytes]]) -> list[str]:
+    """Return the files that are for people: texts by name and folder, which neither belong to tests nor to a program.
+
+    ``code`` returns the files of the program; a text whose name one of them has may be its data.
+    """
+    texts = matching(paths, known_files.DOCUMENTATION)
+    texts = without_test_support(texts, patterns)
+    if not texts:
+        return []
+    program = code().values()
+    return [path for path in texts if not any(PurePosixPath(path).name.encode() in text for text in program)]
+
+
 def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
-    changed = [path for _, path in trees.changes if path not in trees.code]
+    changed = [path for _, path in trees.changes]
     reasons: dict[str, Reason] = {}
 
     def add(reason: Reason, paths: Iterable[str]) -> None:
@@ -157,6 +171,8 @@ def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
     add(Reason.SHADOWS, _shadows(changed, trees, check))
     add(Reason.TEST, tests)
     add(Reason.TEST, _test_packages(changed, trees, check))
+    texts = (path for path in changed if PurePosixPath(path).suffix in _TEXTS)
+    add(Reason.TEST, (path for path in texts if inline_tests.EXAMPLE in (trees.read_base(path) or b"")))
     for paths, read in ((trees.base_paths, trees.read_base), (trees.result_paths, trees.read_result)):
         names = started_files(check.argv, check.folder, paths, read)
         add(Reason.STARTED, (path for path in changed if path in names))

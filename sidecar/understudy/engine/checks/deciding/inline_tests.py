@@ -1,9 +1,9 @@
-"""Restore tests that are in the same file as the code they test, as is usual in Rust."""
+"""Restore tests that are in the same file as the code they test: those of Rust, and examples in docstrings."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.mutants.language import text_of
@@ -18,24 +18,29 @@ Scope = tuple[str, ...]
 Span = tuple[int, int]
 """Where an item begins, with its attributes, and where it ends."""
 
-_SUFFIX = ".rs"
+_RUST, _PYTHON = ".rs", ".py"
+EXAMPLE = b">>>"
+"""Begins an example in a docstring or a text, which a check may run."""
 _BESIDE = frozenset({"attribute_item", "line_comment", "block_comment"})
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-def may_have(path: str) -> bool:
-    """Return whether a file of this name may have tests beside its code."""
-    return path.endswith(_SUFFIX)
+def may_have(path: str, base: bytes) -> bool:
+    """Return whether a file of the base may have tests beside its code."""
+    return path.endswith(_RUST) or (path.endswith(_PYTHON) and EXAMPLE in base)
 
 
 def restored(path: str, base: bytes, result: bytes) -> bytes:
     """Return ``result`` with the tests of ``base`` instead of its own; ``result`` itself if neither has any.
 
     Tests take the place of those of the same module, or are added at its end. Those of a module that the result no
-    longer has are left out: they would not build.
+    longer has are left out: they would not build. Docstrings with examples take the place of those of the same function
+    or class.
     """
     if max(len(base), len(result)) > _MOST_BYTES:
         return result
+    if path.endswith(_PYTHON):
+        return _with_examples(path, base, result)
     old, new = _Tests(path, base), _Tests(path, result)
     edits: list[tuple[int, int, bytes]] = []
     for scope in old.spans.keys() | new.spans.keys():
@@ -52,9 +57,53 @@ def restored(path: str, base: bytes, result: bytes) -> bytes:
             more, at = texts, new.ends.get(scope, -1)
         if more and at >= 0:
             edits.append((at, at, b"\n" + b"\n".join(more) + b"\n"))
+    return _edited(result, edits)
+
+
+def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
     for start, end, text in sorted(edits, reverse=True):
-        result = result[:start] + text + result[end:]
-    return result
+        source = source[:start] + text + source[end:]
+    return source
+
+
+def _with_examples(path: str, base: bytes, result: bytes) -> bytes:
+    language = language_of(path)
+    assert language is not None  # noqa: S101 - it is Python
+    now = dict(_bodies(language.parse(result)))
+    edits = []
+    for name, body in _bodies(language.parse(base)):
+        before = _docstring(body)
+        text = before.text or b"" if before is not None else b""
+        if EXAMPLE not in text or name not in now:
+            continue
+        after = _docstring(now[name])
+        if after is not None:
+            edits.append((after.start_byte, after.end_byte, text))
+        elif (first := next(iter(now[name].named_children), None)) is not None:
+            lead = b"\n" + b" " * first.start_point.column
+            edits.append((first.start_byte, first.start_byte, text + lead))
+    return _edited(result, edits)
+
+
+def _bodies(module: Node) -> Iterator[tuple[Scope, Node]]:
+    """Yield a module and the bodies of its classes and functions, each with the names around it."""
+    stack: list[tuple[Scope, Node]] = [((), module)]
+    while stack:
+        scope, body = stack.pop()
+        yield scope, body
+        for child in body.named_children:
+            item = child.child_by_field_name("definition") if child.type == "decorated_definition" else child
+            if item is None or item.type not in {"class_definition", "function_definition"}:
+                continue
+            name, inner = item.child_by_field_name("name"), item.child_by_field_name("body")
+            if name is not None and inner is not None:
+                stack.append(((*scope, text_of(name)), inner))
+
+
+def _docstring(body: Node) -> Node | None:
+    first = next((child for child in body.named_children if child.type != "comment"), None)
+    strings = first.named_children if first is not None and first.type == "expression_statement" else []
+    return strings[0] if [child.type for child in strings] == ["string"] else None
 
 
 def has_in_line(path: str, source: bytes, line: int) -> bool:

@@ -56,6 +56,19 @@ CONFIGURATION = (
 )
 """Files and folders that configure a runner, or what a runner starts."""
 
+_TEXTS = ("md", "markdown", "rst", "adoc")
+_ABOUT = (
+    *("README", "CHANGELOG", "CHANGES", "HISTORY", "NEWS", "LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS"),
+    *("CONTRIBUTORS", "CONTRIBUTING", "CODE_OF_CONDUCT", "SECURITY", "MAINTAINERS", "SUPPORT", "TODO"),
+)
+
+DOCUMENTATION = (
+    *(f"/*.{suffix}" for suffix in _TEXTS),
+    *(f"/{folder}/**/*.{suffix}" for folder in ("doc", "docs") for suffix in (*_TEXTS, "txt", "png", "svg", "jpg")),
+    *(f"{name}{end}" for name in _ABOUT for end in ("", ".txt", *(f".{suffix}" for suffix in _TEXTS))),
+)
+"""Files for people. Texts in other folders may be data of a program."""
+
 LOCKS = {
     "package-lock.json": "package.json",
     "npm-shrinkwrap.json": "package.json",

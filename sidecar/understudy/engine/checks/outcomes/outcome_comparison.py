@@ -56,6 +56,14 @@ class Losses:
         """Return how many tests were lost."""
         return len(self.tests) or self.unnamed
 
+    def joined(self, other: Losses) -> Losses:
+        """Return what was lost in any of two comparisons."""
+        return Losses(
+            tests={**other.tests, **self.tests},
+            unnamed=max(self.unnamed, other.unnamed),
+            earlier=max(self.earlier, other.earlier),
+        )
+
     def still(self, later: Losses) -> Losses:
         """Return what was lost in this and in a later comparison."""
         tests = {test: outcome for test, outcome in self.tests.items() if test in later.tests}
@@ -102,6 +110,46 @@ def fewer(restored: Observed, result: Observed) -> Losses:
     if len(missing) > added:
         kept.update(dict.fromkeys(missing, MISSING))
     return Losses(tests=kept, earlier=lost.earlier)
+
+
+def hidden(base: Observed, restored: Observed, result: Observed) -> Losses:
+    """Return the tests of the base that fail with the base's files, and do not fail in a green run of the result.
+
+    Its edits of tests or of the check are why it is green, also where the base was red. A test is one of the base if
+    the base's run shows it, or could not load all of them. If no test is named, the whole check counts as one.
+    """
+    if not result.green:
+        return Losses()
+    shows_all = bool(base.outcomes) and not base.unbuilt and not base.timed_out
+    failed = [test for test, outcome in restored.outcomes.items() if outcome == FAILED]
+    tests = {
+        test: FAILED
+        for test in sorted(failed)
+        if result.outcomes.get(test) != FAILED and (test in base.outcomes or not shows_all)
+    }
+    # A run that tells its tests and has none is red as well: the first tests of a project are not hidden.
+    tells = restored.passed is not None or bool(restored.outcomes)
+    red = not restored.green and (restored.unbuilt or restored.timed_out or not tells)
+    earlier = len(base.outcomes.keys() | tests.keys())
+    return Losses(tests=tests, unnamed=int(red and not tests), earlier=earlier)
+
+
+def given_up(before: Observed, after: Observed) -> Losses:
+    """Return the tests that failed in ``before`` and are skipped, or no longer run, in ``after``.
+
+    A case of a parametrised test that got another id is not given up while as many cases of the test run.
+    """
+    failed = [test for test, outcome in before.outcomes.items() if outcome == FAILED]
+    ran = Counter(function_of(test) for test, outcome in after.outcomes.items() if outcome != SKIPPED)
+    ran_before = Counter(function_of(test) for test, outcome in before.outcomes.items() if outcome != SKIPPED)
+    tests = {}
+    for test in sorted(failed):
+        outcome = after.outcomes.get(test, MISSING)
+        function = function_of(test)
+        renamed = outcome == MISSING and function != test and ran[function] >= ran_before[function]
+        if outcome in {SKIPPED, MISSING} and not renamed:
+            tests[test] = outcome
+    return Losses(tests=tests, earlier=len(before.outcomes))
 
 
 def newly_red(before: Observed, after: Observed) -> list[str]:
