@@ -1,4 +1,4 @@
-"""Find the lines of a file that a result added or changed."""
+"""Find the lines of a file that a result added, changed or removed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ _MOST_LINES = 20_000
 
 def changed_lines(before: bytes | None, after: bytes) -> frozenset[int]:
     """Return the lines of ``after``, from 1, that ``before`` does not have at that place; all lines of a new file."""
-    new = after.splitlines()
+    edits = _edits(before, after)
+    if edits is None:
+        return frozenset(range(1, len(after.splitlines()) + 1))
+    return frozenset(line + 1 for _, _, first, last in edits for line in range(first, last))
+
+
+def changed_places(path: str, before: bytes | None, after: bytes | None) -> list[str]:
+    """Return each changed place of a file as ``path:line``, with a word for what was removed; None is no file."""
+    if after is None:
+        return [f"{path} (removed)"]
+    edits = _edits(before, after)
+    if edits is None:
+        return [path]
+    return [f"{path}:{first + 1}" + (" (removed)" if first == last else "") for _, _, first, last in edits]
+
+
+def _edits(before: bytes | None, after: bytes) -> list[tuple[int, int, int, int]] | None:
+    """Return the lines before and after each edit, as pairs from 0 with exclusive ends; None if all lines changed."""
     if before is None:
-        return frozenset(range(1, len(new) + 1))
-    old = before.splitlines()
+        return None
+    old, new = before.splitlines(), after.splitlines()
     if len(old) + len(new) > _MOST_LINES:
-        return frozenset(range(1, len(new) + 1))
+        return None
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return frozenset(
-        line + 1
-        for kind, _, _, first, last in matcher.get_opcodes()
-        if kind in {"insert", "replace"}
-        for line in range(first, last)
-    )
+    return [places for kind, *places in matcher.get_opcodes() if kind != "equal"]  # type: ignore[misc]

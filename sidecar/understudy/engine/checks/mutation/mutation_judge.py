@@ -14,9 +14,10 @@ from pathlib import Path, PurePosixPath
 
 from understudy.engine.checks.check_run import CheckOutcome, PreparedCheck
 from understudy.engine.checks.deciding import deciding_files
+from understudy.engine.checks.deciding.deciding_files import documentation
 from understudy.engine.checks.evidence_record import printable
 from understudy.engine.checks.judged_tree import ResultToJudge, read_unless_large
-from understudy.engine.checks.mutation.changed_lines import changed_lines
+from understudy.engine.checks.mutation.changed_lines import changed_lines, changed_places
 from understudy.engine.checks.mutation.copies.mutation_progress import Progress
 from understudy.engine.checks.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.engine.checks.mutation.mutation_test import (
@@ -34,6 +35,7 @@ from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.same_code import runs_the_same
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _FEWEST = 8
@@ -95,6 +97,8 @@ class MutationJudge:
         """Of the changed lines: the outcome of the check that noticed most."""
         self._why: dict[str, str] = {}
         """Checks of changed code that could not be mutation-tested → reason."""
+        self._passed = False
+        """A check of changed code passed."""
         self._changed: tuple[dict[str, bytes], dict[str, frozenset[int]]] | None = None
         self._reports = 0
 
@@ -147,6 +151,7 @@ class MutationJudge:
 
     async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> MutationFinding:
         """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``."""
+        self._passed = True
         if self._best is not None and self._enough(self._best):
             return MutationFinding()
         sources, lines = await asyncio.to_thread(self._changed_code)
@@ -194,7 +199,7 @@ class MutationJudge:
             return [
                 (Reservation.NOT_MUTATION_TESTED, f"The tests of {name} were not mutation-tested: {why}.")
                 for name, why in self._why.items()
-            ]
+            ] or (self._nothing_to_mutate() if self._passed else [])
         result = self._best.result
         if result.killed == result.blind and (result.viable or not result.executed):
             if not result.viable:
@@ -213,6 +218,38 @@ class MutationJudge:
             text = f"Of the changed code, the tests execute {result.executed} of {result.total} small changes."
             return [(Reservation.LITTLE_EXECUTED, text)]
         return []
+
+    def _nothing_to_mutate(self) -> list[tuple[Reservation, str]]:
+        """Return what a change leaves open in which nothing can be mutated, unless it is one of words for people."""
+        trial = self._trial
+        changes = [
+            (path, before, after)
+            for kind, path in trial.changes
+            for before, after in [(self._read(trial.base, path), self._read(trial.head, path))]
+            if kind[:1] == "T" or not runs_the_same(path, before, after)
+        ]
+        paths = [path for path, _, _ in changes]
+        texts = set(documentation(paths, trial.test_patterns, self._code_of_result))
+        support = self._test_support()
+        code = set(self._mutable([path for path in paths if path not in support], ()))
+        places = [place for path, *versions in changes if path in code for place in changed_places(path, *versions)]
+        if places:
+            text = "nothing can be changed on the changed lines, so nothing shows that tests notice them"
+            return [(Reservation.CHANGE_NOT_TESTED, f"In the changed code, {text}{_listed(places)}.")]
+        others = [path for path in paths if path not in texts]
+        if not others:
+            return []
+        tests = set(others).difference(deciding_files.without_test_support(others, trial.test_patterns)) | set(support)
+        if tests.issuperset(others):
+            text = "Only tests and their files changed; nothing shows that they notice wrong code"
+        else:
+            text = "Files changed in which no small change can be made, so nothing shows that tests notice them"
+        return [(Reservation.NOT_MUTATION_TESTED, f"{text}{_listed(others)}.")]
+
+    def _code_of_result(self) -> Mapping[str, bytes]:
+        trial = self._trial
+        code = self._mutable(trial.tree.paths(trial.head), ())
+        return trial.tree.read_many(trial.head, code)
 
     def _enough(self, outcome: MutationOutcome) -> bool:
         score, least = outcome.score, self._settings.evidence.killed_share
