@@ -469,9 +469,8 @@ class _Judge:
                 )
                 lost = await self._mutation_judge.lost_kills(plan, suite, base)
                 finding.seconds += lost.seconds
-                if lost.mutants:
-                    finding.reservations.append((Reservation.OUTSIDE_SCOPE, lost.text))
-                elif lost.why:
+                finding.reservations += lost.reservations()
+                if lost.why and not lost.unknown:
                     self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
             await self._materialise(self._request.head)

@@ -31,6 +31,15 @@ class MutantStatus(StrEnum):
     """It was not judged: the time was over, or its process ended early."""
 
 
+class CodePlace(Wire, kw_only=True):
+    """A line of the result."""
+
+    path: str
+    """A path inside the workspace, C-quoted when not UTF-8."""
+    line: int
+    """From 1."""
+
+
 class JudgedMutant(Wire, kw_only=True):
     """A small change of the code, made in a copy, and whether the tests noticed it."""
 
@@ -86,6 +95,8 @@ class MutationResult(Wire, kw_only=True):
     """All mutants on lines that the tests execute; a sample of them is judged."""
     total: int = 0
     """All mutants of these files or lines."""
+    unexecuted: list[CodePlace] = msgspec.field(default_factory=list)
+    """The first 60 lines with mutants that no test executes; fewer if the runner does not tell them."""
     dismissed: int = 0
     """Mutants that were left out because the user dismissed them."""
     mutants: list[JudgedMutant] = msgspec.field(default_factory=list)

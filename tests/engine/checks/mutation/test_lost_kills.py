@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from understudy.engine.checks.mutation import lost_kills
+from understudy.engine.checks.mutation.lost_kills import LostKills
+from understudy.engine.checks.mutation.mutant_identity import identities
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.mutants.generate import mutants_of
 
 CODE = "def area(w, h):\n    return w * h\n\ndef edge(w, h):\n    return 2 * (w + h)\n"
 HELPERS = "def same(a, b):\n    assert a == b\n"
@@ -70,6 +73,60 @@ async def test_earlier_tests_that_notice_less_are_found(shapes: Any, files: dict
     assert "no longer notice" in result.notes
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param({"tests/helpers.py": "def same(a, b):\n    pass\n"}, id="a helper that asserts nothing"),
+        pytest.param({"tests/shapes.py": CODE}, id="a module that shadows the code"),
+    ],
+)
+async def test_a_new_test_of_the_same_code_hides_nothing(shapes: Any, files: dict[str, str]) -> None:
+    new = "import importlib.util, pathlib\n\npath = pathlib.Path(__file__).parent.parent / 'shapes.py'\n"
+    new += "spec = importlib.util.spec_from_file_location('shapes_of_root', path)\n"
+    new += "shapes = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(shapes)\n\n"
+    new += "def test_area_again():\n    assert shapes.area(3, 4) == 12\n"
+    result = await judged(shapes, **{"tests/test_edge.py": new, **files})
+    assert result.verdict is Verdict.UNVERIFIED
+    assert Reservation.OUTSIDE_SCOPE in result.said, result.notes
+    assert "no longer notice" in result.notes
+
+
+async def test_a_new_file_that_cannot_be_loaded_with_a_change_hides_nothing(shapes: Any) -> None:
+    new = "import shapes\n\nassert shapes.area(2, 3) == 6\n\n" + NEW.partition("\n\n")[2]
+    weak = {"tests/helpers.py": "def same(a, b):\n    pass\n"}
+    result = await judged(shapes, **{"tests/test_edge.py": new, **weak})
+    assert Reservation.OUTSIDE_SCOPE in result.said, result.notes
+    honest = await judged(shapes, **{"tests/test_edge.py": new})
+    assert honest.is_(Verdict.VERIFIED)
+
+
+TWICE = """\
+def name(word):
+    if not word.strip():
+        return word
+    if word.isalpha() or word.isdigit() or True:
+        return word.upper()
+    return word
+"""
+
+
+async def test_a_change_that_no_test_ever_noticed_is_not_lost(project: Any) -> None:
+    """The last line never runs, and is the same as one that tests notice."""
+    earlier = "from name import name\n\ndef test_empty():\n    assert name(' ') == ' '\n"
+    project.has({"name.py": TWICE, "tests/test_name.py": earlier})
+    new = "from name import name\n\ndef test_word():\n    assert name('ab') == 'AB'\n"
+    result = await project.judge({"tests/test_word.py": new}, files=("name.py",))
+    assert result.is_(Verdict.VERIFIED)
+
+
+def test_equal_changes_in_a_function_have_names_of_their_own() -> None:
+    source = TWICE.encode()
+    names = identities("name.py", source, mutants_of("name.py", source))
+    assert len(set(names.values())) == len(names)
+    moved = b"x = 1\n\n\n" + source
+    assert set(names.values()) <= set(identities("name.py", moved, mutants_of("name.py", moved)).values())
+
+
 async def test_honest_additions_lose_nothing(shapes: Any) -> None:
     additions = {
         "tests/test_area.py": EARLIER + "\ndef test_more():\n    assert shapes.edge(1, 1) == 4\n",
@@ -80,17 +137,18 @@ async def test_honest_additions_lose_nothing(shapes: Any) -> None:
     assert result.is_(Verdict.VERIFIED)
 
 
-async def test_a_change_that_the_base_noticed_by_chance_only_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutants(**statuses: MutantStatus) -> Any:
-        judged = [SimpleNamespace(id=name, status=status) for name, status in statuses.items()]
-        return SimpleNamespace(seconds=1.0, why="", judged=judged, result=SimpleNamespace(unfinished="no cache"))
+SURVIVED, KILLED, PENDING = MutantStatus.SURVIVED, MutantStatus.KILLED, MutantStatus.PENDING
 
-    survived, killed = MutantStatus.SURVIVED, MutantStatus.KILLED
-    answers = {
-        "base": [mutants(lost=killed, chance=killed, kept=killed), mutants(lost=killed, chance=survived)],
-        "head": [mutants(lost=survived, chance=survived, kept=killed), mutants(lost=survived, chance=survived)],
-    }
 
+def mutants(**statuses: MutantStatus) -> Any:
+    judged = [
+        SimpleNamespace(id=name, status=status, path="a.py", line=1, before="x", after="y")
+        for name, status in statuses.items()
+    ]
+    return SimpleNamespace(seconds=1.0, why="", judged=judged, result=SimpleNamespace(unfinished="the time was over"))
+
+
+async def compared(monkeypatch: pytest.MonkeyPatch, **answers: list[Any]) -> LostKills:
     async def tested(_earlier: Any, commit: str, *, only: frozenset[str] | None = None) -> Any:
         _ = only
         return answers[commit].pop(0)
@@ -101,6 +159,43 @@ async def test_a_change_that_the_base_noticed_by_chance_only_is_not_lost(monkeyp
     earlier: Any = SimpleNamespace(
         base="base", head="head", sources={}, on_base=SimpleNamespace(observed=observed, key="k", cache=cache)
     )
-    found = await lost_kills.lost_kills(earlier)
-    assert [one.id for one in found.mutants] == ["lost"]
-    assert (found.killed_before, found.seconds) == (3, 4.0)
+    return await lost_kills.lost_kills(earlier)
+
+
+async def test_a_change_that_the_base_noticed_by_chance_only_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await compared(
+        monkeypatch,
+        base=[mutants(lost=KILLED, chance=KILLED, kept=KILLED), mutants(lost=KILLED, chance=SURVIVED)],
+        head=[mutants(lost=SURVIVED, chance=SURVIVED, kept=KILLED), mutants(lost=SURVIVED, chance=SURVIVED)],
+    )
+    assert [each.id for each in found.mutants] == ["lost"]
+    assert (found.killed_before, found.unknown, found.seconds) == (3, 0, 4.0)
+    assert [reservation for reservation, _ in found.reservations()] == [Reservation.OUTSIDE_SCOPE]
+
+
+async def test_a_change_that_could_not_be_judged_again_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await compared(
+        monkeypatch,
+        base=[mutants(late=KILLED, chance=KILLED, kept=KILLED), mutants(late=KILLED, chance=SURVIVED)],
+        head=[mutants(late=PENDING, chance=PENDING, kept=KILLED), mutants(late=PENDING, chance=PENDING)],
+    )
+    assert (found.mutants, found.unknown) == ((), 1)
+    [(reservation, text)] = found.reservations()
+    assert reservation is Reservation.NOT_MUTATION_TESTED
+    assert text.startswith("Of 3 small changes of the code that earlier tests noticed")
+    assert text.endswith("not known whether they still notice 1: the time was over.")
+
+
+async def test_earlier_tests_that_cannot_be_run_on_the_result_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = SimpleNamespace(seconds=1.0, why="they could not be run", judged=(), result=None)
+    found = await compared(monkeypatch, base=[mutants(a=KILLED, b=SURVIVED), mutants(a=KILLED)], head=[failed, failed])
+    assert (found.unknown, found.why) == (1, "they could not be run")
+
+
+async def test_a_change_that_is_noticed_the_second_time_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await compared(
+        monkeypatch,
+        base=[mutants(late=KILLED, other=KILLED)],
+        head=[mutants(late=PENDING, other=SURVIVED), mutants(late=KILLED, other=KILLED)],
+    )
+    assert (found.mutants, found.unknown, found.reservations()) == ((), 0, [])

@@ -63,7 +63,9 @@ def test_the_mutants_of_an_earlier_sample_come_first() -> None:
 
 
 def test_nothing_executed_means_nothing_to_run() -> None:
-    assert plan(SOURCES, lambda _, __: [], count=5, seed="s") == MutationPlan(runs=(), executed=0, total=33, reached={})
+    planned = plan(SOURCES, lambda _, __: [], count=5, seed="s")
+    assert planned == MutationPlan(runs=(), executed=0, total=33, reached={}, unreached=planned.unreached)
+    assert len(planned.unreached) == 33
 
 
 PLAN = plan(SOURCES, everything, count=5, seed="s")

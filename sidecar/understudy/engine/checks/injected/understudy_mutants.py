@@ -218,7 +218,12 @@ def _uses(root: str) -> bool:
 
 
 def _arguments(tests: List[str], tests_in: str, stop: bool) -> List[str]:  # noqa: UP006
-    return [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in, *(["-x"] if stop else []), *tests]
+    return [*_PYTEST_OPTIONS, _PYTEST_WARNING, "--rootdir", tests_in, _when_failed(stop), *tests]
+
+
+def _when_failed(stop: bool) -> str:
+    # A file that cannot be loaded must not keep the tests of other files from running.
+    return "-x" if stop else "--continue-on-collection-errors"
 
 
 def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) -> int:  # noqa: UP006
@@ -427,7 +432,7 @@ class Configured(Ends):
             os._exit(0)  # the input is over
         self._reporter = forked.reporter
         tests, stop = forked.job["tests"], forked.job["stop"]
-        args[len(args) - len(self._job["files"]) :] = [*(["-x"] if stop else []), *tests]
+        args[len(args) - len(self._job["files"]) :] = [_when_failed(stop), *tests]
         known.file_or_dir[:] = tests
         _begin_child()
         _hide(_arguments(tests, self._job["tests_in"], stop))

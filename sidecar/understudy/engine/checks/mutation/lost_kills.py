@@ -17,6 +17,7 @@ from understudy.engine.checks.outcomes.outcome_comparison import FAILED, PASSED,
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.mutation import NOTICED, JudgedMutant, MutantStatus
 from understudy.model.text.name_list import name_list
+from understudy.model.verdicts import Reservation
 
 _MOST_NAMES = 5
 _MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
@@ -57,22 +58,30 @@ class EarlierTests:
 
 @dataclass(frozen=True, kw_only=True)
 class LostKills:
-    """Mutants that the earlier tests killed on the base and no longer kill."""
+    """Mutants that the earlier tests killed on the base, and do not kill on the result."""
 
     mutants: tuple[JudgedMutant, ...] = ()
+    """Those that the earlier tests no longer notice."""
+    unknown: int = 0
+    """How many could not be judged on the result, so that the earlier tests may no longer notice them."""
     killed_before: int = 0
     why: str = ""
-    """Why nothing could be compared; empty if it was, or if the base has no tests of this code."""
+    """Why nothing could be compared, or why some are unknown; empty if all were, or the base has no tests of this
+    code."""
     seconds: float = 0.0
 
-    @property
-    def text(self) -> str:
-        """Return the finding as a sentence."""
-        places = (f"{one.path}:{one.line} ({_line(one.before)} → {_line(one.after)})" for one in self.mutants)
-        return (
-            f"Of {self.killed_before} small changes of the code that earlier tests noticed, they no longer notice "
-            f"{len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
-        )
+    def reservations(self) -> list[tuple[Reservation, str]]:
+        """Return what the comparison says against the result."""
+        every = f"Of {self.killed_before} small changes of the code that earlier tests noticed"
+        reservations = []
+        if self.mutants:
+            places = (f"{each.path}:{each.line} ({_line(each.before)} → {_line(each.after)})" for each in self.mutants)
+            text = f"{every}, they no longer notice {len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
+            reservations.append((Reservation.OUTSIDE_SCOPE, text))
+        if self.unknown:
+            text = f"{every}, it is not known whether they still notice {self.unknown}: {self.why}."
+            reservations.append((Reservation.NOT_MUTATION_TESTED, text))
+        return reservations
 
 
 async def lost_kills(earlier: EarlierTests) -> LostKills:
@@ -81,7 +90,7 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
     if base.observed.timed_out or not base.observed.passing:
         return LostKills()
     # The names of the files are part of the key, because they decide what is mutated.
-    key = f"{base.key} {sorted(earlier.sources)} kills"
+    key = f"{base.key} {sorted(earlier.sources)} kills by identity"
     known = base.cache.get(key)
     seconds = 0.0
     if known is None:
@@ -89,30 +98,37 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
         seconds += outcome.seconds
         if outcome.result is None:
             return LostKills(why=outcome.why, seconds=seconds)
-        outcomes = {one.id: FAILED if one.status in NOTICED else PASSED for one in outcome.judged}
+        outcomes = {mutant.id: FAILED if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
         known = Observed(green=True, outcomes=outcomes)
         if outcome.result.unfinished is None:
             await asyncio.to_thread(base.cache.put, key, known)
-    lost = killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
-    mutants: tuple[JudgedMutant, ...] = ()
-    for _ in range(2):  # again, because a flaky test may have killed one by chance
-        if not lost:
+    left = killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
+    missed: tuple[JudgedMutant, ...] = ()
+    why = ""
+    for _ in range(2):  # again, because a flaky test may have killed one by chance, or the time was over
+        if not left:
             break
-        outcome = await _test(earlier, earlier.head, only=lost)
+        outcome = await _test(earlier, earlier.head, only=left)
         seconds += outcome.seconds
         if outcome.result is None:
-            return LostKills(why=outcome.why, seconds=seconds)
-        mutants = tuple(one for one in outcome.judged if one.status in _MISSED)
-        lost = frozenset(one.id for one in mutants)
-    if lost:
+            why = outcome.why
+            continue
+        missed = tuple(mutant for mutant in outcome.judged if mutant.status in _MISSED)
+        why = outcome.result.unfinished or "the tests ended before they were over"
+        left -= {mutant.id for mutant in outcome.judged if mutant.status in NOTICED}
+    unknown = left - {mutant.id for mutant in missed}
+    if left:
         # On the base, too, one may have been noticed by chance only, such as by a time limit on a busy machine.
-        outcome = await _test(earlier, earlier.base, only=lost)
+        outcome = await _test(earlier, earlier.base, only=left)
         seconds += outcome.seconds
         if outcome.result is None:
-            return LostKills(why=outcome.why, seconds=seconds)
-        noticed = {one.id for one in outcome.judged if one.status in NOTICED}
-        mutants = tuple(one for one in mutants if one.id in noticed)
-    return LostKills(mutants=mutants, killed_before=len(killed), seconds=seconds)
+            return LostKills(unknown=len(left), killed_before=len(killed), why=outcome.why, seconds=seconds)
+        noticed = {mutant.id for mutant in outcome.judged if mutant.status in NOTICED}
+        missed = tuple(mutant for mutant in missed if mutant.id in noticed)
+        unknown &= noticed
+    return LostKills(
+        mutants=missed, unknown=len(unknown), killed_before=len(killed), why=why if unknown else "", seconds=seconds
+    )
 
 
 async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterable
 
 from understudy.mutants.mutant import Mutant
 
@@ -12,22 +14,35 @@ _AROUND = 100
 """Bytes shown on both sides of a change in a longer line."""
 
 
-def identity(path: str, source: bytes, mutant: Mutant) -> str:
-    """Return 12 hexadecimal digits that stay the same while the line, its function and the change do.
+def identities(path: str, source: bytes, mutants: Iterable[Mutant]) -> dict[Mutant, str]:
+    """Return for each of all mutants of a file 12 hexadecimal digits that no other one has.
 
-    Lines may move: a change elsewhere in the file keeps the identity.
+    They stay the same while the line, its function and the change do. Lines may move: a change elsewhere in the file
+    keeps them. The same change of equal lines in one function is told apart by its number, from the top.
     """
+    names: dict[Mutant, str] = {}
+    numbers: Counter[bytes] = Counter()
+    for mutant in sorted(mutants):
+        key = _key(path, source, mutant)
+        number = numbers[key]
+        numbers[key] += 1
+        names[mutant] = hashlib.sha256(key + (b"\0%d" % number if number else b"")).hexdigest()[:12]
+    return names
+
+
+def _key(path: str, source: bytes, mutant: Mutant) -> bytes:
     start, end = _lines_around(source, mutant.start, mutant.end)
-    parts = (
-        path.encode("utf-8", "surrogateescape"),
-        mutant.function.encode("utf-8", "surrogateescape"),
-        mutant.operator.encode(),
-        source[start : mutant.start].lstrip(),
-        source[mutant.start : mutant.end],
-        mutant.text,
-        source[mutant.end : end].rstrip(),
+    return b"\0".join(
+        (
+            path.encode("utf-8", "surrogateescape"),
+            mutant.function.encode("utf-8", "surrogateescape"),
+            mutant.operator.encode(),
+            source[start : mutant.start].lstrip(),
+            source[mutant.start : mutant.end],
+            mutant.text,
+            source[mutant.end : end].rstrip(),
+        )
     )
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def as_change(source: bytes, mutant: Mutant) -> tuple[str, str]:

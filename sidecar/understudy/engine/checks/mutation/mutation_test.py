@@ -30,7 +30,7 @@ from understudy.engine.checks.mutation.copies.parallel_runs import (
     together,
 )
 from understudy.engine.checks.mutation.copies.private_copy import copies_that_fit, copy_tree
-from understudy.engine.checks.mutation.mutant_identity import as_change, identity
+from understudy.engine.checks.mutation.mutant_identity import as_change, identities
 from understudy.engine.checks.mutation.mutant_result import MutantResult
 from understudy.engine.checks.mutation.planning import MutantSample, MutationPlan, MutationScore
 from understudy.engine.checks.mutation.python_tests import PytestRunner, TestEnvironment
@@ -39,8 +39,9 @@ from understudy.engine.checks.mutation.runners.runner_choice import runner_for
 from understudy.engine.checks.mutation.runs import RecordedTests
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.text.path_quoting import quote
+from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 
 _MOST_SHOWN = 60
@@ -216,6 +217,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
             score = planning.without_busy(score, further, more.results)
             results += more.results
     result = _as_result(request, planned, score, names)
+    result.unexecuted = _unexecuted(planned, runs.results)
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
     confirmed = await _confirmed(request, first, score)
@@ -329,6 +331,7 @@ class _Names:
 
     def __init__(self, sources: Mapping[str, bytes], request: MutationRequest) -> None:
         self._sources = sources
+        self._identities: dict[str, dict[Mutant, str]] = {}
         self._dismissed = request.dismissed
         self._only = request.only
         self.wanted: list[tuple[str, Mutant]] = []
@@ -336,7 +339,10 @@ class _Names:
         self.left_out = 0
 
     def of(self, path: str, mutant: Mutant) -> str:
-        return identity(path, self._sources[path], mutant)
+        if path not in self._identities:
+            source = self._sources[path]
+            self._identities[path] = identities(path, source, mutants_of(path, source))
+        return self._identities[path][mutant]
 
     def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
         return as_change(self._sources[path], mutant)
@@ -374,6 +380,13 @@ def _as_result(
         idle=[printable(test) for test in score.idle[:MOST_TESTS]],
         unreliable=[printable(test) for test in sorted(score.unreliable)[:MOST_TESTS]],
     )
+
+
+def _unexecuted(planned: MutationPlan, results: Iterable[MutantResult]) -> list[CodePlace]:
+    """Return the first lines with mutants that no test executes, as far as the runner can tell."""
+    missed = {(one.path, one.mutant) for one in results if one.status is MutantStatus.NO_COVERAGE and not one.sham}
+    lines = sorted({(path, mutant.line) for path, mutant in (*planned.unreached, *missed)})
+    return [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines[:_MOST_SHOWN]]
 
 
 def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:

@@ -51,6 +51,8 @@ class MutationPlan:
     """All mutants of the files."""
     reached: Mapping[tuple[str, Mutant], tuple[str, ...]]
     """Every mutant on these lines, with the tests that execute it."""
+    unreached: tuple[tuple[str, Mutant], ...] = ()
+    """Every mutant on lines that no test executes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,15 +133,20 @@ def plan(
         for mutant in mutants_of(path, source)
         if (lines is None or mutant.line in lines.get(path, frozenset())) and not left_out(path, mutant)
     ]
-    executed = [(path, mutant, tuple(tests)) for path, mutant in found if (tests := tests_of(path, mutant))]
-    tests_by_mutant = {(path, mutant): tests for path, mutant, tests in executed}
+    tests_by_mutant = {(path, mutant): tuple(tests) for path, mutant in found if (tests := tests_of(path, mutant))}
     # A few more than needed, because some of them may break the syntax.
     wanted = {(path, mutant) for path, mutant in tests_by_mutant if first(path, mutant)}
     ordered = [*sample(wanted, count, seed), *sample(tests_by_mutant.keys() - wanted, 2 * count + 10, seed)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
     planned = tuple(_with_shams(runs, sources, seed, compiled))
-    return MutationPlan(runs=planned, executed=len(executed), total=len(found), reached=tests_by_mutant)
+    return MutationPlan(
+        runs=planned,
+        executed=len(tests_by_mutant),
+        total=len(found),
+        reached=tests_by_mutant,
+        unreached=tuple(place for place in found if place not in tests_by_mutant),
+    )
 
 
 def further_runs(

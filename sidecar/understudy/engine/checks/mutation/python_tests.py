@@ -121,7 +121,8 @@ def _as_job(where: TestEnvironment, run: PlannedRun, recorded: RecordedTests, *,
         "text": base64.b64encode(run.mutant.text).decode("ascii"),
         "tests": _arguments(where, tests),
         "decoy": run.decoy,
-        "stop": not (run.sham or run.to_the_end),  # all tests that fail on a sham mutant must be known
+        # All tests that fail on a sham mutant must be known, and one of ``also_loaded`` must not end a run.
+        "stop": not (run.sham or run.to_the_end or where.also_loaded),
         "seconds": max(_LEAST_SECONDS[forks], _SLOWER * clean + _SLOWER_LOADING * loading),
     }
 
@@ -150,7 +151,8 @@ def _status(run: PlannedRun, entry: Mapping[str, Any], killers: Sequence[str]) -
         return MutantStatus.TIMEOUT
     if entry["code"] is not None and entry["code"] < 0 and not entry["ended"]:
         return MutantStatus.KILLED  # a signal, such as a stack that overflowed: the test that ran did not pass
-    if entry["ended"] and entry["code"] == 0 and entry["passed"]:
+    # Tests that do not count may have failed beside them: those of ``also_loaded``.
+    if entry["ended"] and entry["passed"] and (entry["code"] == 0 or set(run.tests) <= set(entry["passed"])):
         return MutantStatus.SURVIVED
     if entry["ended"] and not entry["passed"]:
         return MutantStatus.COMPILE_ERROR
