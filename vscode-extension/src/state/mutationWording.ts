@@ -4,6 +4,8 @@ import { t } from "../base/l10n.ts";
 import type { Delegation, JudgedMutant, MutationResult, Round } from "../protocol.ts";
 import { displayPath } from "./formatting.ts";
 
+const MOST_PLACES = 5;
+
 /** One line: how many small changes of the code the tests noticed. */
 export function noticedChanges(result: MutationResult): string {
   const { scope = "files", killed, viable = 0, executed = 0, total = 0 } = result;
@@ -15,13 +17,21 @@ export function noticedChanges(result: MutationResult): string {
   if (executed === 0)
     return files ? t("The new tests execute none of the code under test.") : t("No test executes the changed code.");
   if (viable === 0) return t("No small change to the code was judged.");
-  if (!files) return t("Tests notice {0} of {1} small changes to the changed code.", killed, viable);
-  return t(
-    "The new tests notice {0} of {1} small changes on lines that they execute; these lines are about {2} % of the code under test.",
-    killed,
-    viable,
-    Math.round((100 * executed) / total),
-  );
+  const noticed = files
+    ? t("The new tests notice {0} of {1} small changes on lines that they execute.", killed, viable)
+    : t("Tests notice {0} of {1} small changes on lines that they execute.", killed, viable);
+  const unexecuted = total - executed;
+  return unexecuted <= 0 ? noticed : `${noticed} ${unexecutedPlaces(result, unexecuted, total)}`;
+}
+
+function unexecutedPlaces({ unexecuted: places = [] }: MutationResult, count: number, total: number): string {
+  const text =
+    count === 1
+      ? t("1 of {0} places is on a line that no test executes", total)
+      : t("{0} of {1} places are on lines that no test executes", count, total);
+  if (places.length === 0) return `${text}.`;
+  const named = places.slice(0, MOST_PLACES).map(({ path, line }) => `${displayPath(path)}:${line}`);
+  return `${text}: ${named.join(", ")}${places.length > MOST_PLACES ? "…" : "."}`;
 }
 
 /** The same as a few words; nothing if nothing was judged. */

@@ -122,7 +122,7 @@ describe("TranscriptText", () => {
         "$ /home/ada/greeting/.venv/bin/python -m pytest tests/test_wrapping_ghost.py",
         "4 passed in 1.42s",
         "```",
-        "The new tests notice 14 of 20 small changes on lines that they execute; these lines are about 70 % of the code under test.",
+        "The new tests notice 14 of 20 small changes on lines that they execute. 13 of 44 places are on lines that no test executes.",
         "",
         "✓ Round 1: 9 of 12 small changes noticed",
         "",

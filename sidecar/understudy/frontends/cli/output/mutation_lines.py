@@ -5,6 +5,7 @@ from __future__ import annotations
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal.terminal import Paint, one_line, path
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult, Round
+from understudy.model.text.name_list import name_list
 
 _SHOWN = 5
 """How many missed changes and idle tests a card lists."""
@@ -20,12 +21,9 @@ def mutation_text(result: MutationResult) -> str:
         return f"{whose} execute none of the {code}"
     if not result.viable:
         return f"nothing was judged: {result.unfinished or 'no small change could be built'}"
-    text = f"{whose} notice {result.killed} of {_changes(result.viable)} ({result.killed / result.viable:.0%})"
-    if result.scope == "files":
-        text += f" on lines that they execute; these lines are about {result.executed / result.total:.0%} of the {code}"
-    else:
-        text += f" of the {code}"
+    text = f"{whose} notice {result.killed} of {_changes(result.viable)} on lines that they execute"
     details = [
+        _unexecuted(result),
         f"{result.stuck} by getting stuck" if result.stuck else "",
         f"{result.dismissed} dismissed" if result.dismissed else "",
         one_line(result.unfinished or ""),
@@ -71,6 +69,16 @@ def change_rows(mutant: JudgedMutant, paint: Paint, indent: str) -> list[str]:
     for mark, text, colour in (("-", mutant.before, "red"), ("+", mutant.after, "green")):
         rows += [f"{indent}{paint(f'{mark} {one_line(line)}', fg=colour)}" for line in text.splitlines() or [""]]
     return rows
+
+
+def _unexecuted(result: MutationResult) -> str:
+    count = result.total - result.executed
+    if count <= 0:
+        return ""
+    places = [f"{path(each.path)}:{each.line}" for each in result.unexecuted]
+    where = "is on a line" if count == 1 else "are on lines"
+    named = f": {name_list(places, _SHOWN)}" if places else ""
+    return f"{count} of {result.total} places {where} that no test executes{named}"
 
 
 def _changes(count: int) -> str:
