@@ -380,7 +380,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
   },
   "outside_scope": {
     "reason": "the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less",
-    "advice": "the evidence names which; look at them in the diff"
+    "advice": "look at them in the diff"
   },
   "loaded_checkout": {
     "reason": "a check loaded files of your checkout instead of the result",
@@ -1585,6 +1585,8 @@ export interface Delegation {
   state: State;
   verdict?: Verdict;
   reservations: Reservation[];
+  /** What the reservations are about; those of other reservations no longer hold. */
+  reservationFacts?: ReservationFact[];
   /** Changed tests that the user confirmed by accepting them; they no longer count as a reservation. */
   confirmedTests?: number;
   workspace: string;
@@ -1628,6 +1630,12 @@ export interface Delegation {
   /** What the user said to the agent, oldest first. */
   messages?: SentMessage[];
   lastSeq: number;
+}
+
+/** What a reservation is about: one sentence with the files, lines, tests and counts. */
+export interface ReservationFact {
+  reservation: Reservation;
+  text: string;
 }
 
 /** One try on one delegator. */
@@ -1740,6 +1748,8 @@ export interface MutationResult {
   executed?: number;
   /** All mutants of these files or lines. */
   total?: number;
+  /** The first 60 lines with mutants that no test executes; fewer if the runner does not tell them. */
+  unexecuted?: CodePlace[];
   /** Mutants that were left out because the user dismissed them. */
   dismissed?: number;
   /** The judged mutants: survivors first, then killed ones, at most 60. */
@@ -1752,6 +1762,14 @@ export interface MutationResult {
   seconds?: number;
   /** Why fewer mutants were judged than planned; absent if all were. */
   unfinished?: string;
+}
+
+/** A line of the result. */
+export interface CodePlace {
+  /** A path inside the workspace, C-quoted when not UTF-8. */
+  path: string;
+  /** From 1. */
+  line: number;
 }
 
 /** A small change of the code, made in a copy, and whether the tests noticed it. */
@@ -2992,6 +3010,8 @@ export interface FinishedEvent {
   attempt: number;
   verdict: Verdict;
   reservations: Reservation[];
+  /** What the reservations are about; a reservation may have none, or several. */
+  reservationFacts?: ReservationFact[];
   error?: ErrorInfo;
 }
 

@@ -22,7 +22,7 @@ def test_every_text_about_a_failure_names_its_cause(delegation) -> None:
     for text in (
         verdict_card.card(failed, terminal.Paint(on=False)),
         event_lines.line(e.Finished(verdict=Verdict.FAILED, reservations=[], error=error)),
-        verdict_text.verdict_sentence(failed.verdict, failed.reservations, error),
+        verdict_text.verdict_sentence(failed),
         result_messages.message(failed),
         result_updates.verdict_text(failed),
         tool_answers.brief(failed)["meaning"],

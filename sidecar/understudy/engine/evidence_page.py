@@ -14,7 +14,7 @@ from understudy.model.delegations import Delegation
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.text.verdict_text import meaning
+from understudy.model.text.verdict_text import facts_of, meaning
 from understudy.model.verdicts import RESERVATIONS, check_outcome
 
 _MOST_TESTS = 300
@@ -54,6 +54,7 @@ def _head(delegation: Delegation) -> Iterator[str]:
         for reservation in delegation.reservations:
             what, todo = RESERVATIONS[reservation]
             yield f"- **{reservation.replace('_', ' ')}**: {what}. {_sentence(todo.replace('ID', delegation.id))}"
+            yield from (f"  - {_inline(fact)}" for fact in facts_of(reservation, delegation))
         yield ""
 
 
@@ -159,8 +160,9 @@ def _tests(record: EvidenceCheck) -> Iterator[str]:
 def _mutation(result: CheckResult, record: EvidenceCheck | None) -> Iterator[str]:
     mutation = result.mutation
     assert mutation is not None  # noqa: S101 - checked by the caller
-    whose = "on lines that they execute" if mutation.scope == "files" else "of the changed code"
-    yield f"#### Small changes of the code: tests notice {mutation.killed} of {mutation.viable} {whose}\n"
+    where = "the code under test" if mutation.scope == "files" else "the changed code"
+    noticed = f"tests notice {mutation.killed} of {mutation.viable} on lines that they execute"
+    yield f"#### Small changes of {where}: {noticed}\n"
     facts = [f"{mutation.executed} of {mutation.total} possible changes are on lines that tests execute"]
     if mutation.blind:
         facts.append(f"on {mutation.blind} the code itself raised an error or got stuck, which any test notices")
@@ -169,6 +171,8 @@ def _mutation(result: CheckResult, record: EvidenceCheck | None) -> Iterator[str
     if mutation.unfinished:
         facts.append(mutation.unfinished)
     yield _sentence("; ".join(facts)) + "\n"
+    places = [f"{each.path}:{each.line}" for each in mutation.unexecuted]
+    yield from _named("Lines that no test executes:", places)
     for one in record.mutants if record is not None and record.mutants else mutation.mutants:
         yield from _mutant(one)
     yield from _named("These new tests noticed nothing, and can be left out:", mutation.idle)

@@ -145,7 +145,12 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
         # Checks that were running again were stopped. This does not change how the work itself ended.
         text = "The re-run of the checks did not finish, so the previous verdict applies."
         writer.append(Note(level="warning", text=text), attempt=attempt)
-        again = Finished(verdict=before.verdict, reservations=before.reservations, error=before.error)
+        again = Finished(
+            verdict=before.verdict,
+            reservations=before.reservations,
+            reservation_facts=before.reservation_facts,
+            error=before.error,
+        )
         writer.append(again, attempt=attempt)
 
 

@@ -15,7 +15,7 @@ from understudy.model.evidence.mutation import Round
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.terminals import Pane
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Strict, Wire
 
 
@@ -307,6 +307,8 @@ class Delegation(Wire, kw_only=True):
     state: State
     verdict: Verdict | None = None
     reservations: list[Reservation]
+    reservation_facts: list[ReservationFact] = msgspec.field(default_factory=list)
+    """What the reservations are about; those of other reservations no longer hold."""
     confirmed_tests: int = 0
     """Changed tests that the user confirmed by accepting them; they no longer count as a reservation."""
     workspace: str

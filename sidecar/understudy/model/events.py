@@ -18,7 +18,7 @@ from understudy.model.evidence.mutation import MutationResult
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.terminals import Pane
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Wire
 
 UNSTAMPED = -1
@@ -305,6 +305,8 @@ class Finished(Event, tag="finished", kw_only=True):
 
     verdict: Verdict
     reservations: list[Reservation]
+    reservation_facts: list[ReservationFact] = msgspec.field(default_factory=list)
+    """What the reservations are about; a reservation may have none, or several."""
     error: ErrorInfo | None = None
 
 

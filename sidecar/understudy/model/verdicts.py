@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+from understudy.model.wire import Wire
+
 
 class Verdict(enum.StrEnum):
     """How a finished delegation ended: the first member whose rule applies (``engine.checks.verdict_rules``)."""
@@ -74,6 +76,13 @@ class Reservation(enum.StrEnum):
     """The journal contained bytes that its worker did not write, or a check's report and its run disagree."""
 
 
+class ReservationFact(Wire, kw_only=True):
+    """What a reservation is about: one sentence with the files, lines, tests and counts."""
+
+    reservation: Reservation
+    text: str
+
+
 VERDICTS: dict[Verdict, str] = {
     Verdict.ANSWERED: "the model answered",
     Verdict.VERIFIED: "a required check passed on exactly this result, and there is no reservation",
@@ -123,7 +132,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     ),
     Reservation.OUTSIDE_SCOPE: (
         "the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less",
-        "the evidence names which; look at them in the diff",
+        "look at them in the diff",
     ),
     Reservation.LOADED_CHECKOUT: (
         "a check loaded files of your checkout instead of the result",

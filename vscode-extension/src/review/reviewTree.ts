@@ -8,6 +8,7 @@ import type { CommandLink, TreeRow, TreeDataProvider } from "../host/host.ts";
 import { RESERVATION_REASONS, type Delegation, type FileDiff, type Hunk, type Reservation } from "../protocol.ts";
 import { fileRow, firstLine, hunkRow, parseRowId, type HunkRef } from "./hunks.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
+import { factsOf } from "../state/wording.ts";
 import type { OpenResult } from "./openResults.ts";
 import { reviewUri, ROW } from "./reviewUris.ts";
 import {
@@ -173,22 +174,25 @@ function verdictRow(
   const reservation = delegation.reservations.find((name) => id === `reservation:${delegation.id}:${name}`);
   if (reservation) {
     const label = capitalizedSentence(RESERVATION_REASONS[reservation].reason).replace(/\.$/u, "");
+    const facts = factsOf(reservation, delegation.reservationFacts);
+    const tooltip = [`${label}.`, ...facts.map(escapeMarkdown)].join("\n\n");
     const icon = { id: "warning", color: "list.warningForeground" };
     const repair = repairOf(reservation, id);
     if (repair) {
       const { context, command } = repair;
       const description = command.title;
       const spoken = `${t("Reservation: {0}", label)}, ${description}`;
-      return { ...rest, id, label, description, tooltip: `${label}.`, icon, context, command, spoken };
+      return { ...rest, id, label, description, tooltip, icon, context, command, spoken };
     }
     return {
       ...rest,
       id,
       label,
-      tooltip: `${label}.`,
+      description: facts.join(" "),
+      tooltip,
       icon,
       context: "reservation",
-      spoken: t("Reservation: {0}", label),
+      spoken: t("Reservation: {0}", [label, ...facts].join(". ")),
     };
   }
   const check = delegation.checks.find(({ name }) => id === `check:${delegation.id}:${name}`);

@@ -2,8 +2,8 @@
 
 import { t } from "../base/l10n.ts";
 import { noticedShort } from "../state/mutationWording.ts";
-import { stateIcon, stateName } from "../state/wording.ts";
-import { RESERVATION_REASONS, type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
+import { reservationReason, stateIcon, stateName } from "../state/wording.ts";
+import { type CheckResult, type Delegation, type FileDiff, type Hunk } from "../protocol.ts";
 import { displayPath, shortErrorText } from "../state/formatting.ts";
 
 export interface Label {
@@ -57,7 +57,9 @@ export function checkFacts(check: CheckResult, delegation: Pick<Delegation, "res
 
 /** What the run failed of, failed checks, reservations and confirmed tests. */
 export function verdictReasons(delegation: Delegation): readonly string[] {
-  const against = delegation.reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
+  const against = delegation.reservations.map((reservation) =>
+    reservationReason(reservation, delegation.reservationFacts),
+  );
   const outdated = delegation.reservations.includes("checks_outdated");
   const failed = delegation.checks.filter(({ ok }) => !ok && !outdated).map(({ name }) => t("check {0} failed", name));
   const confirmed = delegation.confirmedTests

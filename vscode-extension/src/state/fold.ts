@@ -60,7 +60,13 @@ function stateChange(now: Delegation, event: Event): Fields<Delegation> {
   const state = STATE_AFTER_EVENT[event.type];
   if (state === undefined || state === now.state || !STATE_TRANSITIONS[now.state].includes(state)) return {};
   // After the end, the old verdict is invalid until there is a new one.
-  const again = { verdict: undefined, reservations: [], finishedAt: undefined, error: undefined };
+  const again = {
+    verdict: undefined,
+    reservations: [],
+    reservationFacts: undefined,
+    finishedAt: undefined,
+    error: undefined,
+  };
   return now.state === "finished" ? { state, ...again } : { state };
 }
 
@@ -171,6 +177,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         attempts: endAttempts(now.attempts, event.at),
         verdict: event.verdict,
         reservations: event.reservations,
+        reservationFacts: event.reservationFacts,
         confirmedTests: undefined,
         error: event.error,
         finishedAt: event.at,

@@ -13,6 +13,8 @@ import {
   type ErrorInfo,
   type PermissionOption,
   type PermissionRequest,
+  type Reservation,
+  type ReservationFact,
   type Verdict,
 } from "../protocol.ts";
 
@@ -75,16 +77,26 @@ export function verdictName(verdict: Verdict): string {
 }
 
 /** "Verified: a required check passed …"; the cause of a failure and the reservations instead of the meaning. */
-export function verdictSummary({
-  verdict,
-  reservations,
-  error,
-}: Pick<Delegation, "verdict" | "reservations" | "error">): string {
+export function verdictSummary(
+  delegation: Pick<Delegation, "verdict" | "reservations" | "reservationFacts" | "error">,
+): string {
+  const { verdict, reservations, reservationFacts, error } = delegation;
   if (!verdict) return t("Finished");
-  const reasons = reservations.map((reservation) => RESERVATION_REASONS[reservation].reason);
+  const reasons = reservations.map((reservation) => reservationReason(reservation, reservationFacts));
   if (error) reasons.unshift(causeOf(error));
   if (verdict === "answered" && reasons.length === 0) return verdictName(verdict);
   return `${verdictName(verdict)}: ${reasons.join("; ") || VERDICT_MEANINGS[verdict]}`;
+}
+
+/** What a reservation is about, as sentences; none if only its meaning is known. */
+export function factsOf(reservation: Reservation, facts: readonly ReservationFact[] = []): readonly string[] {
+  return facts.filter((fact) => fact.reservation === reservation).map(({ text }) => text);
+}
+
+/** Why a result is not verified, without a full stop: the facts, or what the reservation means. */
+export function reservationReason(reservation: Reservation, facts?: readonly ReservationFact[]): string {
+  const about = factsOf(reservation, facts).join(" ").replace(/\.$/u, "");
+  return about || RESERVATION_REASONS[reservation].reason;
 }
 
 /** Why something failed, without a full stop: what follows the first line is output of a program. */

@@ -14,6 +14,7 @@ import {
   checkText,
   earlierTests,
   isLive,
+  reservationReason,
   stateName,
   verdictName,
   verdictSummary,
@@ -319,7 +320,7 @@ export function finishedLines(event: EventOf<"finished">, failure: string | unde
   const lines: Line[] = [{ text: verdictName(event.verdict), style: "heading" }, { text: "" }];
   if (!error || error.message !== failure) lines.push(...why);
   for (const reservation of event.reservations)
-    lines.push({ text: RESERVATION_REASONS[reservation].reason, style: "item" });
+    lines.push({ text: reservationReason(reservation, event.reservationFacts), style: "item" });
   return lines;
 }
 

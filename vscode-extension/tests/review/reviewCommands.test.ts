@@ -302,13 +302,21 @@ describe("opening a review", () => {
   });
 
   it("shows every reservation before anything can be accepted", async () => {
-    delegation = { ...delegation, verdict: "unverified", reservations: ["not_mutation_tested", "outside_scope"] };
+    const fact = { reservation: "outside_scope", text: "The recipe must not change: [x](command:evil)." } as const;
+    delegation = {
+      ...delegation,
+      verdict: "unverified",
+      reservations: ["not_mutation_tested", "outside_scope"],
+      reservationFacts: [fact],
+    };
     await store.read(ID);
     await reviewing();
     expect(rows().slice(0, 3)).toEqual([
       expect.stringMatching(/^Unverified \|/),
       "  Nothing shows that the tests can fail |  | warning | reservation",
-      expect.stringMatching(/^ {2}The result changes files .* \| warning \| reservation$/),
+      expect.stringMatching(
+        /^ {2}The result changes files .* \| The recipe must not change: .* \| warning \| reservation$/,
+      ),
     ]);
     const [top, ...bars] = [...host.bars.values()].map(({ content }) => content);
     const error = { kind: "tool_crashed", message: "It exited with code 1: no such file.", hint: "Retry." } as const;
@@ -321,7 +329,7 @@ describe("opening a review", () => {
     });
     expect(top).toMatchObject({
       label: "Unverified",
-      note: "Nothing shows that the tests can fail; the result changes files that this recipe does not write, removes tests, or makes earlier tests notice less.",
+      note: "Nothing shows that the tests can fail; The recipe must not change: [x](command:evil).",
       context: "verdict",
       range: { start: { line: 9 } },
     });

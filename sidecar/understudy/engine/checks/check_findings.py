@@ -12,8 +12,10 @@ from understudy.engine.checks.mutation.mutation_judge import MutationFinding
 from understudy.model.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.events import Event, Note
 from understudy.model.text.name_list import name_list
-from understudy.model.verdicts import Reservation
+from understudy.model.verdicts import Reservation, ReservationFact
 
+_MOST_FACTS = 50
+"""Most sentences about reservations that a result keeps."""
 _MOST_ALTERED = 50
 """Most changed files that a result lists."""
 
@@ -24,6 +26,8 @@ class ResultFindings:
     def __init__(self, record: EvidenceRecord, emit: Callable[[Event], None]) -> None:
         """Keep the sentences in ``record`` too; call no method outside the thread of the event loop."""
         self.reservations: set[Reservation] = set()
+        self.facts: list[ReservationFact] = []
+        """The sentences of the reservations, in the order in which they were found."""
         self._record = record
         self._emit = emit
 
@@ -31,6 +35,9 @@ class ResultFindings:
         """Add reservations, each with the sentence that says why."""
         for reservation, text in reservations:
             self.reservations.add(reservation)
+            fact = ReservationFact(reservation=reservation, text=printable(text))
+            if fact not in self.facts and len(self.facts) < _MOST_FACTS:
+                self.facts.append(fact)
             self.note(text)
 
     def note(self, *texts: str) -> None:

@@ -39,7 +39,7 @@ from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.events import CheckFinished, CheckStarted, Event, Phase
 from understudy.model.text.name_list import name_list
-from understudy.model.verdicts import Reservation
+from understudy.model.verdicts import Reservation, ReservationFact
 
 TESTS_RECIPE = "tests"
 """The recipe that writes tests: it has built-in checks, and mutation testing."""
@@ -93,6 +93,8 @@ class Judgement:
 
     results: list[CheckResult] = field(default_factory=list)
     reservations: list[Reservation] = field(default_factory=list)
+    facts: list[ReservationFact] = field(default_factory=list)
+    """What the reservations are about."""
 
 
 async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
@@ -169,10 +171,11 @@ class _Judge:
                 await request.after_check(results[-1])
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
-        self._findings.reserve(*self._mutation_judge.conclude())
+        self._findings.reserve(*await asyncio.to_thread(self._mutation_judge.conclude))
         if request.reports is not None:
             await self._save_record(request.reports)
-        return Judgement(results=results, reservations=in_order(self._findings.reservations))
+        reservations = in_order(self._findings.reservations)
+        return Judgement(results=results, reservations=reservations, facts=self._findings.facts)
 
     async def _save_record(self, folder: Path) -> None:
         try:

@@ -108,7 +108,13 @@ def _replace_result(at: review.LockedResult, path: str, new: str, undoes: str | 
         judged = _judged_before(at, decisions, new)
         if judged is not None:
             at.writer.append(
-                events.Finished(verdict=judged.verdict, reservations=judged.reservations, error=judged.error), attempt=0
+                events.Finished(
+                    verdict=judged.verdict,
+                    reservations=judged.reservations,
+                    reservation_facts=judged.reservation_facts,
+                    error=judged.error,
+                ),
+                attempt=0,
             )
             confirmation.update(at.writer, files)
         else:
@@ -117,7 +123,11 @@ def _replace_result(at: review.LockedResult, path: str, new: str, undoes: str | 
             outdated = Reservation.CHECKS_OUTDATED if at.delegation.checks else Reservation.NO_CHECKS
             if outdated not in reservations:
                 reservations.append(outdated)
-            at.writer.append(events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations), attempt=0)
+            facts = at.delegation.reservation_facts
+            at.writer.append(
+                events.Finished(verdict=Verdict.UNVERIFIED, reservations=reservations, reservation_facts=facts),
+                attempt=0,
+            )
     at.writer.sync()
     return files
 

@@ -96,7 +96,7 @@ def verdict_text(delegation: Delegation) -> str:
     assert delegation.verdict is not None  # noqa: S101 - the delegation has finished
     if str(delegation.verdict) == "answered":
         return ""
-    sentence = verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    sentence = verdict_sentence(delegation)
     name, _, meaning = sentence.partition(": ")
     lines = [f"**{name.capitalize()}**: {meaning}."]
     lines += [

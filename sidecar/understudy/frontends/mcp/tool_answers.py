@@ -29,7 +29,7 @@ def brief(found: Delegation) -> Answer:
         return {key: value for key, value in answer.items() if value is not None}
     answer |= {
         "verdict": str(found.verdict),
-        "meaning": verdict_sentence(found.verdict, found.reservations, found.error),
+        "meaning": verdict_sentence(found),
         "cost_usd": found.cost_usd if found.cost_known else None,
         "tokens": found.usage.input_tokens + found.usage.output_tokens or None,
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
@@ -19,13 +18,23 @@ def meaning(verdict: Verdict, error: ErrorInfo | None) -> str:
     return VERDICTS[verdict] if error is None else cause(error)
 
 
-def verdict_sentence(
-    verdict: Verdict | None, reservations: Sequence[Reservation], error: ErrorInfo | None = None
-) -> str:
+def facts_of(reservation: Reservation, delegation: Delegation) -> list[str]:
+    """Return what a reservation of a delegation is about, as sentences; none if only its meaning is known."""
+    return [one_line(fact.text) for fact in delegation.reservation_facts if fact.reservation is reservation]
+
+
+def reservation_reason(reservation: Reservation, delegation: Delegation) -> str:
+    """Return why a result is not verified, without a full stop: the facts, or what the reservation means."""
+    facts = facts_of(reservation, delegation)
+    return " ".join(facts).removesuffix(".") if facts else RESERVATIONS[reservation][0]
+
+
+def verdict_sentence(delegation: Delegation) -> str:
     """Return how a delegation ended, without a full stop: its verdict, then the cause and every reservation."""
+    verdict, error = delegation.verdict, delegation.error
     if verdict is None:
         return "not finished yet"
-    reasons = [RESERVATIONS[reservation][0] for reservation in reservations]
+    reasons = [reservation_reason(reservation, delegation) for reservation in delegation.reservations]
     if error is not None or not reasons:
         reasons.insert(0, meaning(verdict, error))
     return f"{verdict.replace('_', ' ')}: {'; '.join(reasons)}"

@@ -22,11 +22,11 @@ from understudy.model.checks import BaseComparison, ChangedTest, CheckResult
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.hunks import FileDiff, Review
 from understudy.model.states import State
-from understudy.model.text import patches, path_quoting
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.text import patches, path_quoting, verdict_text
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 
 PLAIN = terminal.Paint(on=False)
 MISSED = JudgedMutant(
@@ -97,7 +97,7 @@ def test_a_verified_card(delegation) -> None:
         "VERIFIED: a required check passed on exactly this result, and there is no reservation\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: the new tests notice 14 of 20 small changes (70%) on lines that they execute; these lines are about 70% of the code under test\n"
+        "    mutation test: the new tests notice 14 of 20 small changes on lines that they execute; 13 of 44 places are on lines that no test executes\n"
         "\n"
         "added    tests/test_wrap.py  +40 -0\n"
         "\n"
@@ -121,6 +121,21 @@ def test_a_card_shows_how_earlier_tests_end(delegation) -> None:
         "    earlier tests: 1 of 312 do not pass as they were, or no longer run (as they were → in the result)\n"
         "      test_a.py::test_one: failed → passed\n"
     ) in card
+
+
+def test_a_card_shows_what_its_reservations_are_about(delegation) -> None:
+    gone = Reservation.OUTSIDE_SCOPE
+    facts = [
+        ReservationFact(reservation=gone, text="Tests or test cases were removed: tests/test_a.py::test_one."),
+        ReservationFact(reservation=Reservation.FLAKY, text="This one no longer holds."),
+    ]
+    found = delegation(verdict=Verdict.UNVERIFIED, reservations=[gone], reservation_facts=facts)
+    assert (
+        "    Tests or test cases were removed: tests/test_a.py::test_one.\n    look at them in the diff\n"
+    ) in verdict_card.card(found, PLAIN)
+    sentence = "Tests or test cases were removed: tests/test_a.py::test_one"
+    assert verdict_card.verdict_line(found, PLAIN) == f"UNVERIFIED: {sentence}"
+    assert verdict_text.verdict_sentence(found) == f"unverified: {sentence}"
 
 
 def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
@@ -147,7 +162,7 @@ def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:
         "    run `understudy check 20261121-004512-k3f9q` again, and look for what is random, or depends on order, time zone or date\n"
         "\n"
         "✓ check pytest: 6 passed in 1.2 s\n"
-        "    mutation test: the new tests notice 0 of 1 small change (0%) on lines that they execute; these lines are about 11% of the code under test\n"
+        "    mutation test: the new tests notice 0 of 1 small change on lines that they execute; 8 of 9 places are on lines that no test executes\n"
         "      missed in wrap.py:12 in wrap (5d1c0b7a9e42)\n"
         "        - if len(line) > width:\n"
         "        + if len(line) >= width:\n"
@@ -343,7 +358,21 @@ def test_an_answer_is_shown_once(delegation) -> None:
         ),
         (
             MutationResult(killed=2, viable=4, executed=4, total=4, scope="changes", stuck=1, dismissed=3),
-            "the tests notice 2 of 4 small changes (50%) of the changed code; 1 by getting stuck; 3 dismissed",
+            "the tests notice 2 of 4 small changes on lines that they execute; 1 by getting stuck; 3 dismissed",
+        ),
+        (
+            MutationResult(
+                killed=2,
+                viable=2,
+                executed=2,
+                total=6,
+                scope="changes",
+                unexecuted=[CodePlace(path="money.py", line=line) for line in (41, 42, 57)],
+            ),
+            (
+                "the tests notice 2 of 2 small changes on lines that they execute; 4 of 6 places are on lines that no "
+                "test executes: money.py:41, money.py:42, money.py:57"
+            ),
         ),
     ],
 )

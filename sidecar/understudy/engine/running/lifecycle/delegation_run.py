@@ -201,7 +201,11 @@ class DelegationRun:
             run.emit(events.Note(level="warning", text=text))
         if end.verdict is Verdict.VERIFIED:
             await self._keep_as_branch()
-        run.emit(events.Finished(verdict=end.verdict, reservations=end.reservations, error=end.error))
+        run.emit(
+            events.Finished(
+                verdict=end.verdict, reservations=end.reservations, reservation_facts=end.facts, error=end.error
+            )
+        )
         queue_entries.drop(run.state, run.folder.id)
         self._release()
 

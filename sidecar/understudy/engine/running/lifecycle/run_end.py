@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.engine.checks import verdict_rules
 from understudy.model.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 
 if TYPE_CHECKING:  # imported while the agent works
     from understudy.engine.checks.judge import Judgement
@@ -33,6 +33,8 @@ class RunEnd:
 
     verdict: Verdict
     reservations: list[Reservation]
+    facts: list[ReservationFact] = field(default_factory=list)
+    """What the reservations are about."""
     error: ErrorInfo | None = None
 
 
@@ -66,12 +68,14 @@ def end_of(facts: RunFacts) -> RunEnd:
             reservations=frozenset(facts.reservations).union(judgement.reservations if judgement is not None else ()),
         )
     )
-    return RunEnd(verdict, reservations, failure.info() if failure is not None else None)
+    about = judgement.facts if judgement is not None else []
+    return RunEnd(verdict, reservations, about, failure.info() if failure is not None else None)
 
 
 def earlier_end(before: Delegation) -> RunEnd:
     """Return how a delegation had ended before its checks ran again."""
-    return RunEnd(before.verdict or Verdict.INTERRUPTED, before.reservations, before.error)
+    verdict = before.verdict or Verdict.INTERRUPTED
+    return RunEnd(verdict, before.reservations, before.reservation_facts, before.error)
 
 
 def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> RunEnd:
@@ -80,9 +84,11 @@ def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> R
     ``error`` is why the work had ended early, as far as that still holds.
     """
     if before.verdict in ENDED_EARLY:
-        return RunEnd(before.verdict, before.reservations, error)
+        return RunEnd(before.verdict, before.reservations, before.reservation_facts, error)
     lasting = _LASTING.intersection(before.reservations)
     if lasting <= set(end.reservations):
         return end
     verdict = Verdict.UNVERIFIED if end.verdict is Verdict.VERIFIED else end.verdict
-    return replace(end, verdict=verdict, reservations=verdict_rules.in_order({*end.reservations, *lasting}))
+    facts = [*end.facts, *(fact for fact in before.reservation_facts if fact.reservation in lasting)]
+    reservations = verdict_rules.in_order({*end.reservations, *lasting})
+    return replace(end, verdict=verdict, reservations=reservations, facts=facts)

@@ -38,7 +38,7 @@ def brief(found: Delegation) -> Answer:
     text = found.result and (found.result.text if found.result.text is not None else found.result.summary)
     answer |= {
         "verdict": str(found.verdict),
-        "meaning": verdict_sentence(found.verdict, found.reservations, found.error),
+        "meaning": verdict_sentence(found),
         "text": text and text[:MOST_TEXT],
         "tokens": found.usage.input_tokens + found.usage.output_tokens or None,
         "cost_usd": found.cost_usd if found.cost_known else None,

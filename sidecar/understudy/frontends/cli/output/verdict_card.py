@@ -75,7 +75,7 @@ def verdict_line(delegation: Delegation, paint: Paint) -> str:
     word = paint(state_word(delegation).upper(), fg=verdict_colour(delegation.verdict), bold=True)
     if delegation.verdict is None:
         return word
-    told = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    told = verdict_text.verdict_sentence(delegation)
     return f"{word}: {told.partition(': ')[2]}"
 
 
@@ -158,7 +158,8 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
         if reservation is Reservation.NOT_ISOLATED and delegation.review.pending and not delegation.review.accepted:
             todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
-        rows.append(f"{mark} {event_lines.words(reservation)}: {what}\n    {todo.replace('ID', delegation.id)}")
+        about = [f"    {one_line(fact)}" for fact in verdict_text.facts_of(reservation, delegation)[:_SHOWN]]
+        rows += [f"{mark} {event_lines.words(reservation)}: {what}", *about, f"    {todo.replace('ID', delegation.id)}"]
     return "\n".join(rows)
 
 

@@ -99,7 +99,7 @@ class Progress:
         shown = self._shown.get(delegation.id)
         if delegation.state is State.FINISHED:
             self._refused.discard(delegation.id)
-            sentence = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+            sentence = verdict_text.verdict_sentence(delegation)
             self._end(delegation.id, sentence)
         elif shown is not None:
             shown.delegation = delegation

@@ -119,7 +119,7 @@ def stops_typing(client: Client) -> bool:
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the text of the message; ``elsewhere``: with the terminal command that shows the result."""
     who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
-    sentence = verdict_text.verdict_sentence(delegation.verdict, delegation.reservations, delegation.error)
+    sentence = verdict_text.verdict_sentence(delegation)
     parts = [f"{who} is {sentence}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
         parts = [f"{who}: {sentence}."]
