@@ -21,7 +21,8 @@ from understudy.process import identity
 from understudy.process.children import Child, start
 from understudy.process.environment import base_environment
 from understudy.process.terminals import tmux
-from understudy.process.terminals.pane_link import PaneSocket, Size, socket_folder
+from understudy.process.terminals.pane_link import PaneSocket, Size
+from understudy.process.unix_sockets import socket_folder
 
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
 needs_tmux = pytest.mark.skipif(not TMUX, reason="tmux is not installed")

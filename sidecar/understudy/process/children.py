@@ -30,7 +30,9 @@ import msgspec
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process import identity
 from understudy.process.executables import check_call, start_failure
+from understudy.process.guardian.linux import LINUX, children_of
 from understudy.process.guardian.owner import Exit, GuardianProcess, TreeLimits, encode_call
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
@@ -92,6 +94,15 @@ class Child:
     def ended(self) -> Exit | None:
         """How the program ended, or ``None`` while it runs."""
         return self._guard.exited.result() if self._guard.exited.done() else None
+
+    @property
+    def program(self) -> Identity | None:
+        """The program itself: not its guardian, and nothing it started. None if it has ended, or without ``/proc``."""
+        pid = self.guardian.pid
+        # The first process of a namespace is between the two. A process lists its oldest child first; orphans follow.
+        for _ in range(2 if self.sandbox.reached is Confinement.NAMESPACE else 1):
+            pid = next(iter(children_of(pid)), 0) if LINUX else 0
+        return identity.of(pid)
 
     async def stdout_lines(self, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncIterator[bytes]:
         """Yield each line of standard output without its newline, as raw bytes that may not be valid UTF-8.
@@ -217,17 +228,21 @@ async def run(
     output_limit: int = 1024 * 1024,
     confinement: Confinement = Confinement.NAMESPACE,
     tree_limits: TreeLimits = _NO_LIMITS,
+    started: Callable[[Identity | None], None] | None = None,
 ) -> Completed:
     """Run ``argv`` under a guardian until it ends and return its output; at the limit, end its tree (``timed_out``).
 
     The last ``output_limit`` bytes of each stream are kept. A tree that exceeds ``tree_limits`` is killed
-    (``exceeded``). Raises as ``start`` does. Cancelling ends the tree.
+    (``exceeded``). ``started`` is called with the identity of the program once it runs (None as in
+    ``Child.program``). Raises as ``start`` does. Cancelling ends the tree.
     """
     began = time.monotonic()
     tail = Tail(output_limit)
     streams = _Streams(stdin, stdout_tail=tail, stderr_limit=output_limit)
     child, stdout = await _start(argv, cwd, env, mark, streams, asked=confinement, limits=tree_limits)
     async with child:
+        if started is not None:
+            started(child.program)
         timed_out = False
         try:
             async with asyncio.timeout(timeout_seconds - (time.monotonic() - began)):

@@ -118,7 +118,7 @@ def _end_by_number(identity: Identity, signal: signals.Signals) -> bool:
 
 
 def _start_time_from_ps(pid: int) -> int | None:
-    answer = _answer_of("/bin/ps", "-o", "stat=,lstart=", "-p", str(pid))
+    answer = ps("stat=,lstart=", pid)
     if not answer or answer.startswith("Z"):
         return None
     import time
@@ -127,6 +127,11 @@ def _start_time_from_ps(pid: int) -> int | None:
         return int(time.mktime(time.strptime(answer.split(None, 1)[1], "%a %b %d %H:%M:%S %Y")))
     except (ValueError, IndexError):
         return None
+
+
+def ps(columns: str, pid: int) -> str | None:
+    """Return columns of ``ps`` for one process, where there is no ``/proc``; None if it has ended."""
+    return _answer_of("/bin/ps", "-o", columns, "-p", str(pid)) or None
 
 
 def _answer_of(*argv: str) -> str | None:

@@ -16,3 +16,8 @@ a
 The modules that run in the guardian (all except ``owner``) import only the standard library and each other, by relative
 imports, because the guardian runs outside the package ``understudy``.
 """
+
+SIGN = "from guardian import program"
+"""Part of the command line of every guardian, and of the first process of its namespace."""
+MOUNT = "understudy:"
+"""Begins the name of the source of ``/proc`` in a namespace (``/proc/self/mountinfo``); the mark of the run follows."""

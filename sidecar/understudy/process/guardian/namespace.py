@@ -5,6 +5,7 @@ import ctypes
 import os
 import select
 
+from . import MOUNT
 from .linux import (
     CLONE_NEWNS,
     CLONE_NEWPID,
@@ -95,7 +96,9 @@ def be_init(call: Call, control: int, bond: int, ready: int, ids: tuple[int, int
             map_ids(*ids)
         # Mounts and unmounts of the host propagate here; ours do not propagate to the host.
         mount(b"none", b"/", None, MS_REC | MS_SLAVE)
-        mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        # The name tells a process inside where it is, whatever it does to its environment and its parents.
+        name = MOUNT.encode() + os.environb.get(b"UNDERSTUDY_DELEGATION", b"")
+        mount(name, b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     except OSError as error:
         os.write(ready, f"{error.filename or 'namespace'}: {error.strerror}".encode("ascii", "replace"))
         return 1

@@ -26,6 +26,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 from understudy.process import identity
 from understudy.process.executables import start_failure
+from understudy.process.guardian import SIGN
 from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
 
 _START_SECONDS = 20.0
@@ -43,7 +44,7 @@ _RECORD_BYTES = 4096
 _PROGRAM = (
     # Imported, not run as a script, because only an import uses the compiled file, which saves 6 ms at each start.
     f"import sys; sys.path.append({str(Path(__file__).absolute().parents[1])!r}); "
-    "from guardian import program; import os; program.main(int(sys.argv[1])); os._exit(0)"
+    f"{SIGN}; import os; program.main(int(sys.argv[1])); os._exit(0)"
 )
 
 

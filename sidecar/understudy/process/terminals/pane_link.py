@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
-import socket
 import struct
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
@@ -26,12 +23,9 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
-from understudy.process import identity
+from understudy.process import identity, unix_sockets
 
 MOST_FRAME_BYTES = 64 * 1024
-_LONGEST_PATH = 100
-"""``sun_path`` holds 108 bytes on Linux and 104 on macOS, the final zero included (unix(7))."""
-_LONGEST_NAME = 12
 _TERM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _PROGRAM = Path(__file__).with_name("pane_program.py")
 
@@ -48,18 +42,6 @@ class _Hello(msgspec.Struct):
     term: str
     rows: int
     columns: int
-
-
-def socket_folder(wanted: Path) -> Path:
-    """Return a private folder for sockets: ``wanted``, or a new one with a shorter path where that is too long.
-
-    The folder belongs to one run, which removes it.
-    """
-    if len(os.fsencode(wanted)) + 1 + _LONGEST_NAME <= _LONGEST_PATH:
-        wanted.mkdir(mode=0o700, exist_ok=True)
-        return wanted
-    short = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="understudy-", dir=short if len(os.fsencode(short)) < 50 else "/tmp"))  # noqa: S108 - mkdtemp makes it private
 
 
 class PaneLink:
@@ -158,19 +140,11 @@ class PaneSocket:
         except (msgspec.MsgspecError, ValueError, ConnectionError):
             writer.close()
             return
-        if self._first.done() or not _is_peer(writer, hello.pid):
+        # Its process is killed in the end, so it must be the one that says so, where the kernel knows.
+        if self._first.done() or unix_sockets.peer_pid(writer.get_extra_info("socket")) not in {hello.pid, None}:
             writer.close()
             return
         self._first.set_result(PaneLink(reader, writer, hello))
-
-
-def _is_peer(writer: asyncio.StreamWriter, pid: int) -> bool:
-    """Return whether the other end has this pid, which is killed in the end; the kernel knows it on Linux (unix(7))."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return True
-    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", credentials)[0] == pid)
 
 
 def _bounded(rows: int, columns: int) -> Size:

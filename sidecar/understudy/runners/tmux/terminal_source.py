@@ -19,8 +19,9 @@ from understudy.model.terminals import DONE_FILE
 from understudy.model.text.sanitize import strip_controls
 from understudy.process import children
 from understudy.process.terminals import tmux
-from understudy.process.terminals.pane_link import PaneLink, PaneSocket, Size, socket_folder
+from understudy.process.terminals.pane_link import PaneLink, PaneSocket, Size
 from understudy.process.terminals.tmux import Opened
+from understudy.process.unix_sockets import socket_folder
 from understudy.runners.driver.child_source import END_GRACE_SECONDS, environment_of
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem

@@ -14,8 +14,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
-import struct
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,7 +23,7 @@ import msgspec
 
 from understudy.model.relay.relay_tools import SERVER
 from understudy.model.wire import ready
-from understudy.process.terminals.pane_link import socket_folder
+from understudy.process import lineage, unix_sockets
 from understudy.runners.runner import McpServer
 
 SOCKET, TOKEN, CONFIG = "socket", "token", "mcp.json"
@@ -34,7 +32,6 @@ MOST_CALLS = 32
 """Calls at one time; further ones are refused."""
 HELLO_SECONDS = 10.0
 """How long a connection may take to say what it wants."""
-_MOST_GENERATIONS = 64
 _NOT_YOURS = "These tools belong to another agent."
 
 
@@ -71,7 +68,7 @@ class RelaySocket:
         """Listen, unless that was done; return the folder."""
         if self._folder is not None:
             return self._folder
-        folder = socket_folder(self._wanted)
+        folder = unix_sockets.socket_folder(self._wanted)
         place = folder / SOCKET
         place.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._take, path=str(place), limit=MOST_LINE_BYTES)
@@ -143,22 +140,8 @@ class RelaySocket:
 
 def _is_ours(writer: asyncio.StreamWriter) -> bool:
     """Return whether the process at the other end descends from this one; true where the kernel does not tell."""
-    option = getattr(socket, "SO_PEERCRED", None)
-    if option is None or not Path("/proc/self/stat").exists():
-        return True
-    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
-    pid = struct.unpack("3i", credentials)[0]
-    for _ in range(_MOST_GENERATIONS):
-        if pid == os.getpid():
-            return True
-        if pid <= 1:
-            return False
-        try:
-            line = Path(f"/proc/{pid}/stat").read_bytes()
-        except OSError:
-            return False
-        pid = int(line[line.rfind(b")") + 2 :].split()[1])
-    return False
+    pid = unix_sockets.peer_pid(writer.get_extra_info("socket"))
+    return pid is None or lineage.is_below(pid, os.getpid())
 
 
 def _write_private(path: Path, text: str) -> None:

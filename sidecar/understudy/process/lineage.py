@@ -1,0 +1,95 @@
+"""Tell from which process another one descends, and to which run it belongs.
+
+A program that Understudy runs can clear its environment, leave its session and lose its parent. It stays below its
+guardian all the same: orphans become children of the guardian, or of the first process of its PID namespace. In a PID
+namespace that such a program made itself, that process is not visible, but the name of ``/proc`` is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy.process import identity
+from understudy.process.guardian import MOUNT, SIGN
+from understudy.process.guardian.linux import stat_of
+from understudy.process.leftovers import MARK
+
+LINUX = sys.platform == "linux"
+
+
+def lineage(pid: int) -> Iterator[identity.Identity]:
+    """Yield a process, its parent, and so on, as far as they can be seen; nothing if it has ended."""
+    seen: set[int] = set()
+    while pid > 0 and pid not in seen and (process := identity.of(pid)) is not None:
+        seen.add(pid)
+        yield process
+        pid = _parent(pid)
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    """Return whether a process is ``ancestor`` or descends from it; true where there is no ``/proc``."""
+    return not LINUX or any(process.pid == ancestor for process in lineage(pid))
+
+
+def surrounding_run(pid: int | None = None) -> str | None:
+    """Return the mark of the run that a process belongs to, None outside of all; without ``pid``, this process.
+
+    The mark is empty if it is unknown, also for a process that has ended: it may have left a connection to another one.
+    """
+    if pid is None:
+        pid = _own_pid()
+        if mark := os.environ.get(MARK):
+            return mark
+    elif identity.of(pid) is None:
+        return ""
+    mounted = _mounted_mark(pid)
+    if mounted is not None:
+        return mounted
+    for process in lineage(pid):
+        mark = _environ_mark(process.pid)
+        if mark or _is_guardian(process.pid):
+            return mark
+    return None
+
+
+def _own_pid() -> int:
+    # Another PID namespace than that of /proc has another number for this process.
+    return int(os.readlink("/proc/self")) if LINUX else os.getpid()  # noqa: PTH115 - a number, not a path
+
+
+def _mounted_mark(pid: int) -> str | None:
+    """Return the mark in the name of ``/proc`` of the process's PID namespace, None if it has no such name."""
+    for line in _read(pid, "mountinfo").splitlines():
+        kind, _, source = line.rpartition(b" - ")[2].decode("utf-8", "replace").partition(" ")
+        if kind == "proc" and source.startswith(MOUNT):
+            return source.removeprefix(MOUNT).partition(" ")[0]
+    return None
+
+
+def _environ_mark(pid: int) -> str:
+    for entry in _read(pid, "environ").split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name == MARK.encode():
+            return os.fsdecode(value)
+    return ""
+
+
+def _is_guardian(pid: int) -> bool:
+    if not LINUX:
+        return SIGN in (identity.ps("command=", pid) or "")
+    return SIGN.encode() in _read(pid, "cmdline")
+
+
+def _parent(pid: int) -> int:
+    return int(stat_of(pid)[1] if LINUX else identity.ps("ppid=", pid) or 0)
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Return a file of ``/proc``, nothing if it is not readable or there is no ``/proc``."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
