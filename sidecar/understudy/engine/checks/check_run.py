@@ -255,6 +255,7 @@ async def run_once(
                 timeout_seconds=timeout,
                 stdin=None,
                 output_limit=_OUTPUT_BYTES,
+                started=channel.answer,
             )
     except UnderstudyError as error:
         if error.kind is ErrorKind.CANCELLED:

@@ -65,6 +65,8 @@ class ProbeReport:
     """Lines of the report that no probe wrote."""
     missing: bool = False
     """Lines that a probe wrote did not arrive."""
+    refused: int = 0
+    """Programs that tests started and that asked for a key to sign reports."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -74,6 +76,8 @@ class ProbeReport:
             found.append(f"The report of the test run has lines that it did not write: {self.forged}.")
         if self.missing:
             found.append("Lines of the report of the test run are missing.")
+        if self.refused:
+            found.append(f"Tests, or what they started, asked for the key of the report: {self.refused} times.")
         if self.contradicted:
             tests = name_list(sorted(self.contradicted), _MOST_NAMED)
             found.append(f"Tests raised an exception and were reported as passed: {tests}.")
@@ -150,6 +154,7 @@ def read_probe(received: Received, folder: Path) -> ProbeReport:
         contradicted=frozenset(sets["contradicted"]),
         forged=received.forged,
         missing=received.missing,
+        refused=received.refused,
     )
 
 

@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from understudy.engine.checks.interpreter import PROBE_FOLDER
 from understudy.engine.checks.probes import probe_copies
 from understudy.engine.checks.probes.report_channel import ReportChannel, verified
 from understudy.engine.checks.runner_reports import read_probe
+from understudy.process.children import run
 
 KEY = b"k" * 32
+KEYS = {b"a": KEY, b"b": KEY}
 
 
 def line(session: str, number: int, text: str, *, flag: str = ".", key: bytes = KEY) -> bytes:
@@ -34,7 +35,7 @@ START, TEST, END = (json.dumps({"k": kind}) for kind in ("start", "test", "end")
 
 def test_signed_lines_are_entries_of_their_sessions() -> None:
     data = line("a", 0, START) + line("b", 0, START) + line("a", 1, '{"k": ', flag="+") + line("a", 2, '"end"}')
-    found = verified(data, KEY)
+    found = verified(data, KEYS)
     assert found.sessions == (({"k": "start"}, {"k": "end"}), ({"k": "start"},))
     assert (found.forged, found.missing) == (0, False)
 
@@ -43,6 +44,7 @@ def test_signed_lines_are_entries_of_their_sessions() -> None:
     ("data", "forged", "missing", "entries"),
     [
         (line("a", 0, START) + line("a", 1, END, key=b"other"), 1, False, 1),
+        (line("a", 0, START) + line("c", 0, START), 1, False, 1),
         (line("a", 0, START) + b"\n", 1, False, 1),
         (line("a", 0, START) + b"garbage", 1, False, 1),
         (line("a", 0, START) + line("a", 0, START), 1, False, 1),
@@ -54,7 +56,7 @@ def test_signed_lines_are_entries_of_their_sessions() -> None:
     ],
 )
 def test_what_is_not_as_it_was_sent_is_noticed(data: bytes, forged: int, missing: bool, entries: int | None) -> None:
-    found = verified(data, KEY)
+    found = verified(data, KEYS)
     assert (found.forged, found.missing) == (forged, missing)
     assert [len(session) for session in found.sessions] == ([] if entries is None else [entries])
 
@@ -65,7 +67,7 @@ def test_what_is_not_as_it_was_sent_is_noticed(data: bytes, forged: int, missing
 )
 def test_no_bytes_break_the_reader(noise: bytes, lines: Any) -> None:
     signed = b"".join(line(a, n, json.dumps(text)) for a, n, text in lines)
-    found = verified(signed + noise, KEY)
+    found = verified(signed + noise, KEYS)
     assert not any(found.sessions)
     read_probe(found, Path("/nonexistent"))
 
@@ -82,7 +84,8 @@ def loaded(name: str) -> Any:
 async def test_more_than_a_pipe_holds_arrives(tmp_path: Path) -> None:
     names = [f"tests/test_é.py::test_{'x' * 100}[{n}]" for n in range(5000)]
     with ReportChannel(tmp_path) as channel:
-        recorder = loaded("understudy_report").Recorder(str(channel.path), channel.key)
+        session, key = (text.decode() for text in channel.new_session())
+        recorder = loaded("understudy_report").Recorder(str(channel.path), session, bytes.fromhex(key))
         recorder.start("pytest")
         await asyncio.to_thread(recorder.line, k="collected", ids=names, odd=[None, True, False, 1, "\udcff"])
     found = channel.received()
@@ -92,34 +95,30 @@ async def test_more_than_a_pipe_holds_arrives(tmp_path: Path) -> None:
     assert not channel.path.exists()
 
 
-def test_a_key_that_was_taken_is_nowhere_in_the_process(tmp_path: Path) -> None:
+async def test_settings_that_were_taken_are_nowhere_in_the_process(tmp_path: Path) -> None:
     probe = probe_copies.write_probe(tmp_path)
     module = probe.names["understudy_report"]
     (tmp_path / "x.py").write_text(
         f"import os, {module} as report\n"
         f"assert {module!r} in open('/proc/self/environ').read()\n"
         "settings = report.take_settings()\n"
-        "assert settings.recorder is not None and 'key' not in settings.values\n"
+        "assert settings.recorder is not None and 'keys' not in settings.values\n"
         "report.hide(settings)\n"
         f"assert {module!r} not in open('/proc/self/environ').read() and {module!r} not in repr(dict(os.environ))\n"
         "assert os.environ['PYTHONPATH'] == '/elsewhere' and os.environ['PYTEST_ADDOPTS'] == '-q'\n"
         "assert os.environ['LAST'] == 'z' and 'LAST=z' in open('/proc/self/environ').read()\n"
     )
-    settings = {"channel": "/nowhere", "key": "00" * 32, "folder": str(probe.folder), "addopts": "-p x"}
-    environment = {
-        module: json.dumps(settings),
-        "PYTHONPATH": f"{probe.folder}:/elsewhere",
-        "PYTEST_ADDOPTS": "-q -p x",
-        "LAST": "z",
-    }
-    done = subprocess.run(
-        [shutil.which("python3") or "python3", str(tmp_path / "x.py")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    with ReportChannel(tmp_path) as channel:
+        settings = {"channel": str(channel.path), "keys": str(channel.keys), "folder": str(probe.folder)}
+        environment = {
+            module: json.dumps(settings | {"addopts": "-p x"}),
+            "PYTHONPATH": f"{probe.folder}:/elsewhere",
+            "PYTEST_ADDOPTS": "-q -p x",
+            "LAST": "z",
+        }
+        argv = [shutil.which("python3") or "python3", str(tmp_path / "x.py")]
+        done = await run(argv, cwd=tmp_path, env=environment, mark="x", timeout_seconds=60, started=channel.answer)
+    assert done.code == 0, done.stderr.decode()
 
 
 def interpreters() -> list[str]:
@@ -139,11 +138,15 @@ async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -
         probe = probe_copies.write_probe(reports)
         environment: dict[str, str] = {}
         probe_copies.add_probe(environment, probe, channel, probe_copies.ProbeOptions(root=tmp_path))
-        process = await asyncio.create_subprocess_exec(
-            python, "-m", probe.unittest, "test_x.py", cwd=tmp_path, env=environment, stderr=asyncio.subprocess.PIPE
+        done = await run(
+            [python, "-m", probe.unittest, "test_x.py"],
+            cwd=tmp_path,
+            env=environment,
+            mark="x",
+            timeout_seconds=60,
+            started=channel.answer,
         )
-        _, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
+    assert done.code == 0, done.stderr.decode()
     report = read_probe(channel.received(), reports)
     assert (report.started, report.ended, report.problems) == (1, 1, ())
     assert report.outcomes == {"test_x.T.test_it": "passed"}

@@ -6,8 +6,8 @@ replace (``probes.probe_copies``). ``understudy_pytest`` is a pytest plugin, ``u
 ``understudy_report`` sends the report of both, and ``node_hook.cjs`` lists the files that Node loads. Not copied are
 ``understudy_mutants``, which runs pytest on mutants, and ``understudy_tree``, which puts a tree back as it was.
 
-Limits: a test runs in the same process as its probe, as the same user. A report is signed, and the key is erased from
-the environment before the first test is imported, so a line that a test writes is recognised. A test that searches the
-interpreter's memory for the probe can use it to sign; ``tampering.suspicious_code`` names such tests, and a run without
-the probe must agree.
+Limits: a test runs in the same process as its probe, as the same user. A report is signed with a key that the probe
+gets from ``probes.report_channel`` before the first test is imported, so a line that a test writes is recognised. A
+test that searches the interpreter's memory for the probe can use it to sign; ``tampering.suspicious_code`` names such
+tests, and a run without the probe must agree.
 """

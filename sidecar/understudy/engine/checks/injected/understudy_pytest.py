@@ -36,9 +36,10 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
     contradicted: List[str] = []  # noqa: UP006
     dropped: List[str] = []  # noqa: UP006
     realpath = os.path.realpath
-    if settings is not None:
+    if recorder is not None:
         settings.recorder = None
         recorder.start("pytest")
+    if settings is not None:
         loaded = report.Loaded(settings.root)
 
     def send(**entry: Any) -> None:

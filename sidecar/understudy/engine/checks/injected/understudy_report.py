@@ -1,12 +1,13 @@
 """Send the report of a test run to the process that started the check: one signed entry after another.
 
 The first entry is ``start`` and the last is ``end``, so the report of a run that was killed or that called ``os._exit``
-is recognised as incomplete. Each entry has a number and a signature; the key is removed from this process's environment
-before the first test is imported.
+is recognised as incomplete. Each entry has a number and a signature. The process of the check gives each process one
+key, which this one asks for before the first test is imported.
 """
 
 from __future__ import annotations
 
+import _socket  # "socket" would be loaded in the runs with a probe only, and a test may look at what is loaded
 import hashlib
 import importlib.util
 import json
@@ -25,14 +26,16 @@ _LOADED_SUFFIXES = (".py", ".pyc", ".pyd", ".so")
 _MOST_OPENED = 50_000
 """Most opened files to remember; a very large program has fewer modules."""
 _MOST_ENVIRONMENT = 8 * 1024 * 1024
+_ANSWER_SECONDS = 60.0
+"""The process of the check answers at once, unless the machine is very busy."""
 
 
 class Settings:
     """The settings of the probe, which the check passes in the environment."""
 
     def __init__(self, values: Dict[str, Any]) -> None:  # noqa: UP006 - Python 3.8
-        """Read the settings from ``values``; the key is not kept."""
-        self.values = {name: value for name, value in values.items() if name not in {"key", "channel"}}
+        """Read the settings from ``values``; in a process that asks for a key, they name where."""
+        self.values = {name: value for name, value in values.items() if name not in {"keys", "channel"}}
         self.root: str = values.get("root", "")
         self.addopts: str = values.get("addopts", "")
         self.order: str = values.get("order", "")
@@ -44,8 +47,12 @@ class Settings:
         self.only: str = values.get("only", "")
         """A JSON file with the ids of the tests to run, up to the first that fails; only for unittest."""
         self.recorder: Optional[Recorder] = None  # noqa: UP045
-        if "key" in values:
-            self.recorder = Recorder(values["channel"], bytes.fromhex(values["key"]))
+        """None in a process that gets no key: a worker of pytest-xdist, and what tests start."""
+        answer = _ask(values["keys"]).split() if "keys" in values else []
+        if answer:
+            self.recorder = Recorder(
+                values["channel"], answer[0].decode("ascii"), bytes.fromhex(answer[1].decode("ascii"))
+            )
 
 
 def take_settings() -> Optional[Settings]:  # noqa: UP045
@@ -55,6 +62,24 @@ def take_settings() -> Optional[Settings]:  # noqa: UP045
         return None
     _erase(__name__ + "=" + value)
     return Settings(json.loads(value))
+
+
+def _ask(path: str) -> bytes:
+    """Return the name and the key of this process's session; nothing if it gets none."""
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_ANSWER_SECONDS)
+        connection.connect(path)
+        answer = b""
+        while True:
+            part = connection.recv(_RECORD_BYTES)
+            if not part:
+                return answer
+            answer += part
+    except OSError:
+        return b""
+    finally:
+        connection.close()
 
 
 def hide(settings: Settings) -> None:
@@ -140,7 +165,7 @@ def _encoder() -> Callable[[Any], str]:
     return encode
 
 
-def _sender(channel: str, key: bytes) -> Callable[[Dict[str, Any]], None]:  # noqa: UP006
+def _sender(channel: str, session: str, key: bytes) -> Callable[[Dict[str, Any]], None]:  # noqa: UP006
     """Return the function that sends an entry.
 
     Everything is bound here, because a test may replace functions of ``os``, ``json`` and ``hashlib`` (as pyfakefs
@@ -150,7 +175,7 @@ def _sender(channel: str, key: bytes) -> Callable[[Dict[str, Any]], None]:  # no
     encode, digest, hexadecimal = _encoder(), hashlib.blake2b, bytes.hex
     open_, write, close, blocking, process = os.open, os.write, os.close, os.set_blocking, os.getpid
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    room, owner, session = _RECORD_BYTES - _HEAD_BYTES, os.getpid(), os.urandom(8).hex()
+    room, owner = _RECORD_BYTES - _HEAD_BYTES, os.getpid()
     number = 0
     waiting: List[bytes] = []  # noqa: UP006
 
@@ -189,9 +214,9 @@ class Recorder:
 
     __slots__ = ("_send",)
 
-    def __init__(self, channel: str, key: bytes) -> None:
+    def __init__(self, channel: str, session: str, key: bytes) -> None:
         """``channel`` is the path of a named pipe."""
-        self._send = _sender(channel, key)
+        self._send = _sender(channel, session, key)
 
     def start(self, runner: str) -> None:
         """Send the first entry."""

@@ -75,9 +75,10 @@ def main(files: List[str]) -> int:  # noqa: UP006
 
         _Result.lines = understudy_lines.Lines(job["files"])
         _Result.lines.begin()
-    if settings is not None and recorder is not None:
+    if recorder is not None:
         settings.recorder = None
         recorder.start("unittest")
+    if settings is not None:
         understudy_report.hide(settings)
     suite = unittest.TestSuite()
     for file in files:

@@ -87,7 +87,7 @@ def add_probe(environment: dict[str, str], probe: Probe, channel: ReportChannel,
         addopts += _KEEP_GOING
     settings: dict[str, object] = {
         "channel": str(channel.path),
-        "key": channel.key.hex(),
+        "keys": str(channel.keys),
         "root": str(options.root),
         "folder": str(probe.folder),
         "addopts": addopts,

@@ -1,29 +1,41 @@
 """Receive the reports of the probes of one check through a named pipe.
 
-Each line is ``SIGNATURE SESSION NUMBER FLAG TEXT``. The signature (BLAKE2b with the key of the check) covers the rest,
-the number counts the lines of a session from 0, and the texts of lines up to one with the flag ``.`` are one JSON
+Each line is ``SIGNATURE SESSION NUMBER FLAG TEXT``. The signature (BLAKE2b with the key of the session) covers the
+rest, the number counts the lines of a session from 0, and the texts of lines up to one with the flag ``.`` are one JSON
 object. What was received stays received, so a report cannot be shortened afterwards.
+
+A probe asks for its session and key at a socket before it loads tests. Each process gets one answer, and what it starts
+afterwards gets none. So no environment and no file has a key, whatever make, a shell or a script passes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import hmac
 import json
 import os
 import secrets
+import shutil
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from understudy.process import identity, lineage, unix_sockets
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Most bytes that are kept; the reports of 100,000 tests with long names are smaller."""
 _READ_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 16
+_NAME_BYTES = 8
+_MOST_WAITING = 64
+"""Processes of one check that ask for a key at the same time; ``make -j`` starts fewer."""
 
 Entry = dict[str, Any]
 
@@ -38,6 +50,8 @@ class Received:
     """Lines without a valid signature, or sent twice."""
     missing: bool = False
     """A session lacks lines that it sent."""
+    refused: int = 0
+    """Requests for a key from processes that have one, or that were started by such a process: by tests."""
 
 
 @dataclass(kw_only=True)
@@ -48,33 +62,84 @@ class _Session:
 
 
 class ReportChannel:
-    """A named pipe in ``folder``, read by the running event loop inside of ``with``."""
+    """A named pipe in ``folder``, and a socket that gives out keys, for the running event loop inside of ``with``."""
 
     def __init__(self, folder: Path) -> None:
         """Create the pipe."""
         self.path = folder / secrets.token_hex(6)
-        self.key = secrets.token_bytes(_KEY_BYTES)
+        self._keys: dict[bytes, bytes] = {}
         self._data = bytearray()
         self._overflow = False
+        self._refused = 0
+        self._answered: set[identity.Identity] = set()
+        self._program: identity.Identity | None = None
+        self._sockets = unix_sockets.socket_folder(folder / secrets.token_hex(6))
+        self.keys = self._sockets / secrets.token_hex(6)
+        """The path of the socket."""
         os.mkfifo(self.path, 0o600)
 
     def __enter__(self) -> Self:
-        """Start to read."""
+        """Start to read; processes that ask for a key wait for ``answer``."""
         # Opened for writing, too: otherwise the file ends whenever no process has it open, although another may follow.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._listener.bind(str(self.keys))
+        self._listener.listen(_MOST_WAITING)
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Read what is left, and remove the pipe."""
-        asyncio.get_running_loop().remove_reader(self._descriptor)
+        """Read what is left, and remove the pipe and the socket."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener)
+        self._listener.close()
+        loop.remove_reader(self._descriptor)
         while self._read():
             pass
         os.close(self._descriptor)
         with contextlib.suppress(OSError):  # a test may have removed it
             self.path.unlink()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def answer(self, program: identity.Identity | None) -> None:
+        """Give keys to ``program``, the one that the check started, and to what it starts; to none if it has ended.
+
+        Without ``/proc``, ``program`` is None, and every process gets a key.
+        """
+        self._program = program
+        if program is not None or not lineage.LINUX:
+            asyncio.get_running_loop().add_reader(self._listener, self._give)
+
+    def _give(self) -> None:
+        try:
+            connection = self._listener.accept()[0]
+        except OSError:  # it has given up
+            return
+        with connection, contextlib.suppress(OSError):
+            if self._may_sign(unix_sockets.peer_pid(connection)):
+                connection.sendall(b"%s %s" % self.new_session())
+
+    def new_session(self) -> tuple[bytes, bytes]:
+        """Return the name and the key of a new session, in hexadecimal."""
+        name, key = secrets.token_hex(_NAME_BYTES).encode(), secrets.token_bytes(_KEY_BYTES)
+        self._keys[name] = key
+        return name, key.hex().encode()
+
+    def _may_sign(self, pid: int | None) -> bool:
+        """Return whether a process may have a key, and remember that it has one.
+
+        An orphan may not: which process started it is unknown.
+        """
+        line = [] if pid is None else list(lineage.lineage(pid))
+        if self._answered.intersection(line):
+            self._refused += 1
+            return False
+        if self._program is not None and self._program not in line:
+            return False
+        self._answered.update(line[:1])
+        return True
 
     def _read(self) -> bool:
         try:
@@ -88,11 +153,15 @@ class ReportChannel:
 
     def received(self) -> Received:
         """Return what was received so far."""
-        return verified(bytes(self._data), self.key, cut_off=self._overflow)
+        found = verified(bytes(self._data), self._keys, cut_off=self._overflow)
+        return dataclasses.replace(found, refused=self._refused)
 
 
-def verified(data: bytes, key: bytes, *, cut_off: bool = False) -> Received:
-    """Return the entries with a valid signature; ``cut_off``: the end of the data was dropped."""
+def verified(data: bytes, keys: Mapping[bytes, bytes], *, cut_off: bool = False) -> Received:
+    """Return the entries with a valid signature; ``cut_off``: the end of the data was dropped.
+
+    ``keys`` has the key of each session.
+    """
     sessions: dict[bytes, _Session] = {}
     forged = 0
     missing = cut_off
@@ -101,8 +170,8 @@ def verified(data: bytes, key: bytes, *, cut_off: bool = False) -> Received:
         lines.pop()
     for line in lines:
         signature, _, body = line.partition(b" ")
-        expected = hashlib.blake2b(body, key=key, digest_size=_SIGNATURE_BYTES).hexdigest()
-        if not hmac.compare_digest(signature, expected.encode()):
+        key = keys.get(body.partition(b" ")[0])
+        if key is None or not hmac.compare_digest(signature, _signature(body, key)):
             forged += 1
             continue
         name, number, flag, text = body.split(b" ", 3)
@@ -121,6 +190,10 @@ def verified(data: bytes, key: bytes, *, cut_off: bool = False) -> Received:
     return Received(
         sessions=tuple(tuple(session.entries) for session in sessions.values()), forged=forged, missing=missing
     )
+
+
+def _signature(body: bytes, key: bytes) -> bytes:
+    return hashlib.blake2b(body, key=key, digest_size=_SIGNATURE_BYTES).hexdigest().encode()
 
 
 def _entry(text: bytes) -> list[Entry]:
