@@ -114,6 +114,14 @@ class Caller(Protocol):
         ...
 
 
+class RemoteCaller(Caller, Protocol):
+    """A caller for a process that did not start this one, such as the client of a socket."""
+
+    def surrounding_run(self) -> str | None:
+        """Return the mark of the run that the process belongs to, None outside of all (``api.inside_runs``)."""
+        ...
+
+
 class TrustAwareCaller(Caller, Protocol):
     """A caller that can distrust workspaces in spite of the record, as an editor in restricted mode does."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from understudy.api import inside_runs
 from understudy.api import ledger_messages as ledger
 from understudy.api import messages as m
 from understudy.api import other_agent_messages as others
@@ -27,10 +28,16 @@ PROTOCOL_VERSION = 2
 PREFIX = "understudy/"
 
 
+Effect = Literal["reads", "delegates", "decides"]
+"""What a method does: it changes nothing; it adds work or stops it; or it changes what is the user's: files, decisions,
+verdicts, worktrees, configuration, trust. Inside of a run, a method that decides is refused (``api.inside_runs``)."""
+
+
 class Method(msgspec.Struct, frozen=True):
     """One request of the contract."""
 
     name: str
+    effect: Effect
     params: type
     result: type
     function: str
@@ -40,16 +47,23 @@ class Method(msgspec.Struct, frozen=True):
     """Served only by frontends that can send notifications."""
     slow: bool = False
     """May wait for minutes; frontends answer it in threads reserved for slow methods."""
+    only_looks: Callable[[Any], bool] | None = None
+    """For a method that decides: whether these parameters make it change nothing."""
 
     @property
     def wire_name(self) -> str:
         """Return the method name on the wire."""
         return PREFIX + self.name
 
+    def decides(self, params: Any) -> bool:
+        """Return whether a request with these parameters is for the user alone."""
+        return self.effect == "decides" and not (self.only_looks is not None and self.only_looks(params))
+
 
 _ROWS: tuple[Method, ...] = (
     Method(
         "version",
+        "reads",
         m.NoParams,
         m.VersionResult,
         "setup.installation:version",
@@ -57,6 +71,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "doctor",
+        "reads",
         m.NoParams,
         m.DoctorResult,
         "setup.doctor:doctor",
@@ -65,6 +80,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "status",
+        "reads",
         m.WorkspaceParams,
         setup.StatusResult,
         "setup.overview:status",
@@ -72,6 +88,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "configuration/init",
+        "decides",
         setup.StarterParams,
         setup.StarterResult,
         "setup.overview:init",
@@ -80,13 +97,16 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "configuration/import",
+        "decides",
         setup.ImportParams,
         setup.ImportResult,
         "setup.import_configuration:import_configuration",
         "Import the configuration of another delegation tool, or return what that would write.",
+        only_looks=lambda params: params.dry_run,
     ),
     Method(
         "tools/list",
+        "reads",
         m.ToolsParams,
         m.ToolsResult,
         "setup.installation:tools",
@@ -95,6 +115,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "tools/create",
+        "decides",
         m.ToolCreateParams,
         m.ToolFile,
         "configuration:create_tool",
@@ -102,13 +123,16 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "workspace/trust",
+        "decides",
         m.TrustParams,
         m.TrustResult,
         "configuration:trust",
         "Trust a workspace, revoke its trust, or return whether it is trusted.",
+        only_looks=lambda params: params.trusted is None,
     ),
     Method(
         "recipes/list",
+        "reads",
         m.RecipesParams,
         m.RecipesResult,
         "configuration:recipes",
@@ -116,6 +140,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "agents/list",
+        "reads",
         m.WorkspaceParams,
         setup.AgentsResult,
         "configuration:agents",
@@ -123,6 +148,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/list",
+        "reads",
         m.WorkspaceParams,
         m.DelegatorsResult,
         "configuration:delegators",
@@ -130,6 +156,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/get",
+        "reads",
         m.NameParams,
         config_entries.DelegatorEntry,
         "configuration:delegator",
@@ -137,6 +164,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/create",
+        "decides",
         m.DelegatorCreateParams,
         config_entries.DelegatorEntry,
         "configuration:create_delegator",
@@ -144,6 +172,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/createFromTool",
+        "decides",
         m.DelegatorFromToolParams,
         config_entries.DelegatorEntry,
         "configuration:create_delegator_from_tool",
@@ -151,13 +180,16 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/importProfile",
+        "decides",
         setup.ImportProfileParams,
         setup.ImportResult,
         "setup.agent_profiles:import_profile",
         "Create a delegator from an agent profile, which is kept; or return what would be written.",
+        only_looks=lambda params: params.dry_run,
     ),
     Method(
         "delegators/exportProfile",
+        "reads",
         setup.ExportProfileParams,
         setup.ExportProfileResult,
         "setup.agent_profiles:export_profile",
@@ -165,6 +197,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/update",
+        "decides",
         m.DelegatorUpdateParams,
         config_entries.DelegatorEntry,
         "configuration:update_delegator",
@@ -172,14 +205,23 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/reset",
+        "decides",
         m.NameParams,
         config_entries.DelegatorEntry,
         "configuration:reset_delegator",
         "End the pauses of a delegator that failed again and again, and forget its failures.",
     ),
-    Method("delegators/delete", m.DeleteParams, m.EmptyResult, "configuration:delete_delegator", "Remove a delegator."),
+    Method(
+        "delegators/delete",
+        "decides",
+        m.DeleteParams,
+        m.EmptyResult,
+        "configuration:delete_delegator",
+        "Remove a delegator.",
+    ),
     Method(
         "delegators/setDefault",
+        "decides",
         m.DefaultParams,
         m.DefaultResult,
         "configuration:set_default",
@@ -187,14 +229,17 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegators/test",
+        "decides",
         m.DelegatorTestParams,
         config_entries.ConnectionTest,
         "setup.connection_tests:test_delegator",
         "Test a delegator, saved or not: its tool or its server, key and model, and a short round trip.",
         slow=True,
+        only_looks=lambda params: params.delegator is None,
     ),
     Method(
         "modelServers/list",
+        "reads",
         m.WorkspaceParams,
         m.ModelServersResult,
         "configuration:model_servers",
@@ -202,6 +247,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/get",
+        "reads",
         m.NameParams,
         config_entries.ModelServerEntry,
         "configuration:model_server",
@@ -209,6 +255,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/create",
+        "decides",
         m.ModelServerCreateParams,
         config_entries.ModelServerEntry,
         "configuration:create_model_server",
@@ -216,6 +263,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/update",
+        "decides",
         m.ModelServerUpdateParams,
         config_entries.ModelServerEntry,
         "configuration:update_model_server",
@@ -223,6 +271,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/delete",
+        "decides",
         m.DeleteParams,
         m.EmptyResult,
         "configuration:delete_model_server",
@@ -230,6 +279,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/test",
+        "delegates",
         m.NameParams,
         config_entries.ConnectionTest,
         "setup.connection_tests:test_model_server",
@@ -238,6 +288,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/presets",
+        "reads",
         m.NoParams,
         m.PresetsResult,
         "configuration:presets",
@@ -246,6 +297,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/models",
+        "reads",
         m.NameParams,
         m.ModelsResult,
         "setup.connection_tests:models",
@@ -254,6 +306,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "modelServers/setKey",
+        "decides",
         m.SetKeyParams,
         m.EmptyResult,
         "configuration:set_key",
@@ -261,6 +314,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "checks/list",
+        "reads",
         m.WorkspaceParams,
         m.ChecksResult,
         "setup.configured_checks:checks",
@@ -268,22 +322,33 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "checks/create",
+        "decides",
         m.CheckCreateParams,
         config_entries.CheckEntry,
         "setup.configured_checks:create_check",
         "Create a check: one file in the folder of its scope.",
     ),
-    Method("checks/delete", m.DeleteParams, m.EmptyResult, "setup.configured_checks:delete_check", "Remove a check."),
+    Method(
+        "checks/delete",
+        "decides",
+        m.DeleteParams,
+        m.EmptyResult,
+        "setup.configured_checks:delete_check",
+        "Remove a check.",
+    ),
     Method(
         "checks/test",
+        "decides",
         m.CheckTestParams,
         config_entries.CheckTrial,
         "setup.configured_checks:test_check",
         "Run a check, saved or not, on the current files in a worktree of its own.",
         slow=True,
+        only_looks=lambda params: params.check is None,
     ),
     Method(
         "text/preview",
+        "reads",
         m.TextParams,
         m.PreviewResult,
         "text_answers:preview",
@@ -291,6 +356,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "text/run",
+        "delegates",
         m.TextParams,
         m.TextResult,
         "text_answers:run",
@@ -299,6 +365,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/start",
+        "delegates",
         delegations.StartParams,
         m.StartResult,
         "delegations:start",
@@ -306,6 +373,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/preview",
+        "reads",
         delegations.StartParams,
         m.PreviewResult,
         "delegations:preview",
@@ -313,6 +381,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/get",
+        "reads",
         m.IdParams,
         delegations.Delegation,
         "delegations:get",
@@ -320,6 +389,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/list",
+        "reads",
         m.ListParams,
         m.ListResult,
         "delegations:list_page",
@@ -327,6 +397,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/wait",
+        "reads",
         m.WaitParams,
         delegations.Delegation,
         "delegations:wait",
@@ -335,6 +406,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/events",
+        "reads",
         m.EventsParams,
         m.EventsResult,
         "delegations:events",
@@ -343,6 +415,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/subscribe",
+        "reads",
         m.SubscribeParams,
         m.EmptyResult,
         "delegations:subscribe",
@@ -351,6 +424,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/unsubscribe",
+        "reads",
         m.UnsubscribeParams,
         m.EmptyResult,
         "delegations:unsubscribe",
@@ -359,6 +433,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/cancel",
+        "delegates",
         m.IdParams,
         delegations.Delegation,
         "delegations:cancel",
@@ -366,6 +441,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/attach",
+        "reads",
         m.AttachParams,
         m.AttachResult,
         "agent_terminals:attach",
@@ -373,6 +449,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "groups/create",
+        "delegates",
         m.GroupCreateParams,
         delegations.Group,
         "groups:create",
@@ -380,15 +457,24 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "groups/start",
+        "delegates",
         m.GroupStartParams,
         m.GroupStartResult,
         "groups:start",
         "Start several tasks as one group, from one base and with one budget; return at once.",
         slow=True,
     ),
-    Method("groups/get", m.IdParams, delegations.Group, "groups:get", "Return a group with the IDs of its members."),
+    Method(
+        "groups/get",
+        "reads",
+        m.IdParams,
+        delegations.Group,
+        "groups:get",
+        "Return a group with the IDs of its members.",
+    ),
     Method(
         "groups/list",
+        "reads",
         m.GroupListParams,
         m.GroupListResult,
         "groups:list_newest",
@@ -396,6 +482,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "groups/wait",
+        "reads",
         m.GroupWaitParams,
         m.GroupResult,
         "groups:wait",
@@ -404,6 +491,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "groups/cancel",
+        "delegates",
         m.IdParams,
         m.GroupResult,
         "groups:cancel",
@@ -412,6 +500,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "queue/get",
+        "reads",
         m.NoParams,
         m.QueueResult,
         "queued_delegations:get",
@@ -419,6 +508,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "queue/pause",
+        "decides",
         m.QueuePauseParams,
         m.QueueResult,
         "queued_delegations:pause",
@@ -426,14 +516,18 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "queue/move",
+        "decides",
         m.QueueMoveParams,
         m.QueueResult,
         "queued_delegations:move",
         "Let a waiting delegation start earlier or later than others.",
     ),
-    Method("delegations/diff", m.IdParams, m.DiffResult, "review:diff", "Return the result as files and hunks."),
+    Method(
+        "delegations/diff", "reads", m.IdParams, m.DiffResult, "review:diff", "Return the result as files and hunks."
+    ),
     Method(
         "delegations/file",
+        "reads",
         m.FileParams,
         m.FileResult,
         "delegations:file",
@@ -441,6 +535,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/logs",
+        "reads",
         m.IdParams,
         m.LogsResult,
         "delegations:logs",
@@ -448,6 +543,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/check",
+        "decides",
         m.IdParams,
         delegations.Delegation,
         "delegations:check",
@@ -456,6 +552,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/evidence",
+        "reads",
         m.IdParams,
         m.EvidenceResult,
         "evidence:page",
@@ -463,6 +560,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/dismiss",
+        "decides",
         m.DismissParams,
         m.EmptyResult,
         "evidence:dismiss",
@@ -470,14 +568,18 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/decide",
+        "decides",
         r.DecideParams,
         r.DecideResult,
         "review:decide",
         "Accept hunks, merging them into the user's current files and buffers, or reject them with a reason.",
     ),
-    Method("delegations/undo", r.UndoParams, m.EmptyResult, "review:undo", "Undo an accept; keep later edits."),
+    Method(
+        "delegations/undo", "decides", r.UndoParams, m.EmptyResult, "review:undo", "Undo an accept; keep later edits."
+    ),
     Method(
         "delegations/amend",
+        "decides",
         r.AmendParams,
         r.AmendResult,
         "review:amend",
@@ -485,6 +587,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/drop",
+        "decides",
         r.DropParams,
         r.DropResult,
         "review:drop",
@@ -492,6 +595,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/dismissRun",
+        "decides",
         m.IdParams,
         m.EmptyResult,
         "review:dismiss",
@@ -499,6 +603,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/undoAmend",
+        "decides",
         r.UndoAmendParams,
         r.AmendResult,
         "review:undo_amend",
@@ -506,6 +611,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/reply",
+        "decides",
         r.ReplyParams,
         r.StartedResult,
         "review:reply",
@@ -513,6 +619,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/strengthen",
+        "decides",
         r.StrengthenParams,
         r.StartedResult,
         "review:strengthen",
@@ -520,6 +627,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/retry",
+        "decides",
         r.RetryParams,
         r.StartedResult,
         "review:retry",
@@ -527,6 +635,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/answer",
+        "decides",
         r.AnswerParams,
         m.EmptyResult,
         "review:answer",
@@ -534,6 +643,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/say",
+        "decides",
         r.SayParams,
         r.SayResult,
         "review:say",
@@ -541,6 +651,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/export",
+        "decides",
         r.ExportParams,
         r.ExportResult,
         "review:export",
@@ -548,6 +659,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "delegations/discard",
+        "decides",
         m.IdParams,
         r.RescueResult,
         "review:discard",
@@ -555,6 +667,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "worktrees/list",
+        "reads",
         m.NoParams,
         r.WorktreesResult,
         "review:worktrees",
@@ -562,6 +675,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "worktrees/remove",
+        "decides",
         m.IdParams,
         r.RescueResult,
         "review:remove_worktree",
@@ -569,6 +683,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "worktrees/restore",
+        "decides",
         r.RestoreParams,
         r.RestoreResult,
         "review:restore_worktree",
@@ -576,6 +691,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "ledger/read",
+        "reads",
         ledger.LedgerParams,
         ledger.LedgerResult,
         "ledger:read",
@@ -583,6 +699,7 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "instructions/list",
+        "reads",
         others.InstructionsParams,
         others.InstructionsResult,
         "setup.instructions:read",
@@ -590,13 +707,16 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "instructions/change",
+        "decides",
         others.ChangeInstructionsParams,
         others.ChangeInstructionsResult,
         "setup.instructions:change",
         "Install or remove these instructions, in files of other agents or of a workspace.",
+        only_looks=lambda params: params.dry_run,
     ),
     Method(
         "mcpClients/list",
+        "reads",
         others.McpClientsParams,
         others.McpClientsResult,
         "setup.mcp_clients:read",
@@ -604,10 +724,12 @@ _ROWS: tuple[Method, ...] = (
     ),
     Method(
         "mcpClients/change",
+        "decides",
         others.ChangeMcpClientsParams,
         others.ChangeMcpClientsResult,
         "setup.mcp_clients:change",
         "Register the MCP server in the configuration of agents and editors, or remove it.",
+        only_looks=lambda params: params.dry_run,
     ),
 )
 
@@ -658,6 +780,8 @@ def call(name: str, params: Any, caller: Caller) -> Any:
     found = method(name)
     decoded = params if isinstance(params, ready(found.params)) else decode_params(found, params)
     try:
+        if found.decides(decoded):
+            inside_runs.refuse(caller, found.wire_name)
         distrusts = getattr(caller, "distrusts", None)
         if distrusts is not None:
             from understudy.config.trust import records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from understudy.api import inside_runs
 from understudy.model.errors import UnderstudyError
 
 
@@ -21,8 +22,10 @@ def file_saved(path: Path, text: str | None = None) -> None:
     """Remember the content of a file that an editor saved, so that no agent is suspected of the change.
 
     ``text`` is the document's, if the editor sends its text. Another program may have written to the file before the
-    editor's message arrived; that change is not the user's.
+    editor's message arrived; that change is not the user's, nor is one that an editor inside of a run reports.
     """
+    if inside_runs.surrounding_run() is not None:
+        return
     from understudy.engine import text_encoding
     from understudy.journal import editor_saves
 

@@ -30,6 +30,7 @@ def openrpc(contract: Contract) -> str:
             "name": method.wire_name,
             "summary": method.summary,
             "tags": [{"name": method.name.partition("/")[0] if "/" in method.name else "installation"}],
+            "x-effect": method.effect,
             "paramStructure": "by-name",
             "params": _params(schemas[contract.name(method.params)]),
             "result": {

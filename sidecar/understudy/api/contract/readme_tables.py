@@ -67,6 +67,9 @@ def _methods(contract: Contract) -> str:
         lines = [f"#### `{method.wire_name}`", "", method.summary]
         if method.needs_notifications:
             lines += ["", "Available only if the server can send notifications."]
+        if method.effect == "decides":
+            but = ", unless it only looks" if method.only_looks is not None else ""
+            lines += ["", f"Refused inside of a run{but}."]
         lines += ["", f"*Parameters* {_link(contract, params)}", f"*Result* {_link(contract, result)}"]
         lines[-2] += "<br>"
         groups.setdefault(collection, []).append("\n".join(lines))

@@ -7,6 +7,7 @@ import contextlib
 import os
 from typing import cast
 
+from understudy.api import inside_runs
 from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
 from understudy.engine.queueing import launcher, spare_worker
@@ -39,6 +40,8 @@ def start(caller: Caller, params: StartParams) -> m.StartResult:
     from understudy.engine.running import start as starting
 
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller))
+    if decided.in_checkout:
+        inside_runs.refuse(caller, "An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
     return m.StartResult(id=identifier, explain=decided.explain)
 

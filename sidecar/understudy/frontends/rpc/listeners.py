@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from understudy.api import inside_runs
 from understudy.api.caller import current_folder
 from understudy.api.serving import waiting_delegations
 from understudy.frontends.rpc.session import Peer, Session
@@ -69,9 +70,10 @@ def unix_socket(path: str) -> int:
 
 def peer_uid(connection: socket.socket) -> int | None:
     """Return the user id of the process at the other end of a Unix socket, None if the platform cannot tell."""
-    if sys.platform == "linux":
-        return _credentials(connection)[1]
     try:
+        if sys.platform == "linux":
+            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return int(struct.unpack("3i", packed)[1])
         # LOCAL_PEERCRED of sys/un.h on macOS and the BSDs: struct xucred is version, uid, groups.
         credentials = connection.getsockopt(0, 1, 76)
     except OSError:
@@ -81,9 +83,10 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process at the other end of a Unix socket, as far as the platform shows it."""
-    if sys.platform != "linux":
+    pid = inside_runs.peer_pid(connection)
+    if pid is None:
         return Peer(None, None, {})
-    process = Path("/proc") / str(_credentials(connection)[0])
+    process = Path("/proc") / str(pid)
     environ: dict[str, str] = {}
     cwd = None
     with contextlib.suppress(OSError):  # it is gone, or belongs to another PID namespace
@@ -91,14 +94,7 @@ def peer_of(connection: socket.socket) -> Peer:
         for entry in (process / "environ").read_bytes().split(b"\0"):
             name, _, value = entry.partition(b"=")
             environ[os.fsdecode(name)] = os.fsdecode(value)
-    return Peer(int(process.name), cwd, environ)
-
-
-def _credentials(connection: socket.socket) -> tuple[int, int, int]:
-    """Return PID, user and group of the other end (unix(7), ``SO_PEERCRED``)."""
-    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, uid, gid = struct.unpack("3i", packed)
-    return int(pid), int(uid), int(gid)
+    return Peer(pid, cwd, environ, run=inside_runs.surrounding_run(pid))
 
 
 def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:

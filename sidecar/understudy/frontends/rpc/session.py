@@ -39,6 +39,8 @@ class Peer:
     pid: int | None
     cwd: Path | None
     environ: Mapping[str, str]
+    run: str | None = None
+    """The run that it belongs to, if it is not the process that started this one (``lineage.surrounding_run``)."""
 
 
 class Session:
@@ -222,6 +224,10 @@ class Request(pending.InFlightRequest):
         """Return the process at the other end."""
         peer = self._session.peer
         return describe_asker(self.name, pid=peer.pid, cwd=peer.cwd, environ=peer.environ)
+
+    def surrounding_run(self) -> str | None:
+        """Return the run that the process at the other end belongs to."""
+        return self._session.peer.run
 
     def documents(self) -> Mapping[str, str]:
         """Return no documents: these clients pass ``buffers``."""

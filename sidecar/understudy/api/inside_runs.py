@@ -1,0 +1,34 @@
+"""Refuse what only the user decides to processes that belong to a run: to agents, checks, and what they start.
+
+A process that an agent starts can call the API as the user's own programs do. ``Method.effect`` says what a method
+does; those that decide answer only outside of runs, in every frontend. This keeps an agent from deciding with
+Understudy's own programs. It does not confine the agent: without a sandbox, it can write to the same files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.lineage import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
+from understudy.process.unix_sockets import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
+
+if TYPE_CHECKING:
+    from understudy.api.caller import Caller
+
+
+def refuse(caller: Caller, what: str) -> None:
+    """Raise ``permission_denied`` if this process, or the one that ``caller`` stands for, belongs to a run."""
+    run = surrounding_run()
+    if run is None:
+        of_peer = getattr(caller, "surrounding_run", None)
+        run = of_peer() if of_peer is not None else None
+    if run is None:
+        return
+    named = f"the run {run!r}" if run else "a run, or has ended"
+    raise UnderstudyError(
+        ErrorKind.PERMISSION_DENIED,
+        f"{what} is for the user: the process that asks belongs to {named} of Understudy.",
+        hint="Finish the work; the user decides about it. If you are the user, do it in your editor, or in a terminal "
+        "that no agent opened and that has no variable UNDERSTUDY_DELEGATION.",
+    )

@@ -1,0 +1,241 @@
+"""What an agent can do with Understudy's own programs: read and delegate, but not decide, trust or configure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.api import saved_files
+from understudy.journal import editor_saves
+
+CLI = [sys.executable, "-m", "understudy"]
+REFUSED = "is for the user: the process that asks belongs to the run"
+
+TRY = """
+import subprocess
+ENVIRONMENT = {environment!r}
+TRIED = []
+def attempt(name, argv, text=""):
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, env=ENVIRONMENT, cwd={top!r}, timeout=100)
+    TRIED.append((name, done.returncode, done.stdout + done.stderr))
+"""
+"""The beginning of an agent that calls programs with the user's environment, without the mark of its run."""
+
+ORPHAN = """
+import os, sys
+read, write = os.pipe()
+if not os.fork():
+    os.setsid()
+    middle = os.getpid()
+    if os.fork():
+        os._exit(0)
+    while os.getppid() == middle:
+        pass
+    os.dup2(write, 1)
+    os.dup2(write, 2)
+    os.execvp(sys.argv[1], sys.argv[1:])
+os.close(write)
+while part := os.read(read, 999):
+    os.write(1, part)
+"""
+
+
+PATIENT = """
+import subprocess, sys
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+server.stdin.write(sys.stdin.read())
+server.stdin.flush()
+for line in server.stdout:
+    print(line)
+    if '"id":2' in line:
+        break
+server.stdin.close()
+server.wait()
+"""
+"""A client that closes the input of its server after the answer to its second request."""
+
+
+@pytest.fixture
+def inside(project: Any, tmp_path: Path) -> Any:
+    """Let an agent execute attempts, each an argument vector and its input; return what each printed."""
+
+    def run(attempts: dict[str, tuple[list[str], str]]) -> dict[str, tuple[int, str]]:
+        answers = tmp_path / "answers.json"
+        environment = {name: value for name, value in os.environ.items() if name != "UNDERSTUDY_DELEGATION"}
+        calls = [f"attempt({name!r}, {argv!r}, {text!r})" for name, (argv, text) in attempts.items()]
+        save = (
+            f"pathlib.Path({str(answers)!r}).write_text(json.dumps(TRIED))\nsay(type='result', ok=True, summary='')\n"
+        )
+        begin = TRY.format(environment=environment, top=str(project.top))
+        project.program("attacker", "\n".join([begin, *calls, save]))
+        project.run("implement", "calc.py", task="x", delegator="attacker")
+        return {name: (code, text) for name, code, text in json.loads(answers.read_text())}
+
+    return run
+
+
+@pytest.fixture
+def finished(project: Any) -> str:
+    """A result that waits for a decision."""
+    project.program("worker", "pathlib.Path('calc.py').write_text('x = 1\\n'); say(type='result', ok=True, summary='')")
+    return str(project.run("implement", "calc.py", task="x", delegator="worker").id)
+
+
+def commands(*rows: list[str]) -> dict[str, tuple[list[str], str]]:
+    return {" ".join(row): ([*CLI, *row], "") for row in rows}
+
+
+def test_no_command_decides_trusts_or_configures_inside_of_a_run(
+    project: Any, inside: Any, finished: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    rows = commands(
+        *(["accept", finished, "--all"], ["reject", finished, "--all"], ["discard", finished]),
+        *(["export", finished, "--to", "patch"], ["drop", finished], ["check", finished], ["retry", finished]),
+        *(["reply", finished, "Go on."], ["say", finished, "Go on."], ["dismiss", finished, "all"]),
+        *(["trust", str(other), "--yes"], ["queue", "pause"], ["init"], ["config", "default", "worker"]),
+        ["delegators", "add", "mine", "--tool", "generic", "--command", "true"],
+        ["delegators", "remove", "worker"],
+        ["servers", "add", "mine", "--kind", "custom", "--url", "http://127.0.0.1:9/v1"],
+        ["checks", "add", "fine", "--", "true"],
+        ["instructions", "install"],
+        ["mcp", "install", "claude", "--yes"],
+    )
+    before = {path: path.read_bytes() for path in project.config.rglob("*") if path.is_file()}
+    tried = inside(rows)
+    assert len(tried) == len(rows)
+    for name, (code, text) in tried.items():
+        assert code != 0, (name, text)
+        assert REFUSED in text, (name, text)
+        assert "hint: Finish the work" in text
+    attacker = {project.config / "attacker.py", project.config / "delegators" / "attacker.toml"}
+    after = {path: path.read_bytes() for path in project.config.rglob("*") if path.is_file() and path not in attacker}
+    assert after == before
+    assert not project.call("workspace/trust", workspace=str(other)).trusted
+    assert (project.top / "calc.py").read_text() != "x = 1\n"
+    outside = subprocess.run([*CLI, "accept", finished, "--all"], cwd=project.top, check=False, capture_output=True)
+    assert outside.returncode == 0, outside.stderr
+    assert (project.top / "calc.py").read_text() == "x = 1\n"
+
+
+def test_reading_and_delegating_stay_inside_of_a_run(project: Any, inside: Any, finished: str) -> None:
+    start = ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--detach"]
+    tried = inside(
+        commands(
+            *(["list"], ["show", finished], ["diff", finished], ["evidence", finished], ["status"], ["ledger"]),
+            *(
+                ["delegators", "list"],
+                ["worktrees", "list"],
+                ["queue"],
+                ["mcp", "install", "claude", "--dry-run"],
+                start,
+            ),
+        )
+    )
+    assert not [(name, text) for name, (_, text) in tried.items() if "is for the user" in text]
+    code, text = tried[" ".join(start)]
+    assert code == 0, text
+    started = project.call("delegations/list").delegations[0]
+    assert started.id in text
+    project.call("delegations/wait", id=started.id, timeoutSeconds=60)
+
+
+def test_no_way_of_starting_a_command_hides_where_it_is(project: Any, inside: Any, finished: str) -> None:
+    kept = [f"{name}={value}" for name, value in os.environ.items() if name in {"UNDERSTUDY_STATE", "HOME", "PATH"}]
+    accept = ["env", "-i", *kept, *CLI, "accept", finished, "--all"]
+    ways = {
+        "without an environment": [],
+        "in another session": ["setsid", "-w"],
+        "as an orphan": [sys.executable, "-c", ORPHAN],
+        "in a namespace of its own": ["unshare", "-pf", "--mount-proc"],
+    }
+    tried = inside({name: (way + accept, "") for name, way in ways.items()})
+    for name, (_, text) in tried.items():
+        assert REFUSED in text or (name == "in a namespace of its own" and "unshare" in text), (name, text)
+    assert (project.top / "calc.py").read_text() != "x = 1\n"
+
+
+def test_no_server_that_is_started_inside_of_a_run_decides(project: Any, inside: Any, finished: str) -> None:
+    with (project.config / "config.toml").open("a") as file:
+        file.write("[mcp]\ndecide = true\n")
+
+    def lines(*messages: dict[str, Any]) -> list[str]:
+        return [json.dumps({"jsonrpc": "2.0", **each}) for each in messages]
+
+    params = {"workspace": str(project.top), "trusted": False}
+    attack = lines(
+        {"id": 2, "method": "understudy/workspace/trust", "params": params},
+        {"id": 3, "method": "understudy/delegations/discard", "params": {"id": finished}},
+    )
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    arguments = {"id": finished, "decision": "accept"}
+    tool = lines(
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "decide", "arguments": arguments}},
+    )
+    editor = [
+        *lines({"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}),
+        *(*lines({"method": "initialized", "params": {}}), *attack, *lines({"id": 4, "method": "shutdown"})),
+        *lines({"method": "exit"}),
+    ]
+    tried = inside(
+        {
+            "rpc": ([*CLI, "rpc"], "\n".join(attack)),
+            "mcp": ([sys.executable, "-c", PATIENT, *CLI, "mcp"], "\n".join([*tool, ""])),
+            "lsp": ([*CLI, "serve"], "".join(f"Content-Length: {len(text)}\r\n\r\n{text}" for text in editor)),
+        }
+    )
+    for name, (_, text) in tried.items():
+        assert REFUSED in text, (name, text)
+        assert text.count("permission_denied") == (2 if name != "mcp" else 1)
+    assert project.call("workspace/trust", workspace=str(project.top)).trusted
+
+
+def test_a_server_outside_refuses_a_client_inside(project: Any, inside: Any, tmp_path: Path) -> None:
+    params = {"workspace": str(project.top), "trusted": False}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "understudy/workspace/trust", "params": params}
+
+    def client(then: str) -> list[str]:
+        steps = (
+            f"import os, socket; os.chdir({str(tmp_path)!r}); connection = socket.socket(socket.AF_UNIX)",
+            "connection.connect('s')",
+            then,
+            f"connection.sendall({json.dumps(request).encode()!r})",
+            "connection.shutdown(1)",
+            "print(connection.recv(9999).decode())",
+        )
+        return [sys.executable, "-c", "\n".join(steps)]
+
+    with subprocess.Popen([*CLI, "rpc", "--socket", "s"], cwd=tmp_path, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        server.stderr.readline()
+        handed_over = client("if os.fork(): os._exit(0)")
+        tried = inside({"itself": (["env", "-i", *client("")], ""), "its child": (["env", "-i", *handed_over], "")})
+        outside = subprocess.run(client(""), capture_output=True, text=True, check=False)
+        server.terminate()
+    for name, (_, text) in tried.items():
+        assert "permission_denied" in text, (name, text)
+        assert "the process that asks belongs to" in text
+    assert '"trusted":false' in outside.stdout, outside
+
+
+def test_what_an_editor_inside_of_a_run_says_was_saved_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("agent\n")
+    with monkeypatch.context() as inside_run:
+        inside_run.setenv("UNDERSTUDY_DELEGATION", "x")
+        saved_files.file_saved(file)
+    assert not editor_saves.is_known(file, editor_saves.read())
+    saved_files.file_saved(file)
+    assert editor_saves.is_known(file, editor_saves.read())
