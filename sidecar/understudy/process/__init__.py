@@ -22,5 +22,6 @@ descendants and the program's process group are killed, but a daemon outside bot
 
 Start with ``children`` (a guarded child, asyncio). ``terminals`` shows one in a tmux pane, ``unguarded`` runs a short
 trusted program, ``detached`` starts a worker that outlives its parent, ``identity`` identifies a process across PID
-reuse, ``leftovers`` kills what survived its guardian, ``environment`` builds the environment of a child.
+reuse, ``lineage`` finds its ancestors and the run that it belongs to, ``leftovers`` kills what survived its guardian,
+``environment`` builds the environment of a child.
 """
