@@ -91,6 +91,7 @@ def commands(*rows: list[str]) -> dict[str, tuple[list[str], str]]:
     return {" ".join(row): ([*CLI, *row], "") for row in rows}
 
 
+@pytest.mark.heavy
 def test_no_command_decides_trusts_or_configures_inside_of_a_run(
     project: Any, inside: Any, finished: str, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_no_command_decides_trusts_or_configures_inside_of_a_run(
     assert (project.top / "calc.py").read_text() == "x = 1\n"
 
 
+@pytest.mark.heavy
 def test_reading_and_delegating_stay_inside_of_a_run(project: Any, inside: Any, finished: str) -> None:
     start = ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--detach"]
     tried = inside(
