@@ -92,3 +92,12 @@ def test_every_test_of_the_ghostwriter_notices_something(project, tmp_path):
     assert "def test_basket_put():\n" in written
     assert "== Size.LARGE" in written
     assert "assert counted([" in written
+
+
+@pytest.mark.heavy
+def test_the_tests_of_a_module_directly_in_src_are_verified(project):
+    project.write("src/words.py", "def initials(text: str) -> str:\n    return ''.join(w[0] for w in text.split())\n")
+    project.commit()
+    done = project.run("tests", "src/words.py", delegator="ghostwriter")
+    written = project.call("delegations/file", id=done.id, path="tests/test_words.py", side="result").text
+    assert (done.verdict, done.reservations) == ("verified", []), (done.checks, written)

@@ -1,6 +1,6 @@
 import textwrap
 
-from understudy.ghostwriter.documented import Documented, calls_in_tests, documented_examples
+from understudy.ghostwriter.documented import Documented, calls_in_tests, documented_examples, names_to_import
 
 
 def examples(tmp_path, text, readme=None):
@@ -35,7 +35,49 @@ def test_docstrings(tmp_path):
         Documented([], "cents('1.00')", "100"),
         Documented(['amount = "2.50"'], "cents(amount)", "250"),
         Documented([], "cents('x')", None, "ValueError"),
+        Documented([], "_private(1)", "2"),
     ]
+
+
+def test_examples_call_the_module_by_its_own_names_and_keep_other_imports(tmp_path):
+    found = examples(
+        tmp_path,
+        '''
+        import shop as s
+
+        def cents(amount):
+            """Return cents.
+
+            >>> s.cents(s.Amount(1))
+            100
+            >>> from shop.prices import cents as c
+            >>> import math
+            >>> c(math.floor(2.5))
+            200
+            >>> cents(skipped)  # doctest: +SKIP
+            1
+            """
+        ''',
+    )
+    assert found == [
+        Documented([], "cents(s.Amount(1))", "100"),
+        Documented(["from shop.prices import cents as c", "import math"], "c(math.floor(2.5))", "200"),
+    ]
+
+
+def test_names_are_imported_as_the_module_imports_them():
+    source = "import shop as s\nimport os.path\nfrom . import base\nfrom ..tax import rate as r\n"
+    source += "try:\n    import fast as quick\nexcept ImportError:\n    import slow as quick\n"
+    names = ["s", "os", "base", "r", "quick", "starred"]
+    assert names_to_import(source, "shop.deep.prices", is_package=False, names=names) == {
+        "s": "import shop as s",
+        "os": "import os.path",
+        "base": "from shop.deep import base",
+        "r": "from shop.tax import rate as r",
+        "quick": "from shop.deep.prices import quick",
+        "starred": "from shop.deep.prices import starred",
+    }
+    assert names_to_import("from .a import b\n", "shop", is_package=True, names=["b"]) == {"b": "from shop.a import b"}
 
 
 def test_readme_blocks_count_only_when_one_imports_the_module(tmp_path):

@@ -58,7 +58,7 @@ def confinement(tmp_path):
     tree.mkdir()
     (tmp_path / "top").mkdir()
     found = Confinement(tmp_path / "top", sys.executable, tree)
-    found.sources = [tree]
+    found.import_path = [str(tree)]
     return found
 
 
@@ -70,6 +70,7 @@ def search(confinement, source, seconds=4.0, **more):
         "file": str(path),
         "root": str(confinement.root),
         "documented": [],
+        "provided": [],
         "calls": [],
         "mutants": [],
         "hypothesis": False,

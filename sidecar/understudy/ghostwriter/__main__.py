@@ -74,6 +74,7 @@ def main() -> int:
     """Write tests for the files in the arguments."""
     parser = argparse.ArgumentParser(prog="ghostwriter", description="Write tests that record what a module does.")
     parser.add_argument("--python", default=sys.executable, help="the project's interpreter")
+    parser.add_argument("--import-path", action="append", help="folder that checks put first on the import path")
     parser.add_argument("--seconds", type=float, default=SEARCH_SECONDS, help="limit of the search, for each file")
     parser.add_argument("files", nargs="+", help="Python files, relative to the current folder")
     arguments = parser.parse_args()
@@ -81,7 +82,7 @@ def main() -> int:
     emit("usage", costUsd="0")  # it uses no model
     with tempfile.TemporaryDirectory(prefix="ghostwriter-") as top:
         try:
-            confinement = Confinement(Path(top), arguments.python, Path.cwd())
+            confinement = Confinement(Path(top), arguments.python, Path.cwd(), arguments.import_path)
             for name in arguments.files:
                 told.append(work(Path.cwd(), name, confinement, arguments.seconds))
                 emit("text", text=told[-1] + "\n")

@@ -25,14 +25,19 @@ PROBE_SECONDS = 20.0
 class Confinement:
     """A scratch folder, and the way to run programs that can write to it only."""
 
-    def __init__(self, top: Path, python: str, root: Path) -> None:
-        """Use the new folder ``top``; find out what this machine offers."""
+    def __init__(self, top: Path, python: str, root: Path, paths: list[str] | None = None) -> None:
+        """Use the new folder ``top``; find out what this machine offers.
+
+        ``paths`` is what a check of the project puts first on the import path.
+        """
         self.top = top
         self.scratch = top / "scratch"
         self.scratch.mkdir()
         self.python = python
         self.root = root
-        self.sources: list[Path] = []
+        self.paths = paths or []
+        self.import_path: list[str] = []
+        """The import path of a test file, for the programs of ``inside``."""
         self.reason = self._probe()
 
     @property
@@ -49,7 +54,7 @@ class Confinement:
             "HOME": str(self.scratch),
             "TMPDIR": str(self.scratch),
             "PYTHONUSERBASE": user_base,
-            "PYTHONPATH": os.pathsep.join(map(str, self.sources)),
+            "PYTHONPATH": os.pathsep.join(self.paths),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             "PYTHONIOENCODING": "utf-8",
@@ -67,6 +72,7 @@ class Confinement:
             "namespaces": self.namespaces,
             "limits": {"AS": MEMORY, "FSIZE": FILE_SIZE, "CPU": int(seconds * 2) + 10, "CORE": 0, "NPROC": PROCESSES},
         }
+        environment["PYTHONPATH"] = os.pathsep.join(self.import_path)
         with question.open("rb") as stdin, self._started(plan, stdin.fileno(), self.environment(**environment)) as pipe:
             for line in _lines(pipe, time.monotonic() + seconds):
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,13 +36,109 @@ class _Step:
 def documented_examples(root: Path, source: str, module: str) -> list[Documented]:
     """Return the examples of a module's docstrings and of the README."""
     found: list[Documented] = []
+    inside = _Names(module, source)
+    for node in module_imports(source):  # `import package as p` of the module itself is in its namespace
+        inside.add_import(node)
     for text in _docstrings(source):
-        found += _examples(text, module, {})
-    aliases: dict[str, str] = {}
+        found += _examples(text, inside)
+    outside = _Names(module, source)
     for text in _readme_blocks(root, module):  # one block imports, the others use it
-        found += _examples(text, module, aliases)
+        found += [one for one in _examples(text, outside) if not outside.own or _used_names(one) & outside.own]
     unique = {(tuple(one.setup), one.expression): one for one in reversed(found)}
     return list(unique.values())[::-1][:MOST_EXAMPLES]
+
+
+def _used_names(example: Documented) -> set[str]:
+    tree = ast.parse("\n".join([*example.setup, example.expression]))
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+class _Names:
+    """The names by which examples call the module under test; a test calls its functions by their own names."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self.module = module
+        self.own = defined_names(source)
+        self.aliases: dict[str, bool] = {}
+        """Name of the module, or of a package that contains it → whether it is the module."""
+
+    def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Remember the names that an import binds to the module, or to a package that contains it."""
+        for alias in node.names:
+            name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+            if self.module == name or (isinstance(node, ast.Import) and self.module.startswith(name + ".")):
+                bound = alias.asname or (name if isinstance(node, ast.Import) else alias.name)
+                self.aliases[bound] = self.module == name
+
+    def without_aliases(self, text: str) -> str:
+        """Return a statement with the module's functions under their own names."""
+        for alias in sorted(self.aliases, key=len, reverse=True):
+
+            def own(match: re.Match[str], *, whole: bool = self.aliases[alias]) -> str:
+                return match[1] if whole or match[1] in self.own else match[0]
+
+            text = re.sub(rf"(?<![\w.'\"]){re.escape(alias)}\.(\w+)", own, text)
+        return text
+
+    def needed(self, node: ast.Import | ast.ImportFrom) -> ast.stmt | None:
+        """Return what is left of an import when the module's own names are there already."""
+        if isinstance(node, ast.Import):
+            return node
+        above = node.level == 0 and node.module and f"{self.module}.".startswith(f"{node.module}.")
+        left = [
+            one for one in node.names if one.name != "*" and not (above and not one.asname and one.name in self.own)
+        ]
+        return ast.ImportFrom(node.module, left, node.level) if left and node.module != "__future__" else None
+
+
+def defined_names(source: str) -> set[str]:
+    """Return the names that a module defines or assigns at its top level."""
+    found: set[str] = set()
+    for node in top_statements(source):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            found |= {
+                item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
+            }
+    return found
+
+
+def module_imports(source: str) -> list[ast.Import | ast.ImportFrom]:
+    """Return the imports of a module at its top level, also those in its conditions."""
+    return [node for node in top_statements(source) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def names_to_import(source: str, module: str, *, is_package: bool, names: Iterable[str]) -> dict[str, str]:
+    """Return how to import each of ``names`` of a module's namespace: as the module does, or from the module."""
+    package = module if is_package else module.rpartition(".")[0]
+    imports: dict[str, set[str]] = {}
+    for node in module_imports(source):
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                line = ast.unparse(ast.Import([alias]))
+            else:
+                above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+                place = ".".join([*above, *([node.module] if node.module else [])])
+                line = ast.unparse(ast.ImportFrom(place, [alias], 0))
+            imports.setdefault(alias.asname or alias.name.split(".")[0], set()).add(line)
+    found = {name: f"from {module} import {name}" for name in names}
+    return found | {name: lines.pop() for name, lines in imports.items() if name in found and len(lines) == 1}
+
+
+def top_statements(source: str) -> list[ast.AST]:
+    """Return the statements of a module, also those in its conditions; none if it cannot be parsed."""
+    try:
+        waiting: list[ast.AST] = list(ast.parse(source).body)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found: list[ast.AST] = []
+    while waiting:
+        node = waiting.pop(0)
+        found.append(node)
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+            waiting += list(ast.iter_child_nodes(node))
+    return found
 
 
 def _docstrings(source: str) -> Iterator[str]:
@@ -71,13 +167,15 @@ def _readme_blocks(root: Path, module: str) -> Iterator[str]:
             yield from (block for block in re.split(r"\n(?=\S)", text) if ">>>" in block)
 
 
-def _examples(text: str, module: str, aliases: dict[str, str]) -> Iterator[Documented]:
+def _examples(text: str, names: _Names) -> Iterator[Documented]:
     if ">>>" in text:
         try:
             parsed = doctest.DocTestParser().get_examples(text)
         except ValueError:
             return
-        pieces = [(one.source.strip(), one.want.strip(), one.exc_msg) for one in parsed]
+        pieces = [
+            (one.source.strip(), one.want.strip(), one.exc_msg) for one in parsed if not one.options.get(doctest.SKIP)
+        ]
     else:
         try:
             nodes = ast.parse(text).body
@@ -87,48 +185,51 @@ def _examples(text: str, module: str, aliases: dict[str, str]) -> Iterator[Docum
         pieces = [("\n".join(lines[node.lineno - 1 : node.end_lineno]), "", None) for node in nodes]
     steps: list[_Step] = []
     for source, want, error in pieces:
-        step = _step(source, module, aliases)
+        step = _step(source, names)
         if step is None:
             continue
         asserted = _asserted(step.text)
         if asserted is not None or want or error:
             expression, said = asserted or (_printed(step.text), want)
             setup = _setup(expression, steps)
-            private = re.search(r"(?<![\w.])_\w|\._[a-z]", "\n".join([expression, *(setup or [])]))
-            if setup is not None and expression and not private:
+            if setup is not None and expression:
                 raises = re.split(r"[:\s]", error.strip())[0].rpartition(".")[2] if error else None
                 yield Documented(setup, expression, None if error else said or None, raises)
         if asserted is None:
             steps.append(step)
 
 
-def _step(source: str, module: str, aliases: dict[str, str]) -> _Step | None:
-    """Return a statement without the module's own name in it; None for imports and what cannot be parsed."""
+def _step(source: str, names: _Names) -> _Step | None:
+    """Return a statement without the module's own name in it; None if nothing is left, or it cannot be parsed."""
     try:
         nodes = ast.parse(source).body
     except (SyntaxError, ValueError):
         return None
+    left: list[ast.stmt] = []
     for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if module == alias.name or module.startswith(alias.name + "."):
-                    aliases[alias.asname or alias.name] = ""
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if f"{node.module}.{alias.name}" == module:
-                    aliases[alias.asname or alias.name] = ""
-    if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes) or not nodes:
-        return None
-    for name in sorted(aliases, key=len, reverse=True):
-        source = re.sub(rf"(?<![\w.'\"]){re.escape(name)}\.(?=\w)", "", source)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.add_import(node)
+            if (needed := names.needed(node)) is not None:
+                left.append(needed)
+        else:
+            left.append(node)
+    if any(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes):
+        source = "\n".join(map(ast.unparse, left))
+    else:
+        source = names.without_aliases(source)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {one.id for one in names if isinstance(one.ctx, ast.Store)}
+    if not tree.body:
+        return None
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {one.id for one in used if isinstance(one.ctx, ast.Store)}
     bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return _Step(source, bound, {one.id for one in names})
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+    return _Step(source, bound, {one.id for one in used})
 
 
 def _asserted(text: str) -> tuple[str, str | None] | None:
@@ -181,7 +282,12 @@ def _setup(expression: str, steps: list[_Step]) -> list[str] | None:
             needed |= step.used & variables
             if step.bound and step.bound <= needed and not step.used & step.bound - step.bound:
                 needed -= step.bound - (step.used - step.bound)
-    return chosen if len(chosen) <= MOST_SETUP else None
+    return chosen if sum(not is_import(one) for one in chosen) <= MOST_SETUP else None
+
+
+def is_import(text: str) -> bool:
+    """Return whether a statement is an import."""
+    return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(text).body)
 
 
 def _may_change(text: str) -> bool:

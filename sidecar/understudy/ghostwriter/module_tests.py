@@ -20,9 +20,10 @@ from understudy.mutants.mutant import Mutant
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import Confinement
-from .documented import calls_in_tests, documented_examples
+from .documented import calls_in_tests, documented_examples, names_to_import
+from .import_path import ImportPath
 from .nothing_to_test import nothing_to_test
-from .project_layout import choose_name, find_sources, formatters, style_of, why_not_imported
+from .project_layout import choose_name, find_sources, formatters, import_mode, style_of, why_not_imported
 from .stop import Stop
 from .test_file import Style, TestFunction, write
 
@@ -38,6 +39,9 @@ MOST_REASONS = 8
 ADVICE = (
     "What helps: examples in docstrings (`>>>`), which are tried first, or a delegator with a model, which can read "
     "the code."
+)
+ADVICE_WITH_EXAMPLES = (
+    "What helps: examples that show exact values, or a delegator with a model, which can read the code."
 )
 JOBS = 2
 DAY = 86400
@@ -66,6 +70,10 @@ class Report:
     """Why there is nothing to test, as a sentence."""
     findings: list[str] = field(default_factory=list)
     """Calls that crash, as sentences without a full stop."""
+    documented: int = 0
+    """How many examples the documentation has."""
+    untrue: dict[str, list[str]] = field(default_factory=dict)
+    """Why examples of the documentation cannot be tests → these examples."""
 
     def text(self, target: PurePosixPath | None) -> str:
         """Return a summary."""
@@ -106,9 +114,24 @@ class Report:
         if self.unsteady:
             dropped = f"{_count(self.unsteady, 'example')} {'was' if self.unsteady == 1 else 'were'} dropped"
             told.append(f"{dropped}: not the same in other processes or at other dates.")
+        if self.untrue:
+            told.append(self._untrue_examples())
         if target is None and not self.nothing:
-            told.append(ADVICE)
+            told.append(ADVICE_WITH_EXAMPLES if self.documented else ADVICE)
         return " ".join(told)
+
+    def _untrue_examples(self) -> str:
+        """Return how many examples of the documentation cannot be tests, and why."""
+        count = sum(map(len, self.untrue.values()))
+        usual = sorted(self.untrue.items(), key=lambda item: -len(item[1]))
+        parts = [
+            f"`{examples[0]}` {why}" + (f" ({len(examples)} examples)" if len(examples) > 1 else "")
+            for why, examples in usual[:MOST_FINDINGS]
+        ]
+        more = [f"and {len(usual) - MOST_FINDINGS} more reasons"] if len(usual) > MOST_FINDINGS else []
+        kind = "a test" if count == 1 else "tests"
+        examples = _count(self.documented, "documented example")
+        return f"Of {examples}, {count} cannot be {kind}: {'; '.join([*parts, *more])}."
 
 
 class ModuleTests:
@@ -122,30 +145,50 @@ class ModuleTests:
         self.emit = emit
         self.seconds = seconds
         self.sources, self.module = find_sources(root, path)
-        extra = [root / "src"] if (root / "src").is_dir() else []
-        confinement.sources = list(dict.fromkeys([self.sources, *extra, root]))
         self.content = (root / path).read_bytes()
         self.report = Report(self.module)
         self.own: frozenset[str] = frozenset()
+        self.provided: dict[str, str] = {}
+        """The names that the project adds to the namespace of examples, with the imports for them."""
+        self.imports: dict[str, str] = {}
+        """How to import the other names that examples of the documentation see."""
+        self.added_path = ""
+        """The folder that the test file must put on its import path itself, relative to its own."""
         self.properties: list[Property] = []
 
     def run(self, *, hypothesis: bool) -> tuple[PurePosixPath | None, Report]:
         """Write the tests; return the new file, or None when no test is worth keeping."""
         self.emit("phase", text=f"Reading {self.module}")
+        target = choose_name(self.root, self.path, self.module)
+        self._find_import_path(target)
         found = self._search(hypothesis=hypothesis)
         self.emit("phase", text=f"Confirming the examples of {self.module}")
         steady = self._confirmed(found)
         self.properties = choose_properties(self.properties, steady)
         if not steady and not self.properties:
             return None, self.report
-        target = choose_name(self.root, self.path, self.module)
         style = style_of(self.root, target.parent)
         return self._write(target, steady, style), self.report
+
+    def _find_import_path(self, target: PurePosixPath) -> None:
+        """Let the project's pytest say what a test in ``target`` imports: finding and confirming use the same path."""
+        path = ImportPath(self.confinement, self.root, self._python)
+        file = os.path.realpath(self.root / self.path)
+        found = path.of_tests(target, self.module)
+        if found is not None and (found[1] is None or os.path.realpath(found[1]) != file):
+            # A test cannot import the module yet, such as one directly in `src/`: its file must add the folder itself.
+            added = path.of_tests(target, self.module, str(self.sources))
+            if added is not None and added[1] is not None and os.path.realpath(added[1]) == file:
+                found = added
+                self.added_path = PurePosixPath(os.path.relpath(self.sources, (self.root / target).parent)).as_posix()
+        self.confinement.import_path = found[0] if found is not None else [str(self.sources), str(self.root)]
+        self.provided = path.provided_names(self.path)
 
     def _search(self, *, hypothesis: bool) -> list[Found]:
         text = self.content.decode("utf-8", "replace")
         mutants = _sampled(mutants_of(self.path.as_posix(), self.content))
         documented = documented_examples(self.root, text, self.module)
+        self.report.documented = len(documented)
         request = {
             "module": self.module,
             "file": str(self.root / self.path),
@@ -155,6 +198,7 @@ class ModuleTests:
                 for m in mutants
             ],
             "documented": [asdict(one) for one in documented],
+            "provided": list(self.provided.values()),
             "calls": calls_in_tests(self.root, text, self.module),
             "hypothesis": hypothesis,
             "confined": self.confinement.namespaces,
@@ -203,12 +247,18 @@ class ModuleTests:
             case "module":
                 self.own = frozenset(answer["own"])
                 self.report.units = list(answer["units"])
+                others = {str(name) for name in answer["names"]} - self.own
+                is_package = self.path.stem == "__init__"
+                text = self.content.decode("utf-8", "replace")
+                self.imports = names_to_import(text, self.module, is_package=is_package, names=others) | self.provided
                 if not answer["units"] and not self.report.left_out:
                     self.report.nothing = nothing_to_test(self.root, self.path, self.sources)
             case "example":
                 found.append(Found.decode(answer))
             case "property":
                 self.properties.append(Property.decode(answer))
+            case "documented":
+                self.report.untrue.setdefault(str(answer["why"]), []).append(str(answer["example"]))
             case "finding":
                 self.report.findings.append(f"`{answer['call']}` raises {answer['raises']}")
             case "left_out":
@@ -239,7 +289,11 @@ class ModuleTests:
                 "module": self.module,
                 "root": str(self.root),
                 "own": sorted(self.own),
-                "examples": [{"setup": e.setup, "expression": e.expression, "outcome": e.outcome} for e in examples],
+                "provided": list(self.provided.values()),
+                "examples": [
+                    {"setup": e.setup, "expression": e.expression, "outcome": e.outcome, "origin": e.origin}
+                    for e in examples
+                ],
                 "shift": one["shift"],
                 "reverse": one["reverse"],
             }
@@ -261,7 +315,10 @@ class ModuleTests:
         kept = False
         try:
             for number in (1, 2, 3):
-                text, tests = write(self.module, self.own, examples, style, self.properties)
+                text, tests = write(
+                    self.module, self.own, examples, style, self.properties,
+                    imports=self.imports, sources=self.added_path,
+                )  # fmt: skip
                 if not tests:
                     break
                 place.write_text(text, "utf-8")
@@ -272,6 +329,12 @@ class ModuleTests:
                     break
                 if not failing:
                     self.report.kept = tests
+                    if self.added_path:
+                        added = self.sources.relative_to(self.root).as_posix()
+                        self.report.notes.append(
+                            f"A test cannot import {self.module} by itself, so the file adds `{added}` to the import "
+                            f'path; `pythonpath = ["{added}"]` in the configuration of pytest makes that unnecessary.'
+                        )
                     kept = True
                     break
                 self.report.notes.append(f"Dropped because they fail under pytest: {', '.join(sorted(failing))}.")
@@ -307,7 +370,7 @@ class ModuleTests:
         done = self._python(
             "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
             "--no-header", "--tb=line",
-            "-o", "addopts=", f"--junitxml={report}", str(target),
+            "-o", "addopts=", *import_mode(self.root), f"--junitxml={report}", str(target),
             seconds=PYTEST_SECONDS, PYTHONHASHSEED=seed, TZ=zone,
         )  # fmt: skip
         outcomes: dict[str, str] = {}

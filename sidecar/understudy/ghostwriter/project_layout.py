@@ -112,6 +112,17 @@ def formatters(root: Path) -> list[list[str]]:
     return found
 
 
+def import_mode(root: Path) -> list[str]:
+    """Return the option for pytest that the project's own options set: what a test file can import depends on it."""
+    for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"):
+        path = root / name
+        text = path.read_text("utf-8", "replace") if path.is_file() else ""
+        found = re.search(r"--import-mode[= ](prepend|append|importlib)\b", text)
+        if found:
+            return [f"--import-mode={found[1]}"]
+    return []
+
+
 def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
     """Return the reason, and what to do when a module is missing: not installed, or generated and ignored by git."""
     found = re.search(r"No module named '([\w.]+)'", reason)

@@ -6,11 +6,13 @@ import ast
 import builtins
 import io
 import re
+import sys
 import tokenize
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from .choose_examples import Found, Property
+from .choose_examples import DOCUMENTED, Found, Property
+from .documented import is_import
 
 HELPERS = ("datetime", "decimal", "fractions")
 INDENT = 4
@@ -40,36 +42,136 @@ class TestFunction:
 
 
 def write(
-    module: str, own: frozenset[str], examples: list[Found], style: Style, properties: Iterable[Property] = ()
+    module: str,
+    own: frozenset[str],
+    examples: list[Found],
+    style: Style,
+    properties: Iterable[Property] = (),
+    *,
+    imports: Mapping[str, str] | None = None,
+    sources: str = "",
 ) -> tuple[str, list[TestFunction]]:
-    """Return the file and its tests; examples that are too long are left out."""
-    fitting = [(one, lines) for one in examples if (lines := _lines(one, style)) is not None]
+    """Return the file and its tests; examples that are too long are left out.
+
+    ``imports`` are the statements that import the other names which examples of the documentation may use. ``sources``
+    is the folder to put on the import path, relative to the file's own folder; empty: nothing is needed.
+    """
+    bodies, extra = _without_imports(examples, own, imports or {})
+    fitting = [(one, lines) for one, body in bodies if (lines := _lines(body, style)) is not None]
     tests = [*_tests(fitting, own), *(test for one in properties if (test := _property_test(one, style)))]
     texts = [line for test in tests for line in test.lines]
     used = _names("\n".join(texts))
     errors = {(one.outcome[2], one.outcome[1]) for one, _ in fitting if one.outcome[0] == "raises"}
     imported = {name for name in used & own if name not in HELPERS or name in own}
-    standard = [f"import {name}" for name in HELPERS if name in used and name not in own]
-    elsewhere = sorted({f"from {place} import {name}" for place, name in errors if place not in {"", "."}})
+    helpers = [f"import {name}" for name in HELPERS if name in used and name not in own and name not in extra]
+    elsewhere = {f"from {place} import {name}" for place, name in errors if place not in {"", "."}}
+    standard, others, project = _sorted_imports({line for name, line in extra.items() if name in used}, module)
+    tools = [
+        *(["import pytest"] if any("pytest.raises" in text for text in texts) else []),
+        *(["from hypothesis import given, settings"] if any(test.decorators for test in tests) else []),
+        *(["from hypothesis import strategies as st"] if any(test.decorators for test in tests) else []),
+    ]
+    paths = ["import sys", "from pathlib import Path"] if sources else []
+    late = [*sorted(elsewhere | set(project)), *([_import_line(module, imported, style)] if imported else [])]
+    if sources:
+        late = [line.replace("\n", "  # noqa: E402\n", 1) if "\n" in line else f"{line}  # noqa: E402" for line in late]
     blocks = [
         _header(module, style),
-        "\n".join(standard),
-        "\n".join(
-            [
-                *(["import pytest"] if any("pytest.raises" in text for text in texts) else []),
-                *(["from hypothesis import given, settings"] if any(test.decorators for test in tests) else []),
-                *(["from hypothesis import strategies as st"] if any(test.decorators for test in tests) else []),
-            ]
-        ),
-        "\n".join([*elsewhere, _import_line(module, imported, style)]),
+        "\n".join(sorted({*standard, *helpers, *paths}, key=_import_order)),
+        "\n".join([*sorted({*tools, *others}, key=_import_order)]),
+        _path_line(sources, style),
+        "\n".join(late),
     ]
-    bodies = [
+    functions = [
         "".join(f"{line}\n" for line in test.decorators)
         + f"def {test.name}({test.arguments}):\n"
         + "\n".join("    " + line if line else "" for line in test.lines)
         for test in tests
     ]
-    return "\n\n".join(filter(None, blocks)) + "\n\n\n" + "\n\n\n".join(bodies) + "\n", tests
+    return "\n\n".join(filter(None, blocks)) + "\n\n\n" + "\n\n\n".join(functions) + "\n", tests
+
+
+def _without_imports(
+    examples: list[Found], own: frozenset[str], imports: Mapping[str, str]
+) -> tuple[list[tuple[Found, Found]], dict[str, str]]:
+    """Return each example with the part of it that a test contains, and the imports by name that the file needs.
+
+    An import within an example moves to the head of the file, unless another example means something else by its name.
+    Examples of the documentation see the names that its module imports; where an invented example means a helper module
+    by such a name, it is left out.
+    """
+    head: dict[str, str] = {}
+    bodies: list[tuple[Found, Found]] = []
+    for one in sorted(examples, key=lambda each: each.origin != DOCUMENTED):
+        kept = []
+        for statement in one.setup:
+            bound = _imported_by(statement) if is_import(statement) else {}
+            if bound and all(name not in own and head.get(name, line) == line for name, line in bound.items()):
+                head.update(bound)
+            else:
+                kept.append(statement)
+        body = replace(one, setup=kept)
+        free = _free_names(body) - own
+        if one.origin == DOCUMENTED:
+            for name in free & imports.keys():
+                head.setdefault(name, imports[name])
+        elif any(head.get(name, f"import {name}") != f"import {name}" for name in free & set(HELPERS)):
+            continue
+        bodies.append((one, body))
+    order = {id(one): number for number, one in enumerate(examples)}
+    return sorted(bodies, key=lambda pair: order[id(pair[0])]), head
+
+
+def _imported_by(statement: str) -> dict[str, str]:
+    """Return each name that an import binds, with the import of this name alone."""
+    found = {}
+    for node in ast.parse(statement).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for alias in node.names:
+            single = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)
+            found[alias.asname or alias.name.split(".")[0]] = ast.unparse(single)
+    return found
+
+
+def _free_names(example: Found) -> set[str]:
+    """Return the names that an example uses and does not bind."""
+    value = example.outcome[2] if example.outcome[0] == "value" else example.outcome[1]
+    nodes = [*ast.walk(ast.parse("\n".join([*example.setup, example.expression]))), *ast.walk(ast.parse(value))]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    return {one.id for one in names} - {one.id for one in names if isinstance(one.ctx, ast.Store)}
+
+
+def _sorted_imports(lines: Iterable[str], module: str) -> tuple[list[str], list[str], list[str]]:
+    """Return imports of the standard library, of other packages, and of the module's own package; joined by module."""
+    joined: dict[tuple[str, bool], list[str]] = {}
+    for line in lines:
+        node = ast.parse(line).body[0]
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            place = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            names = [ast.unparse(alias) for alias in node.names]
+            for name in names:
+                joined.setdefault((place or name, bool(place)), []).append(name)
+    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for (place, is_from), names in joined.items():
+        top = place.split(" ")[0].split(".")[0]
+        group = 0 if top in sys.stdlib_module_names else 2 if top == module.partition(".")[0] else 1
+        found[group].append(f"from {place} import {', '.join(sorted(names))}" if is_from else f"import {place}")
+    return found
+
+
+def _import_order(line: str) -> tuple[bool, str]:
+    return not line.startswith("import "), line.lower()
+
+
+def _path_line(sources: str, style: Style) -> str:
+    """Return the statement that puts a folder on the import path, for modules that are not installed."""
+    if not sources:
+        return ""
+    up = sources.split("/").count("..")
+    rest = "".join(f" / {part!r}" for part in sources.split("/") if part not in {"..", "."})
+    line = f"sys.path.insert(0, str(Path(__file__).parents[{up}]{rest}))"
+    return double_quoted(line) if style.double_quotes else line
 
 
 def _header(module: str, style: Style) -> str:

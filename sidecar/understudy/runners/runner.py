@@ -98,6 +98,15 @@ class McpServer:
     argv: list[str]
 
 
+@dataclass(frozen=True)
+class ProjectPython:
+    """The project's Python as the checks of a result start it."""
+
+    executable: str
+    import_path: list[str] = field(default_factory=list)
+    """The folders that come first on its import path."""
+
+
 class Relay(Protocol):
     """What an agent may do besides its work: ask the user, report progress, delegate, and talk to its peers."""
 
@@ -138,7 +147,7 @@ class Task:
     """The files to work on: POSIX paths relative to the workspace."""
     target: str | None = None
     """The file to write, for recipes that return a file; POSIX, relative."""
-    interpreter: Callable[[], str | None] | None = None
+    interpreter: Callable[[], ProjectPython | None] | None = None
     """Finds the project's Python on demand; blocks while programs are asked for it."""
     limits: Limits = field(default_factory=Limits)
     """The effective limits, including the delegator's own."""

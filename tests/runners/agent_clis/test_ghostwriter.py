@@ -15,7 +15,7 @@ from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, File, Phase, ToolResult, UsageReport
 from understudy.runners.agent_clis.ghostwriter import Runner
-from understudy.runners.runner import Outcome, Task
+from understudy.runners.runner import Outcome, ProjectPython, Task
 
 RECIPE = Recipe(name="tests", title="Tests", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN)
 
@@ -30,7 +30,7 @@ async def ghostwrite(tree: Path, *files: str, interpreter: str | None = sys.exec
         worktree=tree,
         delegator=Delegator(name="ghostwriter", tool="ghostwriter"),
         files=list(files),
-        interpreter=lambda: interpreter,
+        interpreter=lambda: interpreter and ProjectPython(interpreter),
         limits=Limits(total_seconds=120),
     )
     try:
@@ -200,6 +200,186 @@ async def test_the_examples_of_docstrings_and_readme_come_first(tmp_path):
     assert 'assert title("ada lovelace") == "Ada Lovelace"' in text
     assert 'name = "Grace Brewster Hopper"\n    assert initials(name) == "GBH"' in text
     assert "a wrong example" not in text
+
+
+ALIASED = """
+    import shapes as s
+    from shapes.points import *
+    from datetime import date
+
+
+    def widest(points):
+        \"""Return the widest.
+
+        >>> points = [s.Point(1, 2), Point(3, 4)]
+        >>> s.widest(points).x
+        3
+        >>> _corner(points)
+        (3, 4)
+        >>> import math
+        >>> math.dist(_corner(points), (0, 0))
+        5.0
+        >>> day(points)
+        datetime.date(2024, 1, 3)
+        \"""
+        return max(points, key=lambda point: point.x)
+
+
+    def _corner(points):
+        return max(point.x for point in points), max(point.y for point in points)
+
+
+    def day(points):
+        return date(2024, len(points) - 1, widest(points).x)
+
+
+    REGISTERED = s.register(widest)
+"""
+POINTS = """
+    class Point:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+
+    origin_of_all = Point(0, 0)
+"""
+PACKAGE = """
+    from shapes.points import *
+
+    _names = set()
+
+
+    def register(function):
+        if function.__name__ in _names:
+            raise KeyError(function.__name__)
+        _names.add(function.__name__)
+        return function
+
+
+    from shapes.wide import widest
+"""
+FAR = """
+    def far(point):
+        '''Return how far it is.
+
+        >>> far(Point(3, 4)) == math.hypot(3, 4)
+        True
+        >>> far(origin)
+        0.0
+        '''
+        return abs(complex(point.x, point.y))
+"""
+CONFTEST = """
+    import pytest
+    from shapes import points
+
+
+    @pytest.fixture(autouse=True)
+    def names(doctest_namespace):
+        doctest_namespace["math"] = __import__("math")
+        doctest_namespace["Point"] = points.Point
+        doctest_namespace["origin"] = points.origin_of_all
+"""
+
+
+@pytest.mark.heavy
+async def test_examples_see_the_whole_namespace_of_their_module_as_with_doctest(tmp_path):
+    tree = a_project(tmp_path, shapes__wide=ALIASED, shapes__points=POINTS)
+    (tree / "shapes/__init__.py").write_text(textwrap.dedent(PACKAGE))
+    outcome, _ = await ghostwrite(tree, "shapes/wide.py")
+    assert isinstance(outcome, Outcome), outcome
+    text = (tree / "tests/test_wide.py").read_text()
+    assert "import shapes as s\n" in text
+    assert "from shapes.wide import " in text
+    assert "Point" in text.partition("\n\n\n")[0], "a name that a star import brought"
+    assert "from datetime import date\n" in text
+    assert "assert day(points) == date(2024, 1, 3)" in text
+    assert "assert _corner(points) == (3, 4)" in text
+    assert "documented examples" not in outcome.text, "all hold"
+    assert run_pytest(tree).returncode == 0
+
+
+@pytest.mark.heavy
+async def test_names_that_a_conftest_adds_are_imported(tmp_path):
+    tree = a_project(tmp_path, shapes__points=POINTS, shapes__conftest=CONFTEST, shapes__far=FAR)
+    (tree / "shapes/__init__.py").write_text("")
+    outcome, _ = await ghostwrite(tree, "shapes/far.py")
+    assert isinstance(outcome, Outcome), outcome
+    text = (tree / "tests/test_far.py").read_text()
+    assert "import math\n" in text
+    assert "from shapes.points import Point\n" in text
+    assert "assert far(Point(3, 4)) == math.hypot(3, 4)" in text or "assert (far(Point(3, 4)) == " in text, text
+    assert "`far(origin)` raises NameError: name 'origin' is not defined" in outcome.text, "an object, not an import"
+    assert run_pytest(tree).returncode == 0
+
+
+@pytest.mark.heavy
+async def test_examples_that_fail_are_counted_and_explained_instead_of_asked_for(tmp_path):
+    source = """
+        def never(number):
+            \"""Return something.
+
+            >>> never(1)
+            2
+            >>> never(gone)
+            3
+            >>> never(gone + 1)
+            3
+            \"""
+            return object()
+    """
+    tree = a_project(tmp_path, hopeless=source)
+    outcome, _ = await ghostwrite(tree, "hopeless.py")
+    assert isinstance(outcome, Outcome), outcome
+    assert "Of 3 documented examples, 3 cannot be tests: " in outcome.text
+    assert "`never(gone)` raises NameError: name 'gone' is not defined (2 examples)" in outcome.text
+    assert "`never(1)` gives another value than the documentation shows" in outcome.text
+    assert "`>>>`" not in outcome.text
+
+
+def run_plain_pytest(tree: Path, folder: Path) -> subprocess.CompletedProcess:
+    """Run pytest as a user does who has just cloned the project, in one of its folders."""
+    program = str(Path(sys.executable).with_name("pytest"))
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [program, "-q", "-p", "no:cacheprovider", str(tree)],
+        cwd=folder, capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "adds"),
+    [("", True), ("[pytest]\npythonpath = src\n", False), ("[pytest]\naddopts = --import-mode=importlib\n", True)],
+)
+@pytest.mark.heavy
+async def test_a_module_directly_in_src_is_imported_by_plain_pytest(tmp_path, settings, adds):
+    tree = a_project(tmp_path, src__lines="def double(number: int) -> int:\n    return number * 2\n")
+    (tree / "pytest.ini").write_text(settings)
+    outcome, _ = await ghostwrite(tree, "src/lines.py")
+    assert isinstance(outcome, Outcome), outcome
+    assert files_of(tree) == {"pytest.ini", "src/lines.py", "tests/test_lines.py"}
+    text = (tree / "tests/test_lines.py").read_text()
+    assert ("sys.path" in text) == adds, text
+    assert ('`pythonpath = ["src"]`' in outcome.text) == adds
+    for folder in (tree, tmp_path):
+        done = run_plain_pytest(tree, folder)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.heavy
+async def test_what_conftest_puts_on_the_path_is_what_examples_are_confirmed_with(tmp_path):
+    tree = a_project(
+        tmp_path, src__lines="from extra import TWO\n\n\ndef double(number: int) -> int:\n    return number * TWO\n"
+    )
+    (tree / "vendored").mkdir()
+    (tree / "vendored/extra.py").write_text("TWO = 2\n")
+    (tree / "conftest.py").write_text(
+        "import sys\nfrom pathlib import Path\n\nHERE = Path(__file__).parent\nsys.path[:0] = [str(HERE / 'src'), str(HERE / 'vendored')]\n"
+    )
+    outcome, _ = await ghostwrite(tree, "src/lines.py")
+    assert isinstance(outcome, Outcome), outcome
+    assert "sys.path" not in (tree / "tests/test_lines.py").read_text()
+    assert run_plain_pytest(tree, tree).returncode == 0
 
 
 @pytest.mark.heavy

@@ -150,18 +150,13 @@ class CheckContext:
 
 def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
     """Add the project's Python environment, if there is one; also return why it cannot be used. Blocks for seconds."""
-    neutral = setting.scratch / "neutral"
-    neutral.mkdir()
     try:
-        found = interpreter.find_interpreter(setting.workspace, configured, tree=setting.tree)
-        if found is None:
-            return setting, None
-        facts = interpreter.describe(found, neutral=neutral)
+        found = interpreter.project_python(setting.workspace, configured, tree=setting.tree, scratch=setting.scratch)
     except UnderstudyError as error:
         return setting, f"{error.message} {error.hint or ''}".strip()
-    plan = interpreter.import_locations(facts, setting.workspace, setting.tree)
-    shadows = interpreter.write_shadows(plan, setting.scratch / "shadows")
-    return dataclasses.replace(setting, facts=facts, plan=plan, shadows=shadows), None
+    if found is None:
+        return setting, None
+    return dataclasses.replace(setting, facts=found.facts, plan=found.plan, shadows=found.shadows), None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,6 +106,32 @@ class ImportPlan:
     """Modules that replace those of the environment: name → source (see ``editable_installs``)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProjectEnvironment:
+    """The project's interpreter as everything that imports the project's modules starts it."""
+
+    facts: InterpreterFacts
+    plan: ImportPlan
+    shadows: Path | None
+    """The folder with the modules of ``plan.shadows``."""
+
+
+def project_python(workspace: Path, configured: str | None, *, tree: Path, scratch: Path) -> ProjectEnvironment | None:
+    """Find the interpreter for ``tree`` and how it imports from there; None if there is no Python.
+
+    Checks use it, and what writes tests for them. Writes into ``scratch``. Blocks for seconds; raises what
+    ``find_interpreter`` and ``describe`` raise.
+    """
+    found = find_interpreter(workspace, configured, tree=tree)
+    if found is None:
+        return None
+    neutral = scratch / "neutral"
+    neutral.mkdir(parents=True, exist_ok=True)
+    facts = describe(found, neutral=neutral)
+    plan = import_locations(facts, workspace, tree)
+    return ProjectEnvironment(facts=facts, plan=plan, shadows=write_shadows(plan, scratch / "shadows"))
+
+
 def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
     """Return the project's interpreter: configured, ``.venv``/``venv``, uv, poetry, pdm, hatch, then ``PATH``.
 
@@ -215,16 +241,20 @@ def check_environment(
         environment["PATH"] = os.pathsep.join([str(scripts), environment.get("PATH", os.defpath)])
         if (scripts.parent / "pyvenv.cfg").is_file():
             environment["VIRTUAL_ENV"] = str(scripts.parent)
-    own = [*([str(shadows)] if shadows is not None else []), *plan.paths]
-    theirs = [os.path.normpath(tree / entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    environment.pop("PYTHONPATH", None)
-    if own or theirs:
-        environment["PYTHONPATH"] = os.pathsep.join([*own, *theirs])
+    first = first_imports(plan, shadows, tree, environment.pop("PYTHONPATH", ""))
+    if first:
+        environment["PYTHONPATH"] = os.pathsep.join(first)
     # Compiled files would clutter the worktree, and a stale one would hide the mutated source.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
     environment.setdefault("CARGO_TARGET_DIR", str(scratch / "cargo"))
     return environment
+
+
+def first_imports(plan: ImportPlan, shadows: Path | None, tree: Path, python_path: str = "") -> list[str]:
+    """Return the folders that come first on the import path: ours, then those of a check's own ``PYTHONPATH``."""
+    own = [*([str(shadows)] if shadows is not None else []), *plan.paths]
+    return [*own, *(os.path.normpath(tree / entry) for entry in python_path.split(os.pathsep) if entry)]
 
 
 def _executable(path: Path) -> Path | None:

@@ -19,7 +19,7 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.text.path_quoting import unquote
 from understudy.process.environment import proxy_passwords
-from understudy.runners.runner import Ask, McpServer, Messages, Relay, Task
+from understudy.runners.runner import Ask, McpServer, Messages, ProjectPython, Relay, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
@@ -98,7 +98,7 @@ def build_task(
         model_server=server,
         files=paths(spec.files),
         target=target_of(spec),
-        interpreter=lambda: _interpreter(spec),
+        interpreter=None if worktree is None else lambda: _interpreter(spec, folder, worktree.agent_path),
         limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
         tools=candidate.tools,
         session_id=session_id,
@@ -172,11 +172,16 @@ def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
         return worktree.read_base(path)
 
 
-def _interpreter(spec: Spec) -> str | None:
-    from understudy.engine.checks.interpreter import find_interpreter
+def _interpreter(spec: Spec, folder: Folder, tree: Path) -> ProjectPython | None:
+    """Return the project's Python as the checks of the result will start it."""
+    from understudy.engine.checks import interpreter
 
-    found = find_interpreter(Path(spec.workspace), spec.interpreter)
-    return str(found.path) if found is not None else None
+    found = interpreter.project_python(
+        Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"
+    )
+    if found is None:
+        return None
+    return ProjectPython(found.facts.executable, interpreter.first_imports(found.plan, found.shadows, tree))
 
 
 def _log(path: Path, number: int) -> Path:

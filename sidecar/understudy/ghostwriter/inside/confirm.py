@@ -39,18 +39,21 @@ def _bad(request: dict[str, Any]) -> list[int]:
     module = importlib.import_module(request["module"])
     from .audit import Guard
     from .exact import HELPERS
-    from .loading import Example, detects, evaluate
+    from .loading import WHOLE, Example, detects, evaluate, run_imports, seen_by
 
+    provided = run_imports(request["provided"], request["examples"])
     guard = Guard([request["root"], sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), *sys.path])
     guard.install()
     guard.start_clocks()
-    scope = {**HELPERS, **{name: vars(module)[name] for name in request["own"] if name in vars(module)}}
+    own = {name: vars(module)[name] for name in request["own"] if name in vars(module)}
+    scope = {**HELPERS, **own, WHOLE: {**HELPERS, **vars(module), **provided}}
     bad = []
     numbered = list(enumerate(request["examples"]))
     for number, one in numbered[::-1] if request["reverse"] else numbered:
-        example = Example(one["expression"], tuple(one["setup"]))
+        example = Example(one["expression"], tuple(one["setup"]), one["origin"])
         kind, name, text = one["outcome"]
-        example.expected = (kind, name if kind == "raises" else eval(text, dict(scope)), text)  # noqa: S307 - exact text
+        value = name if kind == "raises" else eval(text, seen_by(example, scope))  # noqa: S307 - exact text
+        example.expected = (kind, value, text)
         outcome = evaluate(example, scope, guard)
         if outcome.kind not in {"value", "raises"} or detects(example, outcome, scope):
             bad.append(number)

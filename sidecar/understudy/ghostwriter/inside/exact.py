@@ -44,6 +44,8 @@ def _text(value: Any, own: dict[str, Any], depth: int) -> str | None:
     if kind in DATED:
         text = repr(value)
         prefix = {decimal.Decimal: "decimal.", fractions.Fraction: "fractions."}.get(kind, "")
+        if own.get(kind.__name__) is kind:  # such as after `from datetime import datetime`
+            prefix, text = "", text.replace(f"datetime.{kind.__name__}", kind.__name__, 1)
         return prefix + text if "tzinfo" not in text and "nan" not in text.lower() else None
     if kind is range:
         return repr(value)

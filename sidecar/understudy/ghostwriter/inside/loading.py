@@ -21,8 +21,10 @@ SLOW_SECONDS = 0.05
 """From this time on, mutants of functions are not loaded with their module but grafted onto the loaded one."""
 LATE_SECONDS = 0.2
 """From this time on, other mutants are not loaded at all: they would exceed the limit of an evaluation."""
-INVENTED = 2
+DOCUMENTED, INVENTED = 0, 2
 """The origins of an example: 0 for the documentation, 1 for tests, 2 for invented, 3 for searched."""
+WHOLE = "<module>"
+"""The key of a scope under which the names are that examples of the documentation see; no name of a module."""
 WRONG_CALLS = (TypeError, AttributeError, ValueError, NotImplementedError, AssertionError, ImportError, NameError)
 """Kinds that blame the arguments: with invented arguments they show nothing."""
 
@@ -41,9 +43,15 @@ class Outcome:
 class Source:
     """The source of the module under test, compiled statement by statement so that a mutant costs one statement."""
 
-    def __init__(self, module: types.ModuleType, source: bytes, guard: Guard) -> None:
-        """Parse the module's source; raise ``SyntaxError`` as ``ast.parse`` does."""
+    def __init__(
+        self, module: types.ModuleType, source: bytes, guard: Guard, provided: dict[str, Any] | None = None
+    ) -> None:
+        """Parse the module's source; raise ``SyntaxError`` as ``ast.parse`` does.
+
+        ``provided`` are the names that the project adds to the namespace of its examples (``doctest_namespace``).
+        """
         self.module = module
+        self.provided = provided or {}
         self.source = source
         self.guard = guard
         self.tree = ast.parse(source)
@@ -77,16 +85,18 @@ class Source:
         functions = list(functions_of(self.tree, self.module))
         started = time.process_time()
         rewritten = [one for one in functions if self._restore(one)]
-        if not rewritten:
+        only_grafts = bool(rewritten)
+        if not only_grafts and self.pieces:
             started = time.process_time()
             events = set(self.guard.events)
-            self.mutated(0, 0, b"")
+            # Some modules can be loaded only once, for example because they register their functions.
+            only_grafts = self.mutated(self.pieces[0][1], self.pieces[0][1], b"") is None
             self.guard.events = events  # what its import tried does not count against its functions
         self.seconds = time.process_time() - started
-        if rewritten or self.seconds > SLOW_SECONDS:
+        if only_grafts or self.seconds > SLOW_SECONDS:
             self.functions = functions
             self.caches = caches_of(self.module)
-        if rewritten:
+        if only_grafts:
             self.seconds = LATE_SECONDS
 
     def _restore(self, function: Function) -> bool:
@@ -147,8 +157,12 @@ class Source:
         return found
 
     def names(self, namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the scope in which examples are evaluated: the module's own names, and helper modules."""
-        return {**HELPERS, **{name: namespace[name] for name in self.own if name in namespace}}
+        """Return the scope in which examples are evaluated: the module's own names, and helper modules.
+
+        Examples of the documentation see the whole namespace of the module, as they do with ``doctest``.
+        """
+        own = {name: namespace[name] for name in self.own if name in namespace}
+        return {**HELPERS, **own, WHOLE: {**HELPERS, **namespace, **self.provided}}
 
     def original(self) -> dict[str, Any]:
         """Return the scope of the module as it is."""
@@ -240,11 +254,40 @@ class Example:
         return self.setup, self.expression
 
 
+def run_imports(provided: list[str], examples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Import what examples import before the guard, which refuses to read folders; return the names of ``provided``."""
+    names: dict[str, Any] = {}
+    for statement in provided:
+        _run_import(statement, names)
+    for one in examples:
+        for statement in one["setup"]:
+            if statement.startswith(("import ", "from ")):
+                _run_import(statement, {})
+    return {name: value for name, value in names.items() if name != "__builtins__"}
+
+
+def _run_import(statement: str, names: dict[str, Any]) -> None:
+    try:
+        exec(statement, names)  # noqa: S102 - an import of the project
+    except Exception:
+        return  # the examples that need it fail, and say so
+
+
+def seen_by(example: Example, scope: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the names in a scope that an example sees."""
+    if example.origin == DOCUMENTED and WHOLE in scope:
+        return dict(scope[WHOLE])
+    names = dict(scope)
+    names.pop(GRAFT, None)
+    names.pop(WHOLE, None)
+    return names
+
+
 def evaluate(example: Example, scope: dict[str, Any], guard: Guard) -> Outcome:
     """Evaluate an example under the guard."""
     refused = guard.count
-    scope = dict(scope)
-    graft: Graft | None = scope.pop(GRAFT, None)
+    graft: Graft | None = scope.get(GRAFT)
+    scope = seen_by(example, scope)
     if graft is not None:
         graft.begin()
     try:
@@ -252,8 +295,8 @@ def evaluate(example: Example, scope: dict[str, Any], guard: Guard) -> Outcome:
         if example.setup_code is not None:
             try:
                 exec(example.setup_code, scope)  # noqa: S102 - the example
-            except Exception:
-                return Outcome("unusable")
+            except Exception as error:
+                return Outcome("unusable", error)
         value = eval(example.code, scope)  # noqa: S307 - the example
         guard.stop()
         return Outcome("value", value) if guard.count == refused else Outcome("unusable")
@@ -291,6 +334,7 @@ def executed_lines(example: Example, scope: dict[str, Any], guard: Guard, path: 
 
 def record(example: Example, outcome: Outcome, scope: dict[str, Any], guard: Guard) -> bool:
     """Set what a test of this example expects; return False when it has no exact text."""
+    scope = seen_by(example, scope)
     if outcome.kind == "raises":
         kind = type(outcome.value)
         if example.origin >= INVENTED and kind in (TypeError, AttributeError):
@@ -354,7 +398,7 @@ def detects(example: Example, outcome: Outcome, scope: dict[str, Any]) -> bool:
         return outcome.kind != "raises" or value not in {base.__name__ for base in type(outcome.value).__mro__}
     if outcome.kind == "value" and example.expected_code is not None:
         try:  # the mutant has enumerations of its own, which differ from those of the original
-            value = eval(example.expected_code, dict(scope))  # noqa: S307 - exact text
+            value = eval(example.expected_code, seen_by(example, scope))  # noqa: S307 - exact text
         except Exception:
             return True
     return outcome.kind != "value" or not agrees(value, outcome.value)

@@ -20,7 +20,7 @@ import warnings
 from typing import Any, Callable
 
 from .audit import Guard
-from .loading import Source
+from .loading import Source, run_imports
 from .outside_effects import Effects
 from .properties import Candidate, candidates, try_property
 from .unit_candidates import is_function
@@ -33,6 +33,8 @@ MOST_SECONDS = 24.0
 GRACE = 2.0
 PROPERTY_SHARE = 0.2
 """The part of the time that is kept for properties."""
+DOCUMENTED_SHARE = 0.4
+"""The part of the time that the examples of the documentation may take: they are worth more than invented ones."""
 MOST_PROPERTIES = 30
 MAX_BYTES = 1 << 20
 """Most output of one process."""
@@ -67,10 +69,11 @@ def main() -> None:
         request["hypothesis"] = False
     with open(request["file"], "rb") as file:
         content = file.read()
+    provided = run_imports(request["provided"], request["documented"])
     guard = Guard([request["root"], sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), *sys.path])
     guard.install()
     try:
-        source = Source(module, content, guard)
+        source = Source(module, content, guard, provided)
     except (SyntaxError, ValueError, RecursionError) as error:
         say("import_failed", reason=f"{type(error).__name__}: {error}"[:300])
         return
@@ -116,7 +119,8 @@ class Coordinator:
                 self.say("left_out", unit=name, why=reason)
             else:
                 units.append(name)
-        self.say("module", units=units, own=sorted(self.source.own))
+        names = [name for name in vars(self.module) if name.isidentifier() and not name.startswith("__")]
+        self.say("module", units=units, own=sorted(self.source.own), names=names)
         documented = self.request["documented"]
         plan = [("", None)] if documented else []
         own = {name: len(self.own_mutants(name)) for name in units}
@@ -161,6 +165,8 @@ class Coordinator:
                     waiting.pop(0)
                     continue
                 share = min(MOST_SECONDS, max(FIRST_SECONDS, left * self.request["jobs"] / len(waiting)))
+                if not waiting[0][0]:
+                    share = max(share, min(MOST_SECONDS, left * DOCUMENTED_SHARE))
                 child = self._start(*waiting.pop(0), min(share, left))
                 running[child.output] = child
             ready = select.select(list(running), [], [], 0.2)[0]

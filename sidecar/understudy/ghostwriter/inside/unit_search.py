@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
+from .audit import Guard, Refused, TooSlow
 from .calls import Context, Known, searched_calls
-from .loading import Example, Outcome, crash, detects, evaluate, executed_lines, record
+from .loading import DOCUMENTED, Example, Outcome, crash, detects, evaluate, executed_lines, record
 from .shapes import Late, generated, smallest
 from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
 
@@ -28,6 +29,7 @@ SECONDS_PER_SEARCH = 0.7
 SEARCHED = 3
 MOST_CRASHES = 2
 MOST_PATTERNS = 20
+LONGEST_REASON = 120
 WALL_PER_CPU = 1.5
 """The limit is CPU time, and this many times as much on the clock: the machine may be busy."""
 REPORT_SECONDS = 1.0
@@ -234,37 +236,46 @@ class UnitSearch:
         self._say_example(example, [mutant])
 
     def _keep_documented(self) -> None:
-        """Keep every example of the documentation that is true."""
+        """Keep every example of the documentation that is true, and report why the others are not kept."""
         for one in self.parent.request["documented"]:
             try:
-                example = Example(one["expression"], tuple(one["setup"]), 0)
-            except (SyntaxError, ValueError):
+                example = Example(one["expression"], tuple(one["setup"]), DOCUMENTED)
+            except (SyntaxError, ValueError) as error:
+                self.say("documented", example=one["expression"], why=f"raises {type(error).__name__}")
                 continue
-            outcome = evaluate(example, self.context.scope, self.guard)
-            if not record(example, outcome, self.context.scope, self.guard) or not self._as_documented(
-                example, outcome, one
-            ):
-                continue
-            if self._steady(example):
+            why = self._why_not_kept(example, one)
+            if why is None:
                 example.cost = cost(example)
                 self.kept.append(example)
+            else:
+                self.say("documented", example=one["expression"], why=why)
         numbers = random.Random(11)
         self._report(sample(list(range(len(self.parent.mutants))), 200, numbers))
 
-    def _as_documented(self, example: Example, outcome: Outcome, one: dict[str, Any]) -> bool:
-        kind, name, _ = example.expected or ("", None, "")
-        if kind == "raises":
-            return bool(name == one["raises"])
-        value = outcome.value
-        return bool(one["raises"] is None and (one["want"] is None or one["want"] in {repr(value), str(value)}))
+    def _why_not_kept(self, example: Example, one: dict[str, Any]) -> str | None:
+        """Return why no test can be made of an example of the documentation; None if one can."""
+        events = set(self.guard.events)
+        outcome = evaluate(example, self.context.scope, self.guard)
+        if outcome.kind not in {"value", "raises"}:
+            refused = sorted(self.guard.events - events)
+            return f"tries {', '.join(refused)}" if refused else f"cannot be evaluated{_cause(outcome)}"
+        if outcome.kind == "raises" and type(outcome.value).__name__ != one["raises"]:
+            return f"raises {_described(outcome.value)}"
+        if outcome.kind == "value" and one["raises"] is not None:
+            return f"does not raise {one['raises']}"
+        if outcome.kind == "value" and not _is_documented(one["want"], outcome.value, self.guard):
+            return "gives another value than the documentation shows"
+        if not record(example, outcome, self.context.scope, self.guard):
+            return "has a value without an exact text"
+        return None if self._steady(example) else "does not give the same value again"
 
     def _report(self, mutants: list[int] | None = None) -> None:
         chosen = self.parent.relevant(self.name) if mutants is None else mutants
         kills: list[list[int]] = [[] for _ in self.kept]
         for mutant in chosen:
-            if self.late(REPORT_SECONDS):
-                break
             for place, example in enumerate(self.kept):
+                if self.late(REPORT_SECONDS):  # a mutant may make every example hang
+                    break
                 if self._kills(example, mutant):
                     kills[place].append(mutant)
             self.scopes.pop(mutant, None)
@@ -297,6 +308,34 @@ class UnitSearch:
             cost=example.cost,
             kills=kills,
         )
+
+
+def _cause(outcome: Outcome) -> str:
+    error = outcome.value
+    return f": it raises {_described(error)}" if isinstance(error, BaseException) else ""
+
+
+def _described(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())[:LONGEST_REASON]
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_documented(want: str | None, value: Any, guard: Guard) -> bool:
+    """Return whether the documentation shows this value, with ``doctest``'s ellipsis and any white space."""
+    if want is None:
+        return True
+    guard.start()
+    try:
+        texts = [repr(value), str(value)]
+    except (Exception, Refused, TooSlow):
+        return False
+    finally:
+        guard.stop()
+    pieces = [re.escape(" ".join(piece.split())) for piece in want.split("...")]
+    return any(re.fullmatch(r"\s?.*\s?".join(pieces), " ".join(text.split()), re.DOTALL) for text in texts)
 
 
 def _is_table(node: ast.stmt) -> bool:

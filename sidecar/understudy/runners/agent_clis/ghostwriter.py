@@ -14,7 +14,7 @@ from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Emit, Outcome, ProjectPython, Task
 
 AGENT = "understudy.ghostwriter"
 
@@ -33,6 +33,8 @@ class Runner:
                 hint="Name a Python file, for example `understudy start tests path/to/module.py`.",
             )
         found = await asyncio.to_thread(task.interpreter) if task.interpreter is not None else None
-        argv = [sys.executable, "-I", "-m", AGENT, "--python", found or sys.executable, "--", *task.files]
+        python = found or ProjectPython(sys.executable)
+        paths = [f"--import-path={folder}" for folder in python.import_path]
+        argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths, "--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())
         return await driver.drive(task, emit, source)
