@@ -134,6 +134,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Its configuration in a repository, which trusting a workspace covers."""
     environment: Mapping[str, str] = {}
     """Variables that the runner sets unless the delegator's ``env`` does: no telemetry, no updates."""
+    cost_address: tuple[str, str] | None = None
+    """The variable that leads it to another server, and its vendor's host: it counts costs at its vendor's prices, so
+    they are true with that server only. ``None``: what it reports is taken as it is."""
     process_in_worktree: bool = True
     """Whether it starts a process that can change the worktree (and everything else that the user can change)."""
     prompt_note: str = ""

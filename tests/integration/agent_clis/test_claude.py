@@ -8,12 +8,13 @@ import time
 
 import pytest
 
-from understudy.model.config.delegators import Launch, Limits, ModelServer
+from understudy.model.config.delegators import Launch, Limits, ModelServer, Price
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import (
     File,
     Permission,
     PermissionAnswered,
+    Phase,
     Session,
     Text,
     Thinking,
@@ -41,7 +42,7 @@ async def test_it_writes_a_file_in_the_tree(lab):
     assert outcome.usage.input_tokens == 4 * 1300
     assert (outcome.usage.cache_read_tokens, outcome.usage.cache_write_tokens) == (800, 400)
     assert (outcome.usage.output_tokens, outcome.usage.turns, outcome.usage.tool_calls) == (200, 4, 3)
-    assert float(outcome.cost_usd) == pytest.approx(0.01674)
+    assert outcome.cost_usd is None, "it counts at the prices of Anthropic, and this is another server"
     assert lab.of(UsageReport)[0].output_tokens == MESSAGE_USAGE["output_tokens"]
     key = {request.headers.get("x-api-key") for request in lab.server.requests}
     assert key == {"test-key-of-nobody"}
@@ -220,11 +221,60 @@ async def test_an_unknown_session(lab):
     assert "818b1c43" in error.message
 
 
-async def test_money_is_bounded(lab, choose):
-    limits = Limits(max_usd="0.001", total_seconds=60)
-    error = await lab.run(lab.task("endless_tools", ask=choose("allow_once"), limits=limits))
+async def test_money_is_bounded_at_the_prices_of_the_model_server(lab, choose):
+    limits = Limits(max_usd="0.004", total_seconds=60)
+    pointed_at = pointed(lab, "endless_tools")
+    pointed_at["model_server"].prices = {"": Price(input="1", output="1")}
+    error = await lab.run(lab.task("x", ask=choose("allow_once"), limits=limits, **pointed_at))
     assert isinstance(error, UnderstudyError), error
     assert error.kind is ErrorKind.BUDGET_EXHAUSTED
+    assert len(lab.of(ToolResult)) >= 2, "each request costs 0.00135"
+
+
+def in_background(seconds: int) -> dict:
+    command = f"sleep {seconds}; echo late > late.txt"
+    return {"name": "Bash", "input": {"command": command, "description": "Wait", "run_in_background": True}}
+
+
+async def test_no_tool_runs_in_the_background(lab):
+    outcome = await lab.run(lab.task("good"))
+    assert isinstance(outcome, Outcome), outcome
+    tools = {tool["name"]: json.dumps(tool["input_schema"]) for tool in lab.server.requests[-1].body["tools"]}
+    assert "Bash" in tools
+    assert [name for name, schema in tools.items() if "run_in_background" in schema] == []
+
+
+async def test_work_after_a_background_task_belongs_to_the_run(lab, choose):
+    lab.server.answers = {"late": {"turns": [{"tools": [in_background(2)]}, {"text": "I go on when it is done."}]}}
+    write = {"name": "Write", "input": {"file_path": str(lab.tree / "after.md"), "content": "after\n"}}
+
+    keep = lab.take
+
+    def take(event):
+        if isinstance(event, Phase) and event.text.startswith("Waiting"):
+            lab.server.answers = {"late": {"turns": [{"tools": [write]}, {"text": "All done."}]}}
+        keep(event)
+
+    lab.take = take
+    limits = Limits(total_seconds=90, first_event_seconds=60, idle_seconds=60, after_result_seconds=1)
+    env = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ""}
+    outcome = await lab.run(lab.task("late", ask=choose("allow_once"), env=env, limits=limits))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text == "All done."
+    assert (lab.tree / "late.txt").exists()
+    assert [event.path for event in lab.of(File)] == ["after.md"]
+    assert outcome.usage.turns == len(lab.server.requests) == 4
+    assert outcome.usage.output_tokens == 4 * MESSAGE_USAGE["output_tokens"]
+
+
+async def test_a_loop_of_background_tasks_is_bounded(lab, choose):
+    lab.server.answers = {"late": {"turns": [{"tools": [in_background(0)]}, {"text": "Again."}]}}
+    limits = Limits(max_turns=5, total_seconds=60)
+    env = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ""}
+    error = await lab.run(lab.task("late", ask=choose("allow_once"), env=env, limits=limits))
+    assert isinstance(error, UnderstudyError), error
+    assert error.kind is ErrorKind.BUDGET_EXHAUSTED
+    assert len(lab.server.requests) <= 7
 
 
 async def test_an_option_it_does_not_know_is_said(lab):

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from understudy.config.discovery import declarations
 from understudy.engine.running.task import resolve_environment
-from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Price
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import (
     Event,
@@ -34,6 +35,7 @@ from understudy.runners import registry
 from understudy.runners.agent_clis import claude
 from understudy.runners.agent_clis.claude import Runner
 from understudy.runners.agent_clis.streams import claude_stream
+from understudy.runners.driver import costs
 from understudy.runners.driver.permission_relay import MAX_COMMAND_CHARACTERS, PermissionRelay
 from understudy.runners.driver.source import AgentFinished, Heartbeat
 from understudy.runners.runner import McpServer, Outcome, Question, Task
@@ -206,6 +208,106 @@ async def test_turns_are_bounded(stage, choosing):
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.BUDGET_EXHAUSTED
     assert "--max-turns=3" in stage.said_to_it()[0]["argv"]
+
+
+def after_the_first_result(stage, *left_out):
+    """Record the same work without the lines of the subtypes ``left_out``."""
+    lines = (RECORDINGS / "background.jsonl").read_text().splitlines()
+    stage.recordings = stage.folder / "changed/claude"
+    stage.recordings.mkdir(parents=True)
+    kept = [line for line in lines if json.loads(line).get("subtype") not in left_out]
+    (stage.recordings / "background.jsonl").write_text("\n".join(kept) + "\n")
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_work_after_a_first_result_is_shown_and_counted(stage, is_announced):
+    if not is_announced:
+        after_the_first_result(stage, "background_tasks_changed", "task_notification")
+    outcome = await stage.run(stage.task("background"))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text == outcome.summary == "All done."
+    assert "".join(event.text for event in stage.of(Text)) == "I continue when it is done.All done."
+    assert [event.name for event in stage.of(ToolCall)] == ["Bash", "Write"]
+    assert [event.path for event in stage.of(File)] == ["after.md"]
+    assert (outcome.usage.turns, outcome.usage.input_tokens, outcome.usage.output_tokens) == (4, 4 * 1300, 200)
+    assert outcome.cost_usd == "0.01674"
+    assert any(event.text == "Waiting for a background task" for event in stage.of(Phase)) == is_announced
+
+
+async def test_a_first_result_does_not_end_a_run_with_an_open_background_task(stage):
+    lines = (RECORDINGS / "background.jsonl").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if json.loads(line).get("type") == "result")
+    stage.recordings = stage.folder / "cut/claude"
+    stage.recordings.mkdir(parents=True)
+    (stage.recordings / "background.jsonl").write_text("\n".join(lines[: first + 1]) + "\n")
+    limits = structs.replace(stage.patient, idle_seconds=2, after_result_seconds=0.1)
+    failure = await stage.run(stage.task("background", "hang", limits=limits))
+    assert isinstance(failure, UnderstudyError), failure
+    assert failure.kind is ErrorKind.STALLED, "it was waited for as long as it may be idle"
+
+
+@pytest.mark.parametrize("limits", [Limits(max_turns=3), Limits(max_tokens=4000), Limits(max_usd="0.01")])
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_limits_bound_work_after_a_first_result(stage, limits, is_announced):
+    if not is_announced:
+        after_the_first_result(stage, "background_tasks_changed", "task_notification")
+    limits = structs.replace(
+        stage.patient, max_turns=limits.max_turns, max_tokens=limits.max_tokens, max_usd=limits.max_usd
+    )
+    failure = await stage.run(stage.task("background", limits=limits))
+    assert isinstance(failure, UnderstudyError), failure
+    assert failure.kind is ErrorKind.BUDGET_EXHAUSTED
+
+
+async def test_background_tasks_are_switched_off(stage):
+    await stage.run(stage.task("edits"))
+    assert stage.said_to_it()[0]["env"]["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1"
+    acp = declarations.capabilities_of(Delegator(name="x", tool="claude", mode="acp"), None)
+    assert acp.environment["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"] == "1"
+
+
+PRICES = {"": Price(input="1", output="10")}
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "cost", "source"),
+    [
+        ("https://api.anthropic.com", {}, "0.01674", "reported"),
+        ("https://api.deepseek.com/anthropic", {}, None, "unknown"),
+        ("http://127.0.0.1:9/v1", {"locality": "local"}, "0", "local"),
+        ("http://127.0.0.1:9/v1", {"locality": "local", "prices": PRICES}, "0.0072", "configured"),
+        ("https://api.anthropic.com.example", {"prices": PRICES}, "0.0072", "configured"),
+    ],
+)
+async def test_its_own_cost_counts_only_with_its_vendors_server(stage, url, more, cost, source):
+    server = ModelServer(name="s", kind="custom", base_url=url, protocols=["anthropic"], **more)
+    limits = structs.replace(stage.patient, max_usd="0.02")
+    outcome = await stage.run(stage.task("edits", model_server=server, limits=limits))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.cost_usd == cost
+    assert stage.of(UsageReport)[-1].cost_source == source
+    assert ("--max-budget-usd=0.02" in stage.said_to_it()[0]["argv"]) == (source == "reported")
+    assert any("could not be enforced" in event.text for event in stage.of(Note)) == (cost is None)
+
+
+async def test_a_free_model_is_not_ended_for_what_the_vendors_would_cost(stage):
+    server = ModelServer(
+        name="s", kind="custom", base_url="http://127.0.0.1:9", protocols=["anthropic"], locality="local"
+    )
+    limits = structs.replace(stage.patient, max_usd="0.001")
+    outcome = await stage.run(stage.task("edits", model_server=server, limits=limits))
+    assert isinstance(outcome, Outcome), outcome
+
+
+async def test_a_variable_that_leads_elsewhere_makes_the_cost_unknown(stage):
+    task = stage.task("edits")
+    environment = {**task.environment, "ANTHROPIC_BASE_URL": "https://api.deepseek.com/anthropic"}
+    task = dataclasses.replace(task, environment=environment)
+    outcome = await stage.run(task)
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.cost_usd is None
+    over_acp = dataclasses.replace(task, delegator=structs.replace(task.delegator, mode="acp"))
+    assert not costs.knows_cost(over_acp)
 
 
 async def test_hanging_after_the_result_is_a_success_with_a_note(stage):

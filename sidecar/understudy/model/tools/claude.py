@@ -83,7 +83,10 @@ CAPABILITIES = Capabilities(
         RepositoryPath(path=".claude/settings.json", what="settings of Claude Code", has_hooks=True),
         RepositoryPath(path=".claude/settings.local.json", what="settings of Claude Code", has_hooks=True),
     ),
+    cost_address=("ANTHROPIC_BASE_URL", "api.anthropic.com"),
     environment={
+        # With background tasks, it reports a result, and works on when one of them ends.
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",

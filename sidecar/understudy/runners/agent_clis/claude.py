@@ -13,6 +13,9 @@ edit, set ``launch.permissionMode`` to ``default``. ``tests/integration/agent_cl
 Claude Code never reads what the repository provides for it (settings, hooks, servers, a key helper, a base URL), only
 the user's own settings. With a model server it does not read those either: they could set another base URL or key.
 
+Background tasks are switched off. If one is open all the same, its result does not end the run: another turn begins
+when one of them ends. What it reports as cost is computed with Anthropic's prices, so it counts with their server only.
+
 Our environment variables that begin with CLAUDE or ANTHROPIC are passed on only if the delegator's ``env`` names them.
 """
 
@@ -30,7 +33,7 @@ from understudy.model.tools.claude import CAPABILITIES
 from understudy.runners.agent_clis.installed_program import find_program, worktree_of
 from understudy.runners.agent_clis.launch_flags import invalid, refuse_flags
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
-from understudy.runners.driver import driver
+from understudy.runners.driver import costs, driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Emit, Outcome, Task
@@ -103,7 +106,7 @@ def command_for(task: Task, program: Path) -> Command:
         argv.append(f"--mcp-config={msgspec.json.encode({'mcpServers': servers}).decode()}")
         # Its server decides what the agent may do with it; so no call needs a question.
         argv += [f"--allowedTools=mcp__{server.name}" for server in task.mcp_servers]
-    if limits.max_usd is not None:
+    if limits.max_usd is not None and costs.knows_cost(task):
         argv.append(f"--max-budget-usd={limits.max_usd}")
     environment, secrets = _server(task)
     return Command(

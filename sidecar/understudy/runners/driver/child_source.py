@@ -254,12 +254,14 @@ class JsonLinesSource(_ChildSource):
         while True:
             while self._ready:
                 item = self._ready.popleft()
+                if isinstance(item, Reply) and self._announced:
+                    continue  # its input is closed
                 if isinstance(item, Reply):
                     await self._write(item.data)
                     item = Heartbeat()
                 elif isinstance(item, AgentFinished):
-                    self._announced = True
-                    if child.stdin is not None:
+                    first, self._announced = not self._announced, True
+                    if child.stdin is not None and first:
                         child.stdin.close()  # no other turn follows
                 elif isinstance(item, Text):
                     self._remember(item.text)
@@ -267,9 +269,11 @@ class JsonLinesSource(_ChildSource):
             line = await anext(lines, None)
             if line is None:
                 break
-            if line.strip() and not self._announced:
+            if line.strip():
                 found = self._parser.line(line)
-                self._ready.extend(self._unrecognized(child, line) if found is None else found)
+                if found is None:
+                    found = [] if self._announced else self._unrecognized(child, line)
+                self._ready.extend(found)
         ended = await child.wait()
         by_itself = not (self._announced or self._interrupted or self._torn)
         if by_itself and ended.code is not None and isinstance(self._parser, EndsByExit):

@@ -4,6 +4,7 @@ The rules follow from how agents behave:
 
 - exit code 0 means little: some CLIs exit 0 on every failure, others report errors as successes with a flag;
 - some hang after their result, so the result starts a short timer; an agent that is ended then has succeeded;
+- some work on after their result, so what follows is counted and shown, limits apply to it, and the last result counts;
 - some print log lines, keep-alives or spinners forever, so only real items count as progress;
 - some ask questions while they work (``permission_relay``): the idle limit is suspended while the user thinks;
 - those that can be interrupted are asked to end their turn before they are ended.
@@ -36,7 +37,7 @@ from understudy.model.events import (
 )
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.runners.budgets import estimate_tokens, estimate_tokens_of, over_budget
-from understudy.runners.driver import clock
+from understudy.runners.driver import clock, costs
 from understudy.runners.driver.permission_relay import PermissionRelay
 from understudy.runners.driver.source import (
     AgentFinished,
@@ -176,9 +177,10 @@ class _Attempt:
         try:
             async with limit, aclosing(self._source.items()) as items:  # type: ignore[type-var]
                 async for item in items:
-                    # Nothing counts after the result, but keep reading so that the pipe does not fill.
                     if self._finished is None:
                         await self._take(item)
+                    else:
+                        self._take_late(item)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -256,6 +258,19 @@ class _Attempt:
         self._items += 1
         self._restart_clock(grace)
 
+    def _take_late(self, item: SourceItem) -> None:
+        """Take what follows a result: events, and another result. Only these are signs of work now."""
+        assert self._finished is not None  # noqa: S101 - the caller has asked
+        if isinstance(item, AgentFinished):
+            if self._finished.error is not None:
+                return
+            self._finished = item
+        elif isinstance(item, Event):
+            self._take_event(item)
+        else:
+            return
+        self._restart_clock()
+
     def _restart_clock(self, grace: float = 0.0) -> None:
         if self._finished is not None:
             self._move_clock(self._after_result)
@@ -301,13 +316,13 @@ class _Attempt:
             self._check_estimate()
             return
         self._report(event)
-        if isinstance(event, UsageReport):
+        if isinstance(event, UsageReport) and (used := self._usage) is not None:
             error = over_budget(
                 self._task.limits,
-                turns=event.turns,
-                output_tokens=event.output_tokens,
-                tokens=event.input_tokens + event.output_tokens,
-                cost_usd=event.cost_usd,
+                turns=used.turns,
+                output_tokens=used.output_tokens,
+                tokens=used.input_tokens + used.output_tokens,
+                cost_usd=used.cost_usd,
             )
             if error is not None:
                 raise error
@@ -322,7 +337,7 @@ class _Attempt:
         elif isinstance(event, Session):
             self._session = strip_controls(event.session_id)[:256]
         elif isinstance(event, UsageReport):
-            self._usage = event
+            event = self._usage = costs.with_cost(event, self._task)
         self._emit(_clean(event, self._redactor))
 
     def _check_estimate(self) -> None:

@@ -20,7 +20,7 @@ from understudy.secrets import Redactor
 
 @dataclass(frozen=True, kw_only=True)
 class AgentFinished:
-    """The agent announced its result. The driver then waits for the source to end and ignores further items."""
+    """The agent announced its result. The driver then waits for the source to end; it counts and shows what follows."""
 
     text: str | None = None
     """The answer; None: the streamed ``Text`` is the answer."""

@@ -98,6 +98,10 @@ class ClaudeStream:
         """The end of the last turn, while the next one has not begun."""
         self._earlier: UsageReport | None = None
         """What the turns used that have ended."""
+        self._background = 0
+        """How many background tasks are open."""
+        self._notified = False
+        """Whether a task has ended since the last turn: that begins another turn."""
 
     # -- from Claude Code ------------------------------------------------------------------------------------
 
@@ -145,6 +149,15 @@ class ClaudeStream:
             yield Phase(text=f"The API failed ({status}); retrying, {count}")
         elif kind == "status" and said.get("status") == "compacting":
             yield Phase(text="Compacting its conversation")
+        elif kind == "task_notification":
+            self._notified = True
+            yield Heartbeat()
+        elif kind == "background_tasks_changed":
+            self._background = len(said["tasks"])
+            if self._last_turn is not None and not (self._background or self._notified or self._sent):
+                yield self._last_turn
+            else:
+                yield Heartbeat()
 
     def _stream(self, said: dict[str, Any]) -> Iterator[_Item]:
         event = said["event"]
@@ -243,16 +256,22 @@ class ClaudeStream:
         failed = self._failure(said)
         if failed is not None:
             yield AgentFinished(error=failed)
-        elif self._sent:  # which begins another turn
-            self._last_turn = AgentFinished(text=text or self._last_text, summary=text or self._last_text or None)
-            if "result" in self._used:
-                self._earlier, self._used = used, {}
-            if not self.repeats_messages:
-                yield MessageTaken(message_id=self._sent.pop(0))
-        else:
-            # Sometimes the result is empty although the last message was not.
-            text = text or self._last_text
-            yield AgentFinished(text=text, summary=text or None)
+            return
+        # Sometimes the result is empty although the last message was not.
+        text = text or self._last_text
+        finished = AgentFinished(text=text, summary=text or None)
+        if "result" in self._used:
+            self._earlier, self._used = used, {}
+        if not self._sent and not self._background:
+            yield finished
+            return
+        # A message that was sent, or the end of a background task, begins another turn.
+        self._last_turn, self._notified = finished, False
+        if self._sent and not self.repeats_messages:
+            yield MessageTaken(message_id=self._sent.pop(0))
+        if self._background:
+            tasks = "a background task" if self._background == 1 else f"{self._background} background tasks"
+            yield Phase(text=f"Waiting for {tasks}")
 
     # -- to Claude Code --------------------------------------------------------------------------------------
 
