@@ -50,6 +50,7 @@ def test_supported_is_what_is_not_refused(tool: str | None, field: str) -> None:
     launch = Launch(**{name: value}) if where else None
     limits = None if where else Limits(**{name: _LIMITS[name]})
     own: dict[str, Any] = {"tool": tool} if tool else {"model_server": "s", "model": "m"}
+    own |= {"model": "provider/m"} if declared.own_model is not None else {}
     delegator = Delegator(name="x", launch=launch, limits=limits, **own)
     found = [finding.message for finding in check_delegator(delegator, Surroundings({"s": _SERVER}))]
     if camel(name) in {option.name for option in (supported.launch if where else supported.limits)}:
@@ -87,6 +88,8 @@ def test_what_one_delegation_can_change_is_what_an_override_may_have(declared: A
         own["launch"] = Launch(command=["agent", "{model}"] if own.get("mode") is None else ["agent"])
     if declared.needs_model_server:
         own["model"] = "m"
+    if declared.own_model is not None:
+        own["model"] = "provider/m"
     server = msgspec.structs.replace(_SERVER, protocols=list(declared.protocols) or None)
     delegator, around = Delegator(name="x", **own), Surroundings({"s": server})
     options = [*supported.delegator, *supported.launch]
@@ -100,7 +103,9 @@ def test_what_one_delegation_can_change_is_what_an_override_may_have(declared: A
             may = (option := offered.get(camel(name.name))) is not None
             values = [one.value for one in (option.values if option is not None else None) or []]
             value = (
-                own.get("mode", values[0] if values else "headless") if name.name == "mode" else (values or ["m"])[0]
+                own.get("mode", values[0] if values else "headless")
+                if name.name == "mode"
+                else (values or [own.get("model", "m")])[0]
             )
             override = LaunchOverride(**{name.name: value})
             if name.name == "mode" and not may:
@@ -150,7 +155,7 @@ def test_in_tmux_each_option_that_is_supported_is_accepted_and_no_other() -> Non
     for one in IN_TMUX:
         test_every_option_can_be_drawn(one)
         own: dict[str, Any] = {"command": ["agent", "{prompt}"]} if one.name == "generic" else {"flags": ["-v"]}
-        base: dict[str, Any] = {"name": "x", "tool": one.name, "mode": "tmux", "model": "m"}
+        base: dict[str, Any] = {"name": "x", "tool": one.name, "mode": "tmux", "model": "provider/m"}
         modes: list[dict[str, Any]] = [{"permission_mode": mode.value} for mode in one.permission_modes]
         modes = modes if "permission_mode" in one.launch else []
         for more in ({}, *modes, *([{"yolo": True}] if "yolo" in one.launch else [])):

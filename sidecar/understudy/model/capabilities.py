@@ -116,6 +116,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ``model`` has an effect."""
     needs_model_server: bool = False
     """Whether it works only with a model server; then ``model`` is required too."""
+    server_needs_model: bool = False
+    """Whether ``model`` is required with a model server."""
+    own_model: tuple[str, str] | None = None
+    """The pattern of the ``model`` that is required without a model server, and how to find one, as a sentence.
+    ``None``: it has a default that it may use."""
     sessions: bool = False
     """Whether a later attempt can continue the session of an earlier one."""
     messages: MessageTime = "next_attempt"
@@ -203,6 +208,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             own_properties={},
             protocols=(),
             needs_model_server=False,
+            own_model=None,
             sessions=True,
             messages="after_turn",
         )

@@ -126,13 +126,13 @@ def test_agent_delegator(planned: Planned, editor: Editor) -> None:
     assert left_out(made) == {
         "preferred_models.implementation": 3,
         "preferred_models.research": 5,
+        "provider_priority[0]": 7,
         "provider_priority[2]": 7,
         "worktree_ttl_hours": 8,
         "routing_matrix": 9,
         "custom": 10,
     }
     assert written(editor, made) == {
-        "opencode": Delegator(name="opencode", tool="opencode", fallback=["claude"]),
         "claude": Delegator(name="claude", tool="claude"),
         "claude-claude-sonnet-4-6": Delegator(
             name="claude-claude-sonnet-4-6", tool="claude", model="claude-sonnet-4-6"
@@ -140,8 +140,37 @@ def test_agent_delegator(planned: Planned, editor: Editor) -> None:
         "gemini-gemini-pro": Delegator(name="gemini-gemini-pro", tool="gemini", model="gemini-pro"),
     }
     defaults = load(None, trusted=False).defaults
-    assert (defaults.delegator, defaults.recipes) == ("opencode", {"review": "claude-claude-sonnet-4-6"})
+    assert (defaults.delegator, defaults.recipes) == ("claude", {"review": "claude-claude-sonnet-4-6"})
     assert planned("agent-delegator", DELEGATOR).files == []
+
+
+README = """{
+  "preferred_models": {"implementation": "federated-coding", "code_review": "claude:claude-sonnet-4-6"},
+  "provider_priority": ["opencode", "claude", "copilot"]
+}
+"""
+
+
+def test_the_first_agent_that_can_start_becomes_the_default(planned: Planned, editor: Editor) -> None:
+    made = planned("agent-delegator", README)
+    (left,) = [one for one in made.not_carried if one.setting == "provider_priority[0]"]
+    assert left.reason.startswith("opencode needs a model with its provider")
+    delegators = written(editor, made)
+    assert load(None, trusted=False).defaults.delegator == "claude"
+    assert delegators["claude"].fallback == ["copilot"]
+    assert "opencode" not in delegators
+
+
+def test_an_agent_that_needs_a_model_gets_one_that_the_file_names(planned: Planned, editor: Editor) -> None:
+    text = README.replace("federated-coding", "opencode:gpt-5").replace(
+        "claude:claude-sonnet-4-6", "opencode:openai/gpt-5"
+    )
+    delegators = written(editor, planned("agent-delegator", text))
+    name = load(None, trusted=False).defaults.delegator
+    assert name == "opencode-openai-gpt-5"
+    assert delegators[name].model == "openai/gpt-5"
+    assert delegators[name].fallback == ["claude", "copilot"]
+    assert [one.model for one in delegators.values() if one.tool == "opencode"] == ["openai/gpt-5"]
 
 
 def test_sideagent(planned: Planned, editor: Editor) -> None:
@@ -262,7 +291,7 @@ def test_what_the_tools_write_themselves_has_nothing_unknown(planned: Planned, e
     default = load(None, trusted=False).defaults.delegator
     assert default == {"agent-delegate": "ollama", "agent-delegator": "claude"}[source]
     if source == "agent-delegator":
-        assert delegators["claude"].fallback == ["opencode", "copilot"]
+        assert delegators["claude"].fallback == ["copilot"]
         assert planned(source, WRITTEN_BY_INIT[source]).files == []
 
 

@@ -9,6 +9,7 @@ import msgspec
 from understudy.config.discovery import declarations
 from understudy.config.importing.draft import Draft, Drafted, Table
 from understudy.config.importing.foreign_files import Document
+from understudy.config.validation import delegator_rules
 from understudy.model.config.delegators import MOST_FALLBACKS, Delegator
 
 _RECIPES = {
@@ -44,12 +45,25 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
     draft.drop_variables(variables, _VARIABLES)
     top = Table(document, draft, (), document.values)
     made: set[str] = set()
+    preferred = top.table("preferred_models")
+    models: dict[str, list[str]] = {}
+    for chosen in preferred.values.values() if preferred is not None else ():
+        tool_name, _, model_name = chosen.partition(":") if isinstance(chosen, str) else ("", "", "")
+        models.setdefault(tool_name, []).append(model_name)
 
     def add(tool: str, model: str, setting: str, key: str, table: Table) -> str | None:
         known = declarations.tools().get(tool)
         if known is None or known.runner is None or known.built_in or "command" in known.launch:
             draft.drop(setting, f"There is no agent CLI `{tool}` that Understudy can drive.", table.location(key))
             return None
+        if not model and not delegator_rules.has_own_model(model, known):
+            # The file may name one that works for some kind of work.
+            model = next((one for one in models.get(tool, ()) if delegator_rules.has_own_model(one, known)), "")
+            if not model:
+                command = f"understudy delegators add {tool} --tool {tool} --model PROVIDER/MODEL"
+                reason = f"{known.title} needs a model with its provider, and the file names none. Add it: {command}"
+                draft.drop(setting, reason, table.location(key))
+                return None
         name = f"{tool}-{model}" if model else tool
         if name not in made:
             made.add(name)
@@ -68,7 +82,6 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
         first.entry = msgspec.structs.replace(first.entry, fallback=named[1 : MOST_FALLBACKS + 1])
         for left in named[MOST_FALLBACKS + 1 :]:
             draft.drop(setting, f"At most {MOST_FALLBACKS} can take over, so `{left}` does not.", None)
-    preferred = top.table("preferred_models")
     for work in preferred.values if preferred is not None else ():
         chosen = preferred.text(work) if preferred is not None else None
         if preferred is None or chosen is None:

@@ -208,8 +208,18 @@ def _check_model(
         message = f"`model` is not supported by {what}{': its definition has no arguments for it' if defined else ''}."
         hint = "Remove it, or set `options.model` in the definition." if defined else "Remove it."
         yield no_effect(("model",), message, hint)
-    if supported.needs_model_server and not delegator.model:
+    needed = supported.needs_model_server or (supported.server_needs_model and delegator.model_server is not None)
+    if needed and not delegator.model:
         yield Finding((), "`model` is missing.", "Set it to the id that the model server lists.")
+    if delegator.model_server is None and not has_own_model(delegator.model, supported):
+        message = (
+            f"`model` names no provider, which {what} needs."
+            if delegator.model
+            else (f"The delegator names neither a model server nor a model, and {what} needs one.")
+        )
+        yield Finding(
+            ("model",) if delegator.model else (), message, supported.own_model[1] if supported.own_model else ""
+        )
     if delegator.model_properties and not supported.properties and not supported.own_properties:
         yield no_effect(("model_properties",), f"`model_properties` is not supported by {what}.")
     elif supported.own_properties:
@@ -221,6 +231,11 @@ def _check_model(
             )
     if delegator.env and delegator.tool is None:
         yield no_effect(("env",), "`env` has no effect: no process is started for a model server.")
+
+
+def has_own_model(model: str, supported: Capabilities) -> bool:
+    """Return whether a tool can work with ``model`` and without a model server."""
+    return supported.own_model is None or re.fullmatch(supported.own_model[0], model) is not None
 
 
 def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> Iterator[Finding]:

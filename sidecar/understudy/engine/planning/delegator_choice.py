@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy import config
+from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unusable
 from understudy.config.suggestions import unknown_name
@@ -48,7 +49,10 @@ def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
 def choose(
     configuration: config.Configuration, recipe: Recipe, explicit: str | None, *, named_by: str = NAMED
 ) -> tuple[DelegatorEntry, Explanation]:
-    """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter."""
+    """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter.
+
+    Where one that the request does not name cannot be used, those in its ``fallback`` come next.
+    """
     entries = configuration.delegators
     tried: list[Candidate] = []
     its_default = f"it is the default for {recipe.name!r}"
@@ -66,8 +70,9 @@ def choose(
         candidates.append((own[0].delegator.name, "it is the only delegator configured"))
     elif not own:
         candidates.append((GHOSTWRITER, "nothing else is configured"))
-    for name, because in candidates:
-        if name is None:
+    while candidates:
+        name, because = candidates.pop(0)
+        if name is None or any(one.name == name for one in tried):
             continue
         entry = entries.get(name)
         if entry is None:
@@ -97,6 +102,7 @@ def choose(
             # for an agent on another service never gets ready by itself.
             raise reason
         tried.append(Candidate(name=name, skipped_because=cause_of(reason, "delegator", name)))
+        candidates[:0] = [(one, f"it takes over from {name}") for one in _successors(configuration, entry)]
     shipped = entries.get(GHOSTWRITER)
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
@@ -116,6 +122,21 @@ def choose(
         hint=f"Name one (-d NAME), or choose a default: understudy delegators default NAME --for {recipe.name}",
         names=list(dict.fromkeys([*(entry.delegator.name for entry in own), *ghostwriter])),
     )
+
+
+def _successors(configuration: config.Configuration, entry: DelegatorEntry) -> list[str]:
+    """Return the delegators that may take over from one that cannot be used (see ``fallback_chain``)."""
+    server = configuration.model_servers.get(entry.delegator.model_server or "")
+    if server is None and entry.delegator.model_server is not None:
+        return []  # it may have been a local one
+    where = (entry.delegator, server.model_server if server is not None else None)
+    if locality.is_bound(*where) or (locality.is_local(*where) and not configuration.fallback.remote):
+        return []
+    known = [
+        configuration.delegators[name] for name in entry.delegator.fallback or () if name in configuration.delegators
+    ]
+    foreign = entry.scope is not Scope.WORKSPACE
+    return [one.delegator.name for one in known if not (foreign and one.scope is Scope.WORKSPACE)]
 
 
 def able(configuration: config.Configuration, recipe: Recipe) -> list[str]:

@@ -46,6 +46,7 @@ CAPABILITIES = Capabilities(
     limits=TIME_LIMITS | USAGE_LIMITS,
     properties=True,
     protocols=("openai",),
+    server_needs_model=True,
     sessions=True,
     repository_paths=(
         RepositoryPath(path=".aider.conf.yml", what="configuration of aider"),

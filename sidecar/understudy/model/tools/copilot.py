@@ -60,6 +60,7 @@ CAPABILITIES = Capabilities(
         "maxTokens": "The tokens that the model of a model server may write in one answer.",
     },
     protocols=("openai", "anthropic", "responses"),
+    server_needs_model=True,
     sessions=True,
     repository_paths=(
         RepositoryPath(path=".github/agents/", what="agent definitions of GitHub Copilot"),

@@ -51,6 +51,7 @@ CAPABILITIES = Capabilities(
         "maxTokens": "The tokens that the model may write in one answer.",
     },
     protocols=("gemini",),
+    server_needs_model=True,
     sessions=True,
     session_variables=("GEMINI_SESSION_ID",),
     repository_paths=(

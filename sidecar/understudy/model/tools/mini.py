@@ -24,5 +24,6 @@ CAPABILITIES = Capabilities(
     limits=TIME_LIMITS | USAGE_LIMITS,
     properties=True,
     protocols=("openai",),
+    server_needs_model=True,
     sessions=True,
 )

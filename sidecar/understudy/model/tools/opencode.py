@@ -59,6 +59,12 @@ CAPABILITIES = Capabilities(
     limits=TIME_LIMITS | USAGE_LIMITS,
     properties=True,
     protocols=("openai",),
+    server_needs_model=True,
+    # It would send the code to its own hosted models.
+    own_model=(
+        r"[^/]+/.+",
+        "Set `model_server`, or `model` to provider/model; `opencode models` lists those of your login.",
+    ),
     sessions=True,
     repository_paths=(
         RepositoryPath(path=".opencode/", what="configuration and plugins of opencode"),

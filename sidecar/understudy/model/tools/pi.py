@@ -51,6 +51,7 @@ CAPABILITIES = Capabilities(
         "maxTokens": "The tokens that the model of a model server may write in one answer; 16384 unless set.",
     },
     protocols=("openai", "anthropic", "responses"),
+    server_needs_model=True,
     sessions=True,
     messages="during_turn",
     repository_paths=(
