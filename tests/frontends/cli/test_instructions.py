@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from understudy.engine.agent_instructions import instruction_text
 from understudy.frontends.cli import app
+from understudy.frontends.mcp import tool_table
 from understudy.model.errors import UnderstudyError
 
 
@@ -66,3 +70,29 @@ def test_an_unknown_place(home: Path) -> None:
     with pytest.raises(UnderstudyError, match="There is no place for instructions 'claud'"):
         run("install", "claud")
     assert list((home / ".claude").iterdir()) == []
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """Return the arguments of the commands that a text shows."""
+    lines = re.findall(r"`understudy ([^`]+)`", " ".join(text.split()))
+    return [shlex.split(line.replace("…", "words")) for line in lines]
+
+
+def test_every_command_that_they_teach_exists_with_its_options() -> None:
+    shown = commands_of(instruction_text.BODY)
+    assert {"start", "wait", "diff", "evidence", "reply", "accept", "ask", "summarize", "write"} <= {
+        words[0] for words in shown
+    }
+    for name, *arguments in shown:
+        context = click.Context(app.group)
+        command = app.group.get_command(context, name)
+        assert command is not None, name
+        if name in {"ask", "summarize", "write"} and arguments:
+            command.make_context(name, arguments, parent=context)
+
+
+def test_the_text_for_applications_names_tools_that_the_server_has() -> None:
+    names = set(tool_table.TOOLS)
+    taught = set(re.findall(r"`([a-z_]+)`", instruction_text.SNIPPET))
+    assert taught - names == {"workspace", "running", "verified"}
+    assert "ask" in taught
