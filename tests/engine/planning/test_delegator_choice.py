@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def choose(explicit: str | None = None) -> tuple[str, str]:
     loaded = config.load(None, trusted=False)
-    entry, explanation = delegator_choice.choose(loaded, loaded.recipes["implement"], explicit)
+    recipe = loaded.recipes["implement"]
+    entry, explanation = delegator_choice.choose(loaded, recipe, explicit, with_fallback=True)
     return entry.delegator.name, explanation.reason
 
 
@@ -48,6 +50,17 @@ def test_those_in_its_fallback_take_over_at_once(user: Path) -> None:
     with pytest.raises(UnderstudyError) as refused:
         choose("opencode")
     assert refused.value.kind is ErrorKind.CONFIG_INVALID
+
+
+def test_none_takes_over_where_the_request_wants_none(user: Path, tmp_path: Path) -> None:
+    top = tmp_path / "project"
+    top.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    caller = TerminalCaller(top)
+    found = method_table.call("delegations/preview", {"recipe": "implement", "task": "x"}, caller)
+    assert found.explain.delegator == "claude"
+    with pytest.raises(UnderstudyError, match="No delegator can run"):
+        method_table.call("delegations/preview", {"recipe": "implement", "task": "x", "fallback": []}, caller)
 
 
 @pytest.mark.parametrize("is_there", [True, False])

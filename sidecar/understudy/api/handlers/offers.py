@@ -126,7 +126,7 @@ def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
 
 
 def _offer(recipe: Recipe, loaded: config.Configuration, name: str | None) -> RecipeOffer:
-    entry, explain = delegator_choice.choose(loaded, recipe, name)
+    entry, explain = delegator_choice.choose(loaded, recipe, name, with_fallback=recipe.returns == "tree")
     asks_server = entry.delegator.tool is None and entry.delegator.model_server is not None
     return RecipeOffer(
         recipe=recipe, delegator=name, explain=explain, is_text_request=asks_server and recipe.returns == "text"

@@ -51,12 +51,13 @@ def choose_candidate(
     workspace: Path | None = None,
     *,
     named_by: str = NAMED,
+    with_fallback: bool = False,
 ) -> ChosenCandidate:
     """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request.
 
-    ``named_by`` is the reason for one that ``params`` name.
+    ``named_by`` is the reason for one that ``params`` name; ``with_fallback`` is that of ``delegator_choice.choose``.
     """
-    entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by)
+    entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by, with_fallback=with_fallback)
     server = _server_of(configuration, entry.delegator)
     definition = configuration.definition_of(entry.delegator)
     around = delegator_rules.Surroundings(

@@ -47,11 +47,16 @@ def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
 
 
 def choose(
-    configuration: config.Configuration, recipe: Recipe, explicit: str | None, *, named_by: str = NAMED
+    configuration: config.Configuration,
+    recipe: Recipe,
+    explicit: str | None,
+    *,
+    named_by: str = NAMED,
+    with_fallback: bool = False,
 ) -> tuple[DelegatorEntry, Explanation]:
     """Return the delegator and why: explicit → recipe → recipe's default → default → the only one → ghostwriter.
 
-    Where one that the request does not name cannot be used, those in its ``fallback`` come next.
+    With ``with_fallback``, those in the ``fallback`` of one that cannot be used come next, unless the request names it.
     """
     entries = configuration.delegators
     tried: list[Candidate] = []
@@ -102,7 +107,8 @@ def choose(
             # for an agent on another service never gets ready by itself.
             raise reason
         tried.append(Candidate(name=name, skipped_because=cause_of(reason, "delegator", name)))
-        candidates[:0] = [(one, f"it takes over from {name}") for one in _successors(configuration, entry)]
+        if with_fallback:
+            candidates[:0] = [(one, f"it takes over from {name}") for one in _successors(configuration, entry)]
     shipped = entries.get(GHOSTWRITER)
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)

@@ -205,7 +205,15 @@ def plan(
     agent = None
     if params.agent is not None:
         agent = agent_tiers.agents_of(workspace, trusted=status.trusted).require(params.agent)
-    chosen = choose_candidate(configuration, recipe, params, agent, workspace, named_by=follow_up or NAMED)
+    chosen = choose_candidate(
+        configuration,
+        recipe,
+        params,
+        agent,
+        workspace,
+        named_by=follow_up or NAMED,
+        with_fallback=params.fallback is None,
+    )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     if agent is not None:
         recipe = agent_use.instructed(recipe, agent, workspace)
