@@ -107,6 +107,11 @@ export class Workbench {
     return oneLine(await focused.first().innerText({ timeout: 10_000 }));
   }
 
+  /** Whether the open quick pick still loads. */
+  async quickIsBusy(): Promise<boolean> {
+    return this.page.locator(".quick-input-widget:visible .monaco-progress-container.active").isVisible();
+  }
+
   /** Wait for the step whose title (with its "2/6") contains a text. */
   async step(title: string): Promise<void> {
     const shown = this.page.locator(".quick-input-widget:visible .quick-input-titlebar", { hasText: title });

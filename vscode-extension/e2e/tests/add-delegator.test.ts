@@ -1,6 +1,8 @@
 /** Add Delegator, by keyboard. */
 import assert from "node:assert/strict";
 import fs from "node:fs";
+import http from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { until } from "../driver/environment.ts";
 import { inCode } from "../driver/test.ts";
@@ -144,6 +146,60 @@ describe("Add Delegator", () => {
       await vs.waitForRow("Delegators", "shared");
       assert.ok(fs.existsSync(path.join(other, ".understudy", "delegators", "shared.toml")));
       await vs.shot("saved");
+    }),
+  );
+
+  it(
+    "keeps the row that has the focus while servers answer, and changes nothing when the user only presses Enter",
+    inCode({ claude: true }, async (vs) => {
+      const address = await vs.world.modelServer();
+      vs.world.understudy("servers", "add", "scripted", "--kind", "custom", "--url", address);
+      vs.world.understudy("delegators", "add", "cheap", "--server", "scripted", "--model", "good");
+      // Answers when the test says so.
+      const waiting: http.ServerResponse[] = [];
+      const slow = http.createServer((_, response) => void waiting.push(response)).listen(0, "127.0.0.1");
+      await new Promise((resolve) => slow.once("listening", resolve));
+      const late = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/v1`;
+      const servers = path.join(vs.world.configuration, "model-servers");
+      const text = fs.readFileSync(path.join(servers, "scripted.toml"), "utf8");
+      fs.writeFileSync(path.join(servers, "late.toml"), text.replace('"scripted"', '"late"').replace(address, late));
+      try {
+        await vs.openContainer();
+        await vs.waitForRow("Delegators", "cheap");
+        await vs.command("Understudy: Add Delegator");
+        await until(() => waiting.length > 0, "a server is asked");
+        assert.ok(await vs.quickIsBusy());
+        for (let times = 0; times < 3; times += 1) await vs.quickInput().press("ArrowDown");
+        const focused = await vs.focusedQuickRow();
+        assert.doesNotMatch(focused, /Claude Code/);
+        await vs.shot("1 moved");
+        await until(async () => {
+          for (const response of waiting.splice(0)) response.writeHead(500).end("not now");
+          return !(await vs.quickIsBusy());
+        }, "the server has answered");
+        assert.equal(await vs.focusedQuickRow(), focused);
+        await vs.shot("2 answered");
+        await vs.escape();
+      } finally {
+        for (const response of waiting) response.destroy();
+        slow.close();
+      }
+
+      const file = path.join(vs.world.configuration, "delegators", "cheap.toml");
+      const before = fs.readFileSync(file);
+      await vs.rowAction("Delegators", "cheap", "Edit Delegator");
+      await vs.step("Edit Delegator cheap");
+      await until(async () => (await vs.focusedQuickRow()).includes(address), "the current model server has the focus");
+      await vs.shot("3 edit");
+      await vs.accept();
+      assert.match(await vs.focusedQuickRow(), /^good/);
+      await vs.accept();
+      assert.match(await vs.focusedQuickRow(), /Continue/);
+      await vs.accept();
+      await vs.accept(); // the name
+      await vs.notification("cheap is unchanged").waitFor();
+      await vs.shot("4 unchanged");
+      assert.deepEqual(fs.readFileSync(file), before);
     }),
   );
 });

@@ -1,5 +1,6 @@
 /** Add or edit a delegator: source → model → options → name → scope → test with a real task → save. */
 
+import { isDeepStrictEqual } from "node:util";
 import { t } from "../base/l10n.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
 import { folderOf } from "../state/workspaceFolders.ts";
@@ -70,8 +71,12 @@ async function testAndSave(deps: AddDelegatorDeps, draft: Draft): Promise<SaveOu
     if (answer !== save) return { kind: "dropped" };
   }
   try {
-    const entry = await save(deps, draft);
-    if (tested.ok) void deps.windows.message("info", t("{0} saved. {1}", name, tested.message));
+    const unchanged = draft.entry && isDeepStrictEqual(withoutEmptyFields(draft.entry.delegator), delegator);
+    const entry = draft.entry && unchanged ? draft.entry : await save(deps, draft);
+    const text = unchanged
+      ? t("{0} is unchanged. {1}", name, tested.message)
+      : t("{0} saved. {1}", name, tested.message);
+    if (tested.ok) void deps.windows.message("info", text);
     return { kind: "saved", entry };
   } catch (error) {
     const { kind, message, hint } = toErrorInfo(error);

@@ -107,8 +107,10 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
       show: (content: { items: readonly PickItem[]; busy: boolean }) => void,
       signal: AbortSignal,
     ): Promise<void> => {
-      const draw = (busy: boolean): void =>
-        show({ items: sourceItems({ tools, servers, running, connectionTests, homePath: deps.homePath }), busy });
+      const draw = (busy: boolean): void => {
+        const items = sourceItems({ tools, servers, running, connectionTests, homePath: deps.homePath });
+        show({ items: withCurrent(items, current, tools), busy });
+      };
       const [foundTools, foundServers, foundPresets] = await Promise.allSettled([
         deps.requester.request("understudy/tools/list", { refresh: true }, signal),
         listServers(deps, signal),
@@ -170,6 +172,7 @@ function askSource(deps: WizardContext, title: string): Step<Draft, Question> {
     const name = chosen.slice(chosen.indexOf(":") + 1);
     if (!chosen.startsWith("server:")) {
       const listed = tools.find((tool) => tool.name === name);
+      if (chosen === current && !listed) return { kind: "next", to: "model", state: draft };
       const tool = chosen.startsWith("install:") && listed ? await installAgent(deps, listed) : listed;
       return tool ? fromTool(draft, tool, tools.find(isCustom)) : { kind: "again", state: draft };
     }
@@ -271,6 +274,19 @@ function sourceItems({ tools, servers, running, connectionTests, homePath }: Sou
   return items;
 }
 
+/** Add what the delegator uses now, if it is not among the items: it cannot be found, or is no longer configured. */
+function withCurrent(
+  items: readonly PickItem[],
+  current: string | undefined,
+  tools: readonly ToolEntry[],
+): readonly PickItem[] {
+  if (current === undefined || items.some(({ id }) => id === current)) return items;
+  const name = current.slice(current.indexOf(":") + 1);
+  const label = tools.find((tool) => tool.name === name)?.displayName ?? name;
+  const detail = t("This delegator uses it now. It was not found.");
+  return [{ id: current, label, icon: "warning", detail }, ...items];
+}
+
 /** A tool that is nothing but the command of the user. */
 function isCustom({ supports }: ToolEntry): boolean {
   return supports?.launch.some(isCommand) ?? false;
@@ -315,18 +331,25 @@ function askModel(deps: WizardContext, title: string): Step<Draft, Question> {
   return async (draft, place) => {
     const { tool, modelServer } = draft.delegator;
     const server = tool ? undefined : (modelServer ?? undefined);
+    const current = draft.delegator.model ?? "";
     const standard: PickItem = {
       id: "",
       label: t("Default model of the tool"),
       icon: "star",
     };
+    // The current model is there at once, and also if it is not listed.
+    const itemsWith = (others: readonly PickItem[]): PickItem[] => [
+      ...(current === "" || others.some(({ id }) => id === current) ? [] : [{ id: current, label: current }]),
+      ...(server ? [] : [standard]),
+      ...others,
+    ];
     const outcome = await deps.windows.pick({
       ...place,
       title,
       placeholder: server ? t("Choose a model on {0}, or type a name", server) : t("Choose a model, or type a name"),
-      items: server ? [] : [standard],
+      items: itemsWith([]),
       busy: true,
-      ...(draft.delegator.model ? { active: draft.delegator.model } : {}),
+      active: current,
       typedItem: (typed) => ({ id: "typed", label: typed, icon: "edit", description: t("as typed") }),
       live: (show, signal) => {
         void (async () => {
@@ -340,14 +363,13 @@ function askModel(deps: WizardContext, title: string): Step<Draft, Question> {
                   )
                 ).models
               : [];
-            const items = models.map(modelItem);
-            show({ items: server ? items : [standard, ...items], busy: false });
+            show({ items: itemsWith(models.map(modelItem)), busy: false });
           } catch (error) {
             // Show errors as a row: a placeholder is truncated at the end of the box.
             const { message } = toErrorInfo(error);
             const again: PickItem = { id: RETRY_ID, label: t("Retry"), icon: "refresh", detail: message };
             show({
-              items: server ? [again] : [standard, again],
+              items: itemsWith([again]),
               busy: false,
               placeholder: t("Type the name of a model."),
             });

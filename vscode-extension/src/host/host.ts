@@ -148,7 +148,7 @@ export interface PickContent {
 
 export interface PickRequest extends StepHeader, PickContent {
   readonly many?: boolean;
-  /** The item that has the focus at first. */
+  /** The item that has the focus until the user moves it. New content never moves the focus. */
   readonly active?: string;
   readonly buttons?: readonly PickButton[];
   /** An additional item for the text that was typed; picking it returns the text in `PickOutcome.typed`. */

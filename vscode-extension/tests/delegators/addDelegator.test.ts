@@ -512,6 +512,26 @@ describe("Add Delegator", () => {
     ]);
   });
 
+  it.each([
+    ["a listed model", { modelServer: "ollama", model: "qwen2.5-coder:7b" }],
+    ["a model that its server does not list", { modelServer: "ollama", model: "removed:1b" }],
+    ["a model server that is no longer configured", { modelServer: "removed", model: "large-1" }],
+    ["an agent's own model", { tool: "claude", model: "claude-opus-4-6" }],
+    ["an agent's default model", { tool: "claude" }],
+    ["an agent that is not installed", { tool: "codex" }],
+    ["an agent that is not known", { tool: "removed" }],
+  ])("changes nothing when the user only presses Enter: %s", async (_, source) => {
+    const found = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
+    if (!found) throw new Error("there is none");
+    const entry = { ...found, delegator: { name: "local-coder", ...source } };
+    host.answers.push({ key: "Enter" }, { key: "Enter" }, { key: "Enter" }, { key: "Enter" });
+    expect(await addDelegator(parts, entry)).toBe(entry);
+    expect(host.answers).toEqual([]);
+    expect(peer.params("understudy/delegators/test")).toMatchObject([{ delegator: entry.delegator }]);
+    expect(peer.params("understudy/delegators/update")).toEqual([]);
+    expect(host.messages.at(-1)?.text).toMatch(/^local-coder is unchanged\./u);
+  });
+
   it("reports a conflict in the sidecar's words, and saves nothing else", async () => {
     const entry = result("understudy/delegators/list", "delegators-list.valid").delegators[1];
     peer.answer("understudy/delegators/update", () => {

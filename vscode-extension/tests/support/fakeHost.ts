@@ -21,6 +21,8 @@ function newFolder(): string {
 type Answer =
   | { pick: string | readonly string[]; typed?: string; when?: (request: h.PickRequest) => void }
   | { enter: string; when?: (request: h.InputRequest) => void }
+  /** The Enter key: the item with the focus, or the text that is in the box. */
+  | { key: "Enter" }
   | { back: true }
   | { cancel: true }
   | { press: string; item?: string };
@@ -333,6 +335,11 @@ export class FakeHost implements h.Host {
     if ("press" in answer) {
       return { kind: "button", button: answer.press, ...(answer.item === undefined ? {} : { item: answer.item }) };
     }
+    if ("key" in answer) {
+      const focused = items.find(({ id }) => id === active) ?? items.find(({ separator }) => !separator);
+      if (!focused) throw new Error(`${request.title}: there is no item`);
+      return { kind: "picked", ids: [focused.id], typed: "" };
+    }
     if (!("pick" in answer)) throw new Error(`${request.title}: a pick was shown, and a text was to be entered`);
     const ids = typeof answer.pick === "string" ? [answer.pick] : [...answer.pick];
     const typed = answer.typed ?? "";
@@ -356,10 +363,11 @@ export class FakeHost implements h.Host {
         request.button.press(answer.press);
         return { kind: "cancelled" };
       }
-      if (!("enter" in answer)) throw new Error(`${request.title}: a text was asked for: ${request.prompt}`);
-      const wrong = await request.validate?.(answer.enter);
-      answer.when?.(request);
-      if (wrong === undefined) return { kind: "accepted", value: answer.enter };
+      const value = "key" in answer ? (request.value ?? "") : "enter" in answer ? answer.enter : undefined;
+      if (value === undefined) throw new Error(`${request.title}: a text was asked for: ${request.prompt}`);
+      const wrong = await request.validate?.(value);
+      if ("enter" in answer) answer.when?.(request);
+      if (wrong === undefined) return { kind: "accepted", value };
       this.messages.push({ level: "validation", text: wrong });
     }
   }

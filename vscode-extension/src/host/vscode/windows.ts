@@ -165,7 +165,10 @@ function showPick(request: h.PickRequest): Promise<h.PickOutcome> {
   const own = new DisposableStore();
   const gone = new AbortController();
   let items = request.items;
-  let placed = false;
+  // Each time that rows are set, the editor gives the focus to the first one.
+  let focused = request.active;
+  /** Whether the row of `focused` was not among the rows that were set: that focus is not the user's then. */
+  let isMissing = false;
   const buttons = new Map<vscode.QuickInputButton, string>();
   const button = (source: h.PickButton): vscode.QuickInputButton => {
     const made = { iconPath: new vscode.ThemeIcon(source.icon), tooltip: source.tooltip };
@@ -184,11 +187,9 @@ function showPick(request: h.PickRequest): Promise<h.PickOutcome> {
     const typed = box.value.trim() === "" ? undefined : request.typedItem?.(box.value.trim());
     box.items = [...items.map(quick), ...(typed ? [{ ...quick(typed), alwaysShow: true }] : [])];
     if (request.many) box.selectedItems = box.items.filter((q) => items.some((i) => i.id === q.id && i.picked));
-    const active = box.items.find((q) => q.id === request.active);
-    if (active && !placed) {
-      box.activeItems = [active];
-      placed = true;
-    }
+    const active = box.items.find((q) => q.id === focused);
+    isMissing = active === undefined;
+    if (active) box.activeItems = [active];
   };
   setHeader(box, request);
   box.canSelectMany = request.many ?? false;
@@ -225,6 +226,15 @@ function showPick(request: h.PickRequest): Promise<h.PickOutcome> {
       ),
     );
     own.add(box.onDidHide(() => end({ kind: "cancelled" })));
+    own.add(
+      box.onDidChangeActive(([active]) => {
+        const first = box.items.find(({ kind }) => kind !== vscode.QuickPickItemKind.Separator);
+        if (box.value === "" && (active === undefined || (isMissing && active.id === first?.id))) return;
+        // Typing filters the rows, and the first that is left gets the focus: that is the user's.
+        focused = active?.id;
+        isMissing = false;
+      }),
+    );
     if (request.typedItem) own.add(box.onDidChangeValue(draw));
     box.show();
     request.live?.((content) => {
