@@ -2232,7 +2232,7 @@ export interface Decision {
   decision: "accept" | "reject" | "pending";
   /** Why the hunk is rejected; a follow-up sends it to the agent. */
   reason?: string | null;
-  /** The user merged the hunk by hand: accept it without changing a file. */
+  /** The user merged the hunk by hand and saved the file: accept it without changing a file. */
   mergedManually?: boolean;
 }
 

@@ -23,7 +23,7 @@ class Decision(Strict, kw_only=True):
     reason: str | None = None
     """Why the hunk is rejected; a follow-up sends it to the agent."""
     merged_manually: bool = False
-    """The user merged the hunk by hand: accept it without changing a file."""
+    """The user merged the hunk by hand and saved the file: accept it without changing a file."""
 
 
 class DecideParams(Strict, kw_only=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine import workspaces
-from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
+from understudy.engine.review import confirmation, decision_log, decision_recovery, editor_accepts, review_state
 from understudy.engine.review.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
@@ -125,7 +125,9 @@ def decide(
         accept, merged_manually, record = _sort_out(files, requests, at)
         if not flagged:
             _refuse_flagged(files, accept, folder.id)
-        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor))
+        _refuse_unsaved(at.workspace, documents, _paths_of(files, accept), Buffers(at.workspace, editor).uris)
+        # What was merged by hand must not be lost when the document is closed: only its file is evidence of it.
+        _refuse_unsaved(at.workspace, documents, _paths_of(files, merged_manually), ())
         conflicts, merged, token = (
             _accept(at, accept, merged_manually, by, editor, splits=splits)
             if accept or merged_manually
@@ -208,7 +210,7 @@ def undo(
         with decision_recovery.lock_workspace(at.workspace, at.folder):
             for attempt in range(1, MERGE_TRIES + 1):
                 seen = Buffers(at.workspace, editor)
-                _refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen)
+                _refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen.uris)
                 changes = undo_merge.undo(at.store, undo_record, seen.read)
                 intent = decision_log.DecisionIntent(
                     "undo", token, by, hunks, [path_quoting.quote(change.path) for change in changes]
@@ -387,12 +389,12 @@ def _refuse_flagged(files: list[FileDiff], accept: list[decision_log.HunkRef], i
         )
 
 
-def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], seen: Buffers) -> None:
-    """Raise ``conflict`` if a file has unsaved text in an editor that cannot be asked to change it."""
+def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], editable: Container[str]) -> None:
+    """Raise ``conflict`` if a file has unsaved text in a document that is not ``editable``."""
     wanted = {os.fsdecode(path_quoting.unquote(path)): path for path in paths}
     unsaved = []
     for uri in documents:
-        if uri in seen.uris:
+        if uri in editable:
             continue
         try:
             path = workspaces.inside(workspace, uri)
@@ -444,6 +446,8 @@ def _carry_out(
                     [at.workspace / os.fsdecode(change.path) for change in on_disk[-editor_saves.MOST_FILES :]]
                 )
             if edits:
+                if intent.kind == "accept":
+                    editor_accepts.remember(at.workspace, intent.token, seen.paths(edits))
                 seen.edit(edits)
                 edited = True
                 failpoint("edited")
@@ -461,6 +465,7 @@ def _carry_out(
             decision_log.intent_file(at.folder).unlink(missing_ok=True)
             if intent.kind == "accept":
                 decision_log.undo_file(at.folder, intent.token).unlink(missing_ok=True)
+                editor_accepts.forget(intent.token)
             if edited:
                 seen.revert(edits)
         raise

@@ -88,6 +88,11 @@ class Buffers:
         """Return the documents that the editor can change."""
         return frozenset(self._open.values())
 
+    def paths(self, edits: Iterable[BufferEdit]) -> list[bytes]:
+        """Return the paths of the documents that these edits change."""
+        changed = {each.uri for each in edits}
+        return [path for path, uri in self._open.items() if uri in changed]
+
     def read(self, path: bytes) -> Entry | None:
         """Return a file with the text that the editor shows and the mode on disk (a ``merge.Reader``)."""
         disk = transaction.read_entry(self._workspace, path)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from understudy.api import error_codes
 from understudy.api.serving import waiting_delegations
+from understudy.frontends.lsp.editor.accepted_text import AcceptedText
 from understudy.frontends.lsp.editor.client import Client
 from understudy.frontends.lsp.editor.requests import ApiRequests
 from understudy.frontends.lsp.session import Session, StandardRequests
@@ -40,6 +41,7 @@ class Server:
         """Prepare a session; nothing runs yet."""
         self.client = Client()
         self.client.requests = ApiRequests(self.client)
+        self.accepted_text = AcceptedText(self.client)
         self.session = Session(self.client, self, self._load)
         self._exit_code = 1
         self._leaving: asyncio.Event | None = None

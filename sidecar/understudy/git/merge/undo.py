@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from understudy.files import durable
 from understudy.git.changes import OTHER, Change, Entry, Reader, Selection
-from understudy.git.diff import line_splits
+from understudy.git.diff import Split, line_splits
 from understudy.git.merge.hunk_merge import Removals, makes_room, plan
 from understudy.git.merge.line_edits import edits_of, merge_edits, split_lines
 from understudy.git.object_store import ObjectStore
@@ -78,11 +78,18 @@ def _write(store: ObjectStore, entry: Entry, *, sync: bool = False) -> str:
 
 
 def part(
-    store: ObjectStore, commits: tuple[str, str], undo_record: UndoRecord, accepted: Selection, undone: Selection
+    store: ObjectStore,
+    commits: tuple[str, str],
+    undo_record: UndoRecord,
+    accepted: Selection,
+    undone: Selection,
+    *,
+    found: list[Split] | None = None,
 ) -> UndoRecord:
     """Return the record that undoes only some hunks of an accept: ``undone``, of the hunks ``accepted``.
 
-    ``commits``: the base and the result, whose hunks these are. The record has images only of files that differ.
+    ``commits``: the base and the result, whose hunks these are; ``found``: their difference, if it is known. The record
+    has images only of files that differ.
     """
     contents = read_blobs(store, [image.before for image in undo_record.images if image.before])
     before = {unquote(image.path): _entry(image.before_mode, image.before, contents) for image in undo_record.images}
@@ -92,7 +99,9 @@ def part(
     with_them, without = (
         {
             change.path: change.after
-            for change in plan(store, *commits, {path: selection[path] for path in kept}, before.get).changes
+            for change in plan(
+                store, *commits, {path: selection[path] for path in kept}, before.get, found=found
+            ).changes
         }
         for selection in (accepted, kept)
     )

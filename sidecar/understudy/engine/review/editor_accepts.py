@@ -1,0 +1,133 @@
+"""Remember the accepts that changed documents which are open in an editor, because the user can revert them there.
+
+One file for each accept, ``<state>/editor-accepts/<undo token>.json``. It is written while the lock of the delegation
+is held. Losing it loses nothing but the notice: ``undo`` does not need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine import workspaces
+from understudy.files import durable
+from understudy.journal.state_folder import state_root
+from understudy.model.text import path_quoting
+
+MOST_ACCEPTS = 200
+"""How many accepts are remembered, the newest."""
+_MOST_BYTES = 4 * 1024 * 1024
+_COARSE_NANOSECONDS = 50_000_000
+_SUFFIX = ".json"
+
+
+class EditorFile(msgspec.Struct):
+    """One document that an accept changed; the hunks by id."""
+
+    saved: list[str] = []
+    """Hunks that have been in the file on disk."""
+    reverted: list[str] = []
+    """Hunks that are pending because the user reverted them in the editor."""
+
+
+class EditorAccept(msgspec.Struct):
+    """One accept: the workspace, and its documents by wire path."""
+
+    workspace: str
+    files: dict[str, EditorFile]
+
+
+def remember(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
+    """Remember an accept that is about to change these documents."""
+    accept = EditorAccept(str(workspace), {path_quoting.quote(path): EditorFile() for path in paths})
+    folder = _folder()
+    with durable.named_failures(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        old = sorted(_tokens(folder), key=lambda name: (folder / (name + _SUFFIX)).stat().st_mtime_ns)
+    for each in old[: len(old) + 1 - MOST_ACCEPTS]:
+        forget(each)
+    save(token, accept)
+
+
+def save(token: str, accept: EditorAccept) -> None:
+    """Replace what is remembered of an accept."""
+    durable.replace(_folder() / (token + _SUFFIX), msgspec.json.encode(accept))
+
+
+def load(token: str) -> EditorAccept | None:
+    """Return what is remembered of an accept, None if there is nothing."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(durable.read_whole(_folder() / (token + _SUFFIX), _MOST_BYTES), type=EditorAccept)
+    return None
+
+
+def forget(token: str, path: str | None = None) -> None:
+    """Forget an accept, or one of its documents by wire path."""
+    accept = load(token) if path is not None else None
+    if accept is not None and set(accept.files) - {path}:
+        accept.files.pop(path or "", None)
+        save(token, accept)
+    else:
+        with contextlib.suppress(OSError):
+            (_folder() / (token + _SUFFIX)).unlink(missing_ok=True)
+
+
+class EditorAccepts:
+    """The remembered accepts by document; reads only what changed since the last call."""
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self._path = _folder()
+        self._changed_at = 0
+        self._accepts: dict[str, tuple[int, frozenset[Path]]] = {}
+        """Undo token → when its file was written, and its documents."""
+
+    def of(self, path: Path) -> list[str]:
+        """Return the undo tokens of the accepts that changed a document, the oldest first."""
+        try:
+            changed_at = self._path.stat().st_mtime_ns
+        except OSError:
+            return []
+        if changed_at != self._changed_at:
+            self._read()
+            # Times are coarse: after a change just now, there may be another one at the same time.
+            self._changed_at = changed_at if time.time_ns() - changed_at > _COARSE_NANOSECONDS else 0
+        if not self._accepts:
+            return []
+        document = _real(path)
+        tokens = [token for token, (_, documents) in self._accepts.items() if document in documents]
+        return sorted(tokens, key=lambda token: self._accepts[token][0])
+
+    def _read(self) -> None:
+        found: dict[str, tuple[int, frozenset[Path]]] = {}
+        for token in _tokens(self._path):
+            with contextlib.suppress(OSError):
+                written_at = (self._path / (token + _SUFFIX)).stat().st_mtime_ns
+                if token in self._accepts and self._accepts[token][0] == written_at:
+                    found[token] = self._accepts[token]
+                elif (accept := load(token)) is not None:
+                    documents = [os.fsdecode(path_quoting.unquote(path)) for path in accept.files]
+                    found[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
+        self._accepts = found
+
+
+def _tokens(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)  # noqa: PTH208 - the names are enough
+        return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
+    return []
+
+
+@functools.lru_cache(1000)
+def _real(path: Path) -> Path:
+    return workspaces.real(path)
+
+
+def _folder() -> Path:
+    return state_root() / "editor-accepts"
