@@ -70,8 +70,10 @@ describe("review", () => {
       await vs.page.keyboard.press("Control+z");
       await until(async () => !(await vs.editorText()).includes("import pytest"), "the change is gone");
       assert.match(await vs.editorText(), /# not saved yet/);
+      await until(() => counts(vs, id) === "2 0 1", "it is pending");
       await vs.page.keyboard.press("Control+y");
       await vs.waitForText("import pytest");
+      await until(() => counts(vs, id) === "1 1 1", "it is accepted again");
 
       // Undo from the row: the hunk is pending again.
       await vs.rowAction(VIEW, "import pytest", "Undo");
@@ -287,11 +289,10 @@ describe("review", () => {
       await both.waitFor();
       await vs.shot("2 merge editor");
       await both.click();
-      await vs.save();
-      await until(() => vs.world.read(MINE)?.includes("import pytest"), "the merge is saved");
       await vs.clearNotifications();
       await vs.editorAction("Mark as Resolved");
       await until(() => counts(vs, id) === "2 1 0", "it is accepted");
+      for (const merged of [/^import math$/m, /^import pytest$/m]) assert.match(vs.world.read(MINE) ?? "", merged);
       await vs.editor("Merging: test_prices.py").waitFor({ state: "hidden" });
       await vs.shot("3 merged");
     }),

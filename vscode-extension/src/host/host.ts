@@ -383,6 +383,8 @@ export interface ReviewEditors {
   isActive(title: string): boolean;
   /** Open the native merge editor; saving it writes `output`. Returns false if the editor has none. */
   merge(sides: { base: string; yours: string; theirs: string; output: string }): Promise<boolean>;
+  /** Save the merge editor of `output`, if there is one. Returns false if it still has unsaved changes. */
+  saveMerge(output: string): Promise<boolean>;
   /** Close the merge editor of `output`, unless it has unsaved changes. */
   closeMerge(output: string): Promise<void>;
   /**

@@ -14,6 +14,7 @@ import type { Decision, Delegation, FileDiff, Hunk } from "../protocol.ts";
 import { toErrorInfo } from "../sidecar/connection.ts";
 import { displayPath } from "../state/formatting.ts";
 import type { Store } from "../state/store.ts";
+import { userFile } from "./documentSaver.ts";
 import { applyHunks, fileRow, isPending, type ReviewTarget } from "./hunks.ts";
 import type { OpenResult, OpenResults } from "./openResults.ts";
 import { documentUri } from "./reviewEditor.ts";
@@ -96,7 +97,7 @@ export class Conflicts implements Disposable {
       await host.windows.message("warning", t("{0} is not a regular file. Move it, then accept again.", name));
       return;
     }
-    const mine = path.join(delegation.workspace, ...name.split("/"));
+    const mine = userFile(delegation.workspace, file.path);
     const output = pathToFileURL(mine).toString();
     const kind = await fileKind(mine);
     const yours = kind === "other" ? undefined : (host.documents.open([output])[0]?.text ?? (await readText(mine)));
@@ -122,7 +123,7 @@ export class Conflicts implements Disposable {
     ]);
   }
 
-  /** Accept conflicting hunks without touching any file: the user has merged them. */
+  /** Accept conflicting hunks that the user has merged: their file is saved, and nothing else is written. */
   async markResolved(result: OpenResult, target: ReviewTarget): Promise<void> {
     // Deciding may drop them.
     const merging = [...this.#merging].filter(([, { id, path: name }]) => id === result.id && name === target.path);
@@ -132,6 +133,11 @@ export class Conflicts implements Disposable {
     );
     if (!file || !resolved || resolved.length === 0) {
       await this.#deps.host.windows.message("info", t("No conflicts here."));
+    } else if (!(await this.#saved(result.id, file.path))) {
+      const name = displayPath(file.path);
+      const text = t("{0} could not be saved, so the conflict is not marked as resolved.", name);
+      await this.#deps.host.windows.message("error", text);
+      return;
     } else {
       await this.#deps.decide(
         result,
@@ -146,6 +152,15 @@ export class Conflicts implements Disposable {
 
   dispose(): void {
     this.#disposables.dispose();
+  }
+
+  /** Save the user's version of a file, in the merge editor and in others; returns false if it is still unsaved. */
+  async #saved(id: string, name: string): Promise<boolean> {
+    const { documents, review } = this.#deps.host;
+    const { workspace } = await this.#deps.delegation(id);
+    const uri = pathToFileURL(userFile(workspace, name)).toString();
+    if (!(await review.saveMerge(uri))) return false;
+    return !documents.open([uri]).some(({ dirty }) => dirty) || documents.save(uri);
   }
 
   /** Nothing can be merged line by line: one side lacks the file, or it is not text. */

@@ -5,12 +5,14 @@ import type { Host } from "../host/host.ts";
 import { displayPath, oneLine } from "../state/formatting.ts";
 import type { Decision, DecideResult, FileDiff } from "../protocol.ts";
 import { isPending } from "./hunks.ts";
+import type { DocumentSaver } from "./documentSaver.ts";
 import type { OpenResult } from "./openResults.ts";
 
 export interface DecisionDeps {
   readonly host: Pick<Host, "windows" | "commands">;
   /** Whether the result can be sent back to its agent. */
   readonly canSendBack: (id: string) => Promise<boolean>;
+  readonly saver: DocumentSaver;
 }
 
 export class Decisions {
@@ -45,18 +47,38 @@ export class Decisions {
       if (answer === undefined) return;
       if (answer === rest) meant = others.map((file) => ({ path: file.path, decision: "accept" as const }));
     }
-    const done = await result.decide(meant, asked.length > 0 && meant === wishes);
+    const flagged = asked.length > 0 && meant === wishes;
+    const done = await this.#deps.saver.saving(result, () => result.decide(meant, flagged));
+    const unsaved = await this.#unsavedText(result, done);
     if (done.conflicts.length > 0) {
-      void this.#reportConflicts(result, done);
+      void this.#reportConflicts(result, done, unsaved);
     } else if (before > 0 && pendingCount(result) === 0) {
-      void this.#reportDone(result, done.undoToken);
+      void this.#reportDone(result, done.undoToken, unsaved);
     } else if (done.undoToken !== undefined) {
       const { hunks, undoToken } = done;
-      void this.#reportAccepted(hunks.filter((hunk) => hunk.undoToken === undoToken).length, undoToken);
+      void this.#reportAccepted(hunks.filter((hunk) => hunk.undoToken === undoToken).length, undoToken, unsaved);
     }
   }
 
-  async #reportConflicts(result: OpenResult, { conflicts, hunks, undoToken }: DecideResult): Promise<void> {
+  /** A sentence about accepted changes that are in an editor only, after a space; empty if there are none. */
+  async #unsavedText(result: OpenResult, { decided }: DecideResult): Promise<string> {
+    const files = result.files.filter((file) =>
+      file.hunks.some(({ id, state }) => state === "accepted" && decided.includes(id)),
+    );
+    const names = await this.#deps.saver.unsaved(
+      result,
+      files.map((file) => file.path),
+    );
+    return names.length === 0
+      ? ""
+      : ` ${t("Not saved, because you have unsaved changes there: {0}.", names.join(", "))}`;
+  }
+
+  async #reportConflicts(
+    result: OpenResult,
+    { conflicts, hunks, undoToken }: DecideResult,
+    unsaved: string,
+  ): Promise<void> {
     const { host } = this.#deps;
     const names = [...new Set(conflicts.map((conflict) => displayPath(conflict.path)))].join(", ");
     const [resolve, undo] = [t("Resolve…"), t("Undo")];
@@ -68,20 +90,20 @@ export class Decisions {
         ? t("{0} has a conflict: you and the agent both changed it. Your file was not modified.", names)
         : t("{0} has a conflict: you and the agent both changed it. {1}", names, acceptedText(accepted));
     const buttons = accepted === 0 ? [resolve] : [resolve, undo];
-    const answer = await host.windows.message("warning", text, { buttons });
+    const answer = await host.windows.message("warning", text + unsaved, { buttons });
     const row = `hunk:${result.id}:${first.path}:${first.hunk}`;
     if (answer === resolve) await host.commands.run("understudy.review.openConflict", row);
     if (answer === undo) await host.commands.run("understudy.review.undo", undoToken);
   }
 
-  async #reportAccepted(count: number, token: string): Promise<void> {
+  async #reportAccepted(count: number, token: string, unsaved: string): Promise<void> {
     const { host } = this.#deps;
     const undo = t("Undo");
-    const answer = await host.windows.message("info", acceptedText(count), { buttons: [undo] });
+    const answer = await host.windows.message("info", acceptedText(count) + unsaved, { buttons: [undo] });
     if (answer === undo) await host.commands.run("understudy.review.undo", token);
   }
 
-  async #reportDone(result: OpenResult, token: string | undefined): Promise<void> {
+  async #reportDone(result: OpenResult, token: string | undefined, unsaved: string): Promise<void> {
     const { host } = this.#deps;
     const { hunks: spots } = result;
     const rejected = spots.filter(({ hunk }) => hunk.state === "rejected").length;
@@ -90,7 +112,7 @@ export class Decisions {
     const again = rejected === 0 ? [] : [(await this.#deps.canSendBack(result.id)) ? back : retry];
     const answer = await host.windows.message(
       "info",
-      t("Review complete: {0} accepted, {1} rejected.", accepted, rejected),
+      t("Review complete: {0} accepted, {1} rejected.", accepted, rejected) + unsaved,
       { buttons: [...(token === undefined ? [] : [undo]), ...again, close] },
     );
     if (answer === back) await host.commands.run("understudy.review.sendBack", result.id);

@@ -15,6 +15,7 @@ import type { Delegation, FileDiff, Range } from "../protocol.ts";
 import { delegationIdOf } from "../state/delegationUris.ts";
 import { Conflicts } from "./conflicts.ts";
 import { Decisions, pendingCount } from "./decisions.ts";
+import { DocumentSaver } from "./documentSaver.ts";
 import { exportResult } from "./exportResult.ts";
 import type { OpenResults, OpenResult } from "./openResults.ts";
 import { isEditable } from "./resultFiles.ts";
@@ -98,11 +99,14 @@ class ReviewCommands implements Disposable {
   #opening: HunkRef | undefined;
   readonly #conflicts: Conflicts;
   readonly #decisions: Decisions;
+  readonly #saver: DocumentSaver;
 
   constructor(deps: ReviewCommandDeps) {
     this.#deps = deps;
+    this.#saver = new DocumentSaver({ host: deps.host, delegation: (id) => this.#delegation(id) });
     this.#decisions = new Decisions({
       host: deps.host,
+      saver: this.#saver,
       canSendBack: async (id) => takesInstructions(deps.store, await this.#delegation(id)),
     });
     this.#conflicts = new Conflicts({
@@ -262,7 +266,7 @@ class ReviewCommands implements Disposable {
       // The message with the button stays when the accept is undone elsewhere: VS Code cannot close it.
       const result = await openResults.result(id);
       const { undoable } = await result.read();
-      if (undoable.some(({ undoToken }) => undoToken === value)) await result.undo(value as string);
+      if (undoable.some(({ undoToken }) => undoToken === value)) await this.#undo(result, value as string);
       else await host.windows.message("info", t("This accept is already undone."));
       return;
     }
@@ -279,7 +283,12 @@ class ReviewCommands implements Disposable {
       items: choices.map(({ item }) => item),
     });
     const choice = outcome.kind === "picked" && choices.find(({ item }) => item.id === outcome.ids[0]);
-    if (choice) await choice.undo();
+    if (choice) await this.#saver.saving(result, choice.undo);
+  }
+
+  /** Undo an accept, or some of its hunks. */
+  async #undo(result: OpenResult, token: string, hunks?: readonly string[]): Promise<void> {
+    await this.#saver.saving(result, () => result.undo(token, hunks));
   }
 
   /** Undo the newest accept of the review, or of another result; the accepts before it stay. */
@@ -289,7 +298,7 @@ class ReviewCommands implements Disposable {
       ({ accepted }) => accepted > 0,
     );
     const [last] = result?.undoable ?? [];
-    if (result && last) await result.undo(last.undoToken);
+    if (result && last) await this.#undo(result, last.undoToken);
   }
 
   /** Undo the decision on a change, or on all changes of a file. */
@@ -307,7 +316,8 @@ class ReviewCommands implements Disposable {
       return;
     }
     for (const token of tokens) {
-      await result.undo(
+      await this.#undo(
+        result,
         token,
         hunks.filter(({ undoToken }) => undoToken === token).map(({ id }) => id),
       );

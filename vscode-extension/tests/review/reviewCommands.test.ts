@@ -845,6 +845,85 @@ describe("deciding", () => {
     expect(host.diffs.at(-1)?.pairs.map((pair) => pair.result)).toEqual([reviewUri(THEIRS, ID, WRAP), output]);
   });
 
+  it("saves the user's file before the conflict is marked as resolved, and does not mark it if that fails", async () => {
+    decides();
+    await reviewing();
+    await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+    const output = "file:///home/ada/greeting/greeting/wrapping.py";
+    host.openTexts.push({ uri: output, language: "python", text: "merged\n", dirty: true });
+    await host.commands.run("understudy.review.openConflict", ROW("77e0d1f4b2c9"));
+    decides(result("understudy/delegations/decide", "delegations-decide.by-hand"));
+    const before = peer.params("understudy/delegations/decide").length;
+    host.saves = false;
+    await host.commands.run("understudy.review.markResolved", output);
+    expect(peer.params("understudy/delegations/decide")).toHaveLength(before);
+    expect(host.messages.at(-1)?.text).toBe(
+      "greeting/wrapping.py could not be saved, so the conflict is not marked as resolved.",
+    );
+    expect(host.mergesClosed).toEqual([]);
+    host.saves = true;
+    peer.answer("understudy/delegations/decide", () => {
+      expect(host.saved).toEqual([output]);
+      return result("understudy/delegations/decide", "delegations-decide.by-hand");
+    });
+    await host.commands.run("understudy.review.markResolved", output);
+    expect(host.mergesSaved).toEqual([output, output]);
+    expect(peer.params("understudy/delegations/decide")).toHaveLength(before + 1);
+  });
+
+  describe("saving the documents that an accept changes", () => {
+    const uri = "file:///home/ada/greeting/greeting/wrapping.py";
+    const other = "file:///home/ada/greeting/other.py";
+    const open = (name: string, dirty: boolean): void => {
+      host.openTexts.splice(0, host.openTexts.length, ...host.openTexts.filter((text) => text.uri !== name), {
+        uri: name,
+        language: "python",
+        text: "",
+        dirty,
+      });
+    };
+    /** The sidecar edits the documents, and meanwhile the user types in another file. */
+    const editsDocuments = (): void => {
+      open(uri, true);
+      open(other, true);
+    };
+
+    it("saves what was clean, and nothing else", async () => {
+      await reviewing();
+      open(uri, false);
+      open(other, false);
+      decides();
+      const answer = peer.answer.bind(peer);
+      answer("understudy/delegations/decide", () => {
+        editsDocuments();
+        return DECIDED;
+      });
+      await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+      expect(host.saved).toEqual([uri]);
+      expect(host.messages.at(-1)?.text).not.toContain("Not saved");
+
+      open(uri, false);
+      now = { ...now, undoable: [{ undoToken: `${ID}.00c0ffee`, paths: [WRAP] }] };
+      answer("understudy/delegations/undo", () => {
+        editsDocuments();
+        return {};
+      });
+      await host.commands.run("understudy.review.undo", `${ID}.00c0ffee`);
+      expect(host.saved).toEqual([uri, uri]);
+    });
+
+    it("leaves unsaved text unsaved, and says so", async () => {
+      await reviewing();
+      open(uri, true);
+      decides();
+      await host.commands.run("understudy.review.acceptHunk", ROW("5a1e0c77b9d2"));
+      expect(host.saved).toEqual([]);
+      expect(host.messages.at(-1)?.text).toContain(
+        "Not saved, because you have unsaved changes there: greeting/wrapping.py.",
+      );
+    });
+  });
+
   it("marks a conflict as resolved from the editor with the user's file, and asks nothing after a save", async () => {
     decides();
     await reviewing();

@@ -76,6 +76,9 @@ export class FakeHost implements h.Host {
   readonly provided = new Map<string, h.VirtualText>();
   readonly diffs: { title: string; pairs: readonly h.DiffPair[]; options?: h.ShowOptions; tab?: h.DiffsTab }[] = [];
   readonly mergesClosed: string[] = [];
+  readonly mergesSaved: string[] = [];
+  /** Whether files can be saved. */
+  saves = true;
   readonly merges: Parameters<h.ReviewEditors["merge"]>[0][] = [];
   /** The visible bars by ID. */
   readonly bars = new Map<string, { uri: string; content?: Parameters<h.Thread["set"]>[0] }>();
@@ -202,7 +205,13 @@ export class FakeHost implements h.Host {
     setHints: (uri: string, hints: readonly h.DiagnosticText[]) => void self.hints.set(uri, hints),
     show: (uri: string, options?: h.ShowOptions) =>
       Promise.resolve(void self.opened.push(options ? { uri, options } : { uri })),
-    save: (uri: string) => Promise.resolve(self.saved.push(uri) > 0),
+    save: (uri: string) => {
+      if (!self.saves) return Promise.resolve(false);
+      const index = self.openTexts.findIndex((text) => text.uri === uri);
+      const text = self.openTexts[index];
+      if (text) self.openTexts[index] = { ...text, dirty: false };
+      return Promise.resolve(self.saved.push(uri) > 0);
+    },
     preview: (uri: string) => Promise.resolve(void self.opened.push({ uri })),
     showText: (text: string) => Promise.resolve(void self.texts.push(text)),
     provide: (scheme: string, source: h.VirtualText) => {
@@ -235,6 +244,7 @@ export class FakeHost implements h.Host {
       Promise.resolve(void this.diffs.push({ title: pair.label, pairs: [pair], ...(options ? { options } : {}) })),
     diffs: (title, pairs, tab) => Promise.resolve(void this.diffs.push({ title, pairs, ...(tab ? { tab } : {}) })),
     isActive: (title) => this.activeDiffs === title,
+    saveMerge: (output) => Promise.resolve(this.mergesSaved.push(output) > 0 && this.saves),
     closeMerge: (output) => Promise.resolve(void this.mergesClosed.push(output)),
     merge: (sides) => Promise.resolve(this.mergeEditor && this.merges.push(sides) > 0),
     close: (schemes, titles) => Promise.resolve(void this.closings.push({ schemes, titles })),

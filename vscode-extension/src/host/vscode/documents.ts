@@ -41,15 +41,17 @@ export function documentsOf(disposables: DisposableStore): h.Documents {
       return activeOf(vscode.window.activeTextEditor) ?? activeTab();
     },
     onDidChangeActive: activeChanged.subscribe,
-    open: (uris) =>
-      vscode.workspace.textDocuments
-        .filter((document) => (uris ? uris.includes(document.uri.toString()) : document.isDirty))
+    open: (uris) => {
+      const wanted = uris?.map((uri) => vscode.Uri.parse(uri).toString());
+      return vscode.workspace.textDocuments
+        .filter((document) => (wanted ? wanted.includes(document.uri.toString()) : document.isDirty))
         .map((document) => ({
           uri: document.uri.toString(),
           language: document.languageId,
           text: document.getText(),
           dirty: document.isDirty,
-        })),
+        }));
+    },
     diagnostics: (uri) =>
       vscode.languages.getDiagnostics(vscode.Uri.parse(uri)).map((found) => ({
         range: fromRange(found.range),

@@ -10,7 +10,7 @@ import { DisposableStore } from "../../base/events.ts";
 /** Opens a multi-file diff with an identity and a place. Not part of the public API; it may be removed. */
 const NAMED_DIFFS = "_workbench.openMultiDiffEditor";
 
-/** Limit of the wait for the editor that a command has opened. */
+/** Limit of the wait for the effect of a command. */
 const ACTIVE_MS = 2_000;
 
 /**
@@ -21,19 +21,48 @@ const ACTIVE_MS = 2_000;
 async function placeCursor(uri: string, position: vscode.Position): Promise<void> {
   const isIt = (editor: vscode.TextEditor | undefined): boolean =>
     editor?.document.uri.toString() === vscode.Uri.parse(uri).toString();
-  if (!isIt(vscode.window.activeTextEditor)) {
-    const waiting = new DisposableStore();
-    await new Promise<void>((resolve) => {
-      const limit = setTimeout(resolve, ACTIVE_MS);
-      waiting.add({ dispose: () => clearTimeout(limit) });
-      waiting.add(vscode.window.onDidChangeActiveTextEditor((editor) => isIt(editor) && resolve()));
-    });
-    waiting.dispose();
-  }
+  await until(vscode.window.onDidChangeActiveTextEditor, () => isIt(vscode.window.activeTextEditor));
   const editor = vscode.window.activeTextEditor;
   if (!editor || !isIt(editor)) return;
   editor.selection = new vscode.Selection(position, position);
   editor.revealRange(new vscode.Range(position, position), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+}
+
+/** Wait until a condition is true, at most `ACTIVE_MS`; it is tested after each event. */
+async function until<T>(changed: vscode.Event<T>, isTrue: () => boolean): Promise<void> {
+  if (isTrue()) return;
+  const waiting = new DisposableStore();
+  await new Promise<void>((resolve) => {
+    const limit = setTimeout(resolve, ACTIVE_MS);
+    waiting.add({ dispose: () => clearTimeout(limit) });
+    waiting.add(changed(() => isTrue() && resolve()));
+  });
+  waiting.dispose();
+}
+
+/** The class of this input is not part of the public API (`TabInputTextMerge`). */
+interface MergeInput {
+  readonly base: vscode.Uri;
+  readonly input1: vscode.Uri;
+  readonly input2: vscode.Uri;
+  readonly result: vscode.Uri;
+}
+
+function isMergeInput(input: unknown): input is MergeInput {
+  if (typeof input !== "object" || input === null) return false;
+  const { base, input1, input2, result } = input as Partial<Record<keyof MergeInput, unknown>>;
+  return [base, input1, input2, result].every((uri) => uri instanceof vscode.Uri);
+}
+
+/** The merge editors that write a file. */
+function mergesInto(output: string): readonly { readonly tab: vscode.Tab; readonly input: MergeInput }[] {
+  const wanted = vscode.Uri.parse(output).toString();
+  return vscode.window.tabGroups.all
+    .flatMap(({ tabs }) => tabs)
+    .flatMap((tab) => {
+      const { input } = tab;
+      return isMergeInput(input) && input.result.toString() === wanted ? [{ tab, input }] : [];
+    });
 }
 
 /** A tab with a multi-file diff has no input type of its own. */
@@ -119,14 +148,24 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       });
       return true;
     },
+    async saveMerge(output) {
+      for (const { tab, input } of mergesInto(output)) {
+        if (!tab.isDirty) continue;
+        // What is active is saved, and a merge editor that is open is shown again instead of another one.
+        await vscode.commands.executeCommand("_open.mergeEditor", {
+          base: input.base,
+          input1: { uri: input.input1, title: t("Yours") },
+          input2: { uri: input.input2, title: t("Delegated") },
+          output: input.result,
+        });
+        await vscode.commands.executeCommand("workbench.action.files.save");
+        await until(vscode.window.tabGroups.onDidChangeTabs, () => !mergesInto(output).some((one) => one.tab.isDirty));
+      }
+      return !mergesInto(output).some(({ tab }) => tab.isDirty);
+    },
     async closeMerge(output) {
-      const merged = vscode.Uri.parse(output).toString();
-      const merging = ({ input, isDirty }: vscode.Tab): boolean => {
-        // The class of this input is not part of the public API (`TabInputTextMerge`).
-        const written: unknown = typeof input === "object" && input !== null && "result" in input && input.result;
-        return !isDirty && written instanceof vscode.Uri && written.toString() === merged;
-      };
-      await vscode.window.tabGroups.close(vscode.window.tabGroups.all.flatMap(({ tabs }) => tabs.filter(merging)));
+      const saved = mergesInto(output).filter(({ tab }) => !tab.isDirty);
+      await vscode.window.tabGroups.close(saved.map(({ tab }) => tab));
     },
     async close(schemes, titles) {
       const ours = (tab: vscode.Tab): boolean => {
