@@ -293,7 +293,12 @@ def test_an_open_file_shows_its_hunks_where_they_are_now_and_takes_them_through_
     assert told["message"].startswith("1 hunk conflicts with your version: text.txt line 35. ")
     conflict = diagnostics(editor, uri, lambda each: each and each[0]["severity"] == 2, mark)
     assert "It conflicts with your version." in conflict[0]["message"]
-    # Marking a conflict as merged counts as an accept and can be undone, but undo keeps the user's text.
+    # Marking a conflict as merged counts as an accept and can be undone, but undo keeps the user's text. The file must
+    # be saved: otherwise, what was accepted could be in no file.
+    with pytest.raises(Exception, match=r"Unsaved changes in text\.txt"):
+        editor.run(action(editor.actions(uri, 37), "Mark this hunk as merged by hand"))
+    reviewed.write("text.txt", buffers.text(uri))
+    editor.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
     editor.run(action(editor.actions(uri, 37), "Mark this hunk as merged by hand"))
     diagnostics(editor, uri, lambda each: not each, mark)
     assert states(reviewed) == ["accepted"] * 3

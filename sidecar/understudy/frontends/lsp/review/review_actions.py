@@ -283,8 +283,8 @@ def describe(work: OpenReview, file: FileDiff, hunk: Hunk) -> str:
     parts += [f"{sanitize.path(path)} {reason}." for path, reason in flags.items()]
     if hunk.conflict and hunk.state is HunkState.PENDING:
         parts.append(
-            "It conflicts with your version. Edit those lines and accept again, merge it by hand and mark it as "
-            "merged, or send it back."
+            "It conflicts with your version. Edit those lines and accept again, merge it by hand, save the file and "
+            "mark it as merged, or send it back."
         )
     parts.append(f"{sanitize.one_line(work.delegation.title)} ({work.delegation.id})")
     return " ".join(parts)

@@ -357,7 +357,7 @@ class ReviewFeature:
             self._say(
                 types.MessageType.Warning,
                 f"{conflict} with your version: {listed}{f' and {more} more' if more > 0 else ''}. Edit those lines "
-                f"and accept again, merge {it} by hand and mark {it} as merged, or send {it} back.",
+                f"and accept again, merge {it} by hand, save and mark {it} as merged, or send {it} back.",
             )
 
     def _remember(self, work: OpenReview, params: Mapping[str, Any], token: str) -> None:
