@@ -20,7 +20,7 @@ _DIRECTIVE = re.compile(rb"^(?://go:|// \+build\b|#!|#.*coding[:=])|@(?:jest|vit
 
 
 def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
-    """Return whether two versions of a file differ at most in spaces, comments and docstrings; None is no file.
+    """Return whether two versions of a file differ at most in spaces, comments and docstrings; None: it does not exist.
 
     The suffix of ``path`` decides the language. Files in unknown languages, with errors, or above 2 MiB must be equal.
     """

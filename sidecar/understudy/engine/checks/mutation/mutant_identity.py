@@ -18,7 +18,7 @@ def identities(path: str, source: bytes, mutants: Iterable[Mutant]) -> dict[Muta
     """Return for each of all mutants of a file 12 hexadecimal digits that no other one has.
 
     They stay the same while the line, its function and the change do. Lines may move: a change elsewhere in the file
-    keeps them. The same change of equal lines in one function is told apart by its number, from the top.
+    keeps them. The same changes of equal lines in one function are numbered from the top.
     """
     names: dict[Mutant, str] = {}
     numbers: Counter[bytes] = Counter()
