@@ -14,6 +14,7 @@ from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call, caller
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
+from understudy.frontends.cli.output.streamed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.model.delegations import Delegation
@@ -27,7 +28,7 @@ def view_on(stream: IO[str], *, answer: bool = False) -> View:
         stream,
         redraw=terminal.can_redraw(stream),
         colour=terminal.has_colour(stream),
-        answer=_print_answer if answer else None,
+        answer=StreamedAnswer(sys.stdout) if answer else None,
     )
 
 
@@ -57,22 +58,30 @@ class Follower:
 
     def run(self, over: Callable[[], bool] | None = None) -> Delegation:
         """Follow to the end (see ``api.serving.follow``) and return the delegation."""
-        for event in follow(self.identifier, self.after, idle_seconds=REDRAW_SECONDS, over=over):
-            if event is None:
-                self._idle()
-                continue
-            self.after = event.seq
-            if isinstance(event, Text):
-                self.answer += event.text
+        try:
+            for event in follow(self.identifier, self.after, idle_seconds=REDRAW_SECONDS, over=over):
+                self._show(event)
+        finally:
             if self.view:
-                if self.asking and isinstance(event, PermissionAnswered):
-                    self.asking.close(event.request_id)
-                self.view.show(event)
-                if isinstance(event, Permission):
-                    self._ask(event.request_id, self.view)
-            elif self.warns:
-                self._warn(event)
-        return self.end()
+                self.view.clear()
+        ended: Delegation = call("delegations/get", id=self.identifier)
+        return ended
+
+    def _show(self, event: Event | None) -> None:
+        if event is None:
+            self._idle()
+            return
+        self.after = event.seq
+        if isinstance(event, Text):
+            self.answer += event.text
+        if self.view:
+            if self.asking and isinstance(event, PermissionAnswered):
+                self.asking.close(event.request_id)
+            self.view.show(event)
+            if isinstance(event, Permission):
+                self._ask(event.request_id, self.view)
+        elif self.warns:
+            self._warn(event)
 
     def _idle(self) -> None:
         if self.asking:
@@ -95,13 +104,6 @@ class Follower:
             click.echo(event_lines.line(event), err=True)
         if isinstance(event, Permission):
             click.echo(f"Answer with: understudy answer {self.identifier}", err=True)
-
-    def end(self) -> Delegation:
-        """Clear the view and return the current state of the delegation."""
-        if self.view:
-            self.view.clear()
-        found: Delegation = call("delegations/get", id=self.identifier)
-        return found
 
 
 def watching(identifier: str, stream: IO[str], *, after: int = 0, answer: bool = False) -> Follower:
@@ -154,8 +156,6 @@ def follow_or_cancel(
             held.release()
         return follower.run(over)
     except KeyboardInterrupt:
-        if follower.view:
-            follower.view.clear()
         click.echo("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
     try:
         call("delegations/cancel", id=follower.identifier)
@@ -174,7 +174,7 @@ def print_card(delegation: Delegation, *, shown_answer: str = "") -> None:
         ending = "" if result.text.endswith("\n") else "\n"
         click.echo((result.text + ending).encode("utf-8", "replace"), nl=False)
         return
-    if shown_answer and not shown_answer.endswith("\n"):
+    if shown_answer:
         click.echo()
     show_card(delegation, shown_answer=shown_answer)
 
@@ -207,11 +207,6 @@ def _alternative(delegation: Delegation) -> str | None:
 def _answers_with_text(recipe: str) -> bool:
     found = {one.name: one for one in call("recipes/list").recipes}
     return recipe in found and found[recipe].returns == "text"
-
-
-def _print_answer(text: str) -> None:
-    click.echo(terminal.sanitize(text), nl=False)
-    sys.stdout.flush()
 
 
 def newest(states: list[str]) -> Any:

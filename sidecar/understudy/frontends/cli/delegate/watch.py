@@ -52,7 +52,6 @@ def watch(*, identifier: str | None, after: int, json_: bool) -> int:
     try:
         finished = watcher.run()
     except KeyboardInterrupt:
-        watcher.end()
         click.echo(
             f"Stopped watching; {identifier} keeps running. Continue with: understudy watch {identifier}", err=True
         )

@@ -9,6 +9,7 @@ from typing import IO
 import msgspec
 
 from understudy.frontends.cli.output import event_lines
+from understudy.frontends.cli.output.streamed_answer import StreamedAnswer
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e
@@ -27,6 +28,8 @@ _COLOURS: dict[type[e.Event], str] = {
 _BACKGROUND = (e.Base, e.Worktree, e.ToolCall, e.ToolResult, e.Phase)
 _LONG = (e.ToolCall, e.ToolResult)
 """Titles and output of tools may be pages."""
+_ON_ONE_ROW = "\x1b[?7l{}\x1b[?7h"
+"""Without DECAWM, a status whose width was computed wrong is cut by the terminal; wrapped, it could not be erased."""
 
 
 class View:
@@ -38,11 +41,11 @@ class View:
         *,
         redraw: bool,
         colour: bool,
-        answer: Callable[[str], None] | None = None,
+        answer: StreamedAnswer | None = None,
         columns: Callable[[], int] = terminal.width,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write to ``stream``; ``answer`` receives the agent's text as it is streamed (None: it is not shown)."""
+        """Write to ``stream``; ``answer`` prints the agent's text as it is streamed (None: it is not shown)."""
         self._stream = stream
         self._redraw = redraw
         self._paint = terminal.Paint(on=colour)
@@ -67,8 +70,8 @@ class View:
         if isinstance(event, e.UsageReport):
             self._tokens = event.input_tokens + event.output_tokens
         if isinstance(event, e.Text) and self._answer is not None:
-            self.clear()
-            self._answer(event.text)
+            self._erase_status()
+            self._answer.add(event.text)
             return
         text = event_lines.line(self._without_repetition(event))
         if text is None:
@@ -89,7 +92,8 @@ class View:
         return event
 
     def say(self, text: str) -> None:
-        """Write a line above the status."""
+        """Write a line above the status, below the answer."""
+        self._end_answer_line()
         if not self._redraw:
             self._stream.write(f"{text}\n")
             self._stream.flush()
@@ -101,8 +105,10 @@ class View:
         self._drawn, self._drawn_at = status, self._clock()
 
     def tick(self) -> None:
-        """Redraw the status when it is due; call this a few times a second."""
+        """Redraw the status when it is due, but not in a line of the answer; call this a few times a second."""
         if not self._redraw or self._clock() - self._drawn_at < REDRAW_SECONDS:
+            return
+        if self._answer is not None and self._answer.in_line:
             return
         status = self._status()
         if status != self._drawn:
@@ -112,11 +118,19 @@ class View:
         self._drawn_at = self._clock()
 
     def clear(self) -> None:
-        """Erase the status line, before other output."""
+        """Erase the status and end the line of the answer, before other output."""
+        self._erase_status()
+        self._end_answer_line()
+
+    def _erase_status(self) -> None:
         if self._drawn:
             self._stream.write(self._erase())
             self._stream.flush()
             self._drawn = ""
+
+    def _end_answer_line(self) -> None:
+        if self._answer is not None:
+            self._answer.end_line()
 
     def _erase(self) -> str:
         return "\r\x1b[2K" if self._drawn else ""
@@ -141,4 +155,5 @@ class View:
         if self._activity:
             parts.append(self._activity)
         # The last column stays empty: some terminals wrap when it is written.
-        return self._paint(terminal.cut(" · ".join(parts), self._columns() - 1), bold=True)
+        text = self._paint(terminal.cut(" · ".join(parts), self._columns() - 1), bold=True)
+        return _ON_ONE_ROW.format(text)

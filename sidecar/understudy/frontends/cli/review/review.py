@@ -81,13 +81,8 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
 
 def _show_checks(identifier: str) -> None:
     """Show the checks until they have ended."""
-    waiting = follower.Follower(
-        identifier, follower.view_on(sys.stdout), call("delegations/get", id=identifier).last_seq
-    )
-    try:
-        waiting.run()
-    finally:
-        waiting.end()
+    after = call("delegations/get", id=identifier).last_seq
+    follower.Follower(identifier, follower.view_on(sys.stdout), after).run()
 
 
 def _wait(identifier: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from understudy.frontends.cli import options
+from understudy.frontends.cli.output.streamed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope
 
@@ -162,11 +163,16 @@ def _answer(command: str, given: dict[str, Any], params: dict[str, Any], known: 
     prints_text = command != "write" or (not params["writes_target"] and not given["diff"])
     is_live = prints_text and terminal.is_terminal(sys.stdout) and not given["json_"]
     is_live = is_live and (command != "write" or params["keep_fences"])  # only the whole file shows what is a fence
-    said = _Said()
+    streamed = StreamedAnswer(sys.stdout)
+
+    def note(text: str) -> None:
+        streamed.end_line()
+        _note(text)
+
     try:
-        answer = prepared.answer(said.add if is_live else _ignore, _note)
+        answer = prepared.answer(streamed.add if is_live else _ignore, note)
     except BaseException as error:
-        if is_live and (said.is_in_line or _is_stop(error)):
+        if is_live and (streamed.in_line or _is_stop(error)):
             click.echo()  # the message begins on a line of its own
         raise
     if given["json_"]:
@@ -175,7 +181,7 @@ def _answer(command: str, given: dict[str, Any], params: dict[str, Any], known: 
     elif not prints_text:
         _report(prepared.difference() if given["diff"] else "", params)
     elif is_live:
-        click.echo(nl=said.is_in_line)
+        streamed.end_line()
     else:
         click.echo(answer.text, nl=not answer.text.endswith("\n"))
 
@@ -213,19 +219,6 @@ def _warn(prepared: Any) -> None:
         shown = "; ".join(f"{one.name} ({one.why})" for one in left_out[:_LEFT_OUT_SHOWN])
         rest = f"; and {len(left_out) - _LEFT_OUT_SHOWN} more" if len(left_out) > _LEFT_OUT_SHOWN else ""
         _note(f"Not sent: {shown}{rest}.")
-
-
-class _Said:
-    """Prints text as it arrives."""
-
-    is_in_line = False
-    """Whether the last line has no end yet."""
-
-    def add(self, text: str) -> None:
-        """Print a piece."""
-        click.echo(text, nl=False)
-        sys.stdout.flush()
-        self.is_in_line = not text.endswith("\n") if text else self.is_in_line
 
 
 def _is_stop(error: BaseException) -> bool:
