@@ -522,7 +522,10 @@ def test_a_follow_up_whose_workers_are_killed_while_they_take_the_tree_over(benc
     monkeypatch.delenv(VARIABLE)
     bench.look()
     assert bench.settled() == "before"
-    assert bench.project.git("for-each-ref", "--format=%(refname)") == f"refs/heads/main\nrefs/understudy/{bench.id}\n"
+    assert (
+        bench.project.git("for-each-ref", "--format=%(refname)")
+        == f"refs/heads/main\nrefs/understudy/base={bench.id}\n"
+    )
     reference = bench.call("delegations/discard", id=bench.id).rescue_ref
     bench.call("worktrees/restore", rescueRef=reference)
     bench.back()

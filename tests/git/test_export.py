@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.git import export
+from understudy.git.base import pins
 from understudy.git.diff import file_diffs
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import unquote
@@ -65,6 +66,42 @@ def test_a_commit_is_held_without_a_branch(bench, person):
     bench.sh("git gc -q --prune=now")
     assert bench.sh(f"git show -s --format=%s {done.commit}").strip() == "Add things"
     assert out(bench, store, base, head).reference
+
+
+@pytest.mark.parametrize("pinned_by", ["this version", "an earlier version", "an earlier version, packed"])
+def test_a_branch_that_is_named_like_its_delegation_is_merged_by_its_short_name(bench, person, pinned_by):
+    bench.init()
+    repository, identifier = bench.locate(), "20261127-115302-immip"
+    name = f"understudy/{identifier}"
+    if pinned_by == "this version":
+        pins.pin(repository, identifier, repository.head_commit)
+    else:
+        bench.sh(f"git update-ref refs/{name} HEAD; git update-ref refs/understudy/export-0123456789ab HEAD")
+    if pinned_by.endswith("packed"):
+        bench.sh("git pack-refs --all")
+    store, base, head = worked(bench, "echo 2 >> f1; rm f3; echo n > new")
+    done = out(bench, store, base, head, branch=name)
+    assert bench.sh(f"git log -1 --format=%H {name} 2>&1").strip() == done.commit  # no "refname is ambiguous"
+    assert "new" in bench.sh(f"git diff --stat main...{name} 2>&1")
+    bench.sh("git checkout -q .")
+    assert "Fast-forward" in bench.sh(f"git merge {name} 2>&1")
+    assert (bench.repo / "new").read_text() == "n\n"
+    kept = bench.sh("git for-each-ref --format='%(refname) %(objectname)' refs/understudy").splitlines()
+    assert kept[0] == f"refs/understudy/base={identifier} {repository.head_commit}"
+    assert kept[1:] == (
+        [] if pinned_by == "this version" else [f"refs/understudy/export-0123456789ab {repository.head_commit}"]
+    )
+
+
+@pytest.mark.parametrize("hiding", ["refs/tags/b", "refs/b", "refs/understudy/base=x"])
+def test_a_branch_that_another_reference_hides_is_not_made(bench, person, hiding):
+    bench.init()
+    store, base, head = worked(bench, "echo 2 >> f1")
+    bench.sh(f"git update-ref {hiding} HEAD")
+    with pytest.raises(UnderstudyError, match=f"git would find {hiding} instead") as refused:
+        out(bench, store, base, head, branch=hiding.removeprefix("refs/").removeprefix("tags/"))
+    assert refused.value.kind is ErrorKind.ALREADY_EXISTS
+    assert bench.sh("git branch --list --format='%(refname)'") == "refs/heads/main\n"
 
 
 @pytest.mark.parametrize("where", ["another disk", "a folder with a colon"])

@@ -17,6 +17,7 @@ from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import collisions
 from understudy.git.repository import locate, workspace_of
 from understudy.git.worktree.worktree import create_worktree
+from understudy.model.config import result_branch
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -137,7 +138,7 @@ def test_linked_worktree(bench, same, fingerprint):
     assert fingerprint(bench.repo / ".git") == before
     assert bench.sh("git branch --show-current", tree.path) == "other\n"
     pin(locate(linked), "x", locate(linked).head_commit)
-    assert "refs/understudy/x" in bench.sh("git for-each-ref")
+    assert "refs/understudy/base=x" in bench.sh("git for-each-ref")
 
 
 def test_shallow(bench, same):
@@ -465,7 +466,7 @@ def test_pin_writes_one_reference_without_hooks_and_unpin_takes_it_away(bench, f
     before = fingerprint(bench.repo / ".git")
     pin(repository, "20261121-004512-k3f9q", repository.head_commit)
     assert bench.sh("git for-each-ref refs/understudy --format='%(refname) %(objectname)'").split() == [
-        "refs/understudy/20261121-004512-k3f9q",
+        "refs/understudy/base=20261121-004512-k3f9q",
         repository.head_commit,
     ]
     assert fingerprint(bench.repo / ".git") == before
@@ -476,6 +477,36 @@ def test_pin_writes_one_reference_without_hooks_and_unpin_takes_it_away(bench, f
     for name in ("../../heads/main", "-d", "a..b", "a.lock", "a/b", "", "a."):
         with pytest.raises(UnderstudyError):
             pin(repository, name, repository.head_commit)
+
+
+def test_pins_of_earlier_versions_are_moved_all_at_once_and_removed(bench):
+    bench.init()
+    repository = bench.locate()
+    bench.sh("git commit -q --allow-empty -m second")
+    for name, commit in (("old-1", "HEAD"), ("old-2", "HEAD~1"), ("export-0123456789ab", "HEAD"), ("a/b", "HEAD")):
+        bench.sh(f"git update-ref refs/understudy/{name} {commit}")
+    bench.sh("git pack-refs --all")
+    pin(repository, "new", repository.head_commit)
+    assert bench.sh("git for-each-ref refs/understudy --format='%(refname:lstrip=2) %(objectname)'").splitlines() == [
+        f"{name} {bench.sh(f'git rev-parse {commit}').strip()}"
+        for name, commit in (
+            ("a/b", "HEAD"),
+            ("base=new", "HEAD~1"),
+            ("base=old-1", "HEAD"),
+            ("base=old-2", "HEAD~1"),
+            ("export-0123456789ab", "HEAD"),
+        )
+    ]
+    bench.sh("git update-ref refs/understudy/old-1 HEAD")  # of a process of the earlier version
+    unpin(repository, "old-1")
+    assert "old-1" not in bench.sh("git for-each-ref refs/understudy")
+
+
+def test_no_configured_branch_is_hidden_by_a_pin(bench):
+    bench.init()
+    pin(bench.locate(), "20260101-000000-abcde", bench.locate().head_commit)
+    hiding = bench.sh("git for-each-ref refs/understudy --format='%(refname:lstrip=1)'").strip()
+    assert result_branch.why_invalid(hiding.replace("20260101-000000-abcde", "{id}")) is not None
 
 
 def test_the_users_garbage_collection_cannot_break_a_base(bench, files):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.git.base.pins import REFERENCES
+from understudy.git.base import pins
 from understudy.git.changes import Change, Entry, Selection
 from understudy.git.command import git_output, run_git
 from understudy.git.commits import reader, write_commit
@@ -58,8 +58,9 @@ def export(
     endings, encodings); files with a filter are left out and noted. If the user had uncommitted changes in a file,
     only the result's hunks are exported if they merge, else the whole file, with a note.
 
-    Errors: ``isolation_unavailable`` (no repository), ``already_exists`` (the branch), ``invalid_params`` (its name),
-    ``config_invalid`` (no user.name or user.email), ``input_empty`` (nothing to export), ``base_unavailable``.
+    Errors: ``isolation_unavailable`` (no repository), ``already_exists`` (the branch, or a reference that hides it),
+    ``invalid_params`` (its name), ``config_invalid`` (no user.name or user.email), ``input_empty`` (nothing to export),
+    ``base_unavailable``.
     """
     if repository.common_dir is None:
         raise UnderstudyError(
@@ -100,7 +101,7 @@ def export(
             source=store.path / "objects",
             stdin=wanted.encode(),
         )
-    reference = f"refs/heads/{branch}" if branch is not None else f"{REFERENCES}export-{name[:12]}"
+    reference = f"refs/heads/{branch}" if branch is not None else f"{pins.EXPORTED}{name[:12]}"
     _create_reference(repository, reference, name, new=branch is not None)
     return Exported(name, reference, exporter.notes)
 
@@ -143,10 +144,22 @@ def _check_branch(repository: Repository, branch: str) -> None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"{branch!r} is not a valid branch name.", hint="Choose another name."
         )
-    if run_git("rev-parse", "--verify", "--quiet", "--end-of-options", name, git_dir=git_dir).code == 0:
+    if _exists(git_dir, name):
         raise UnderstudyError(
             ErrorKind.ALREADY_EXISTS, f"The branch {branch} already exists.", hint="Choose another name."
         )
+    pins.move_earlier(repository)
+    for hiding in (f"refs/{branch}", f"refs/tags/{branch}"):
+        if _exists(git_dir, hiding):
+            raise UnderstudyError(
+                ErrorKind.ALREADY_EXISTS,
+                f"A branch {branch} could not be used by its name: git would find {hiding} instead.",
+                hint="Choose another name.",
+            )
+
+
+def _exists(git_dir: Path, reference: str) -> bool:
+    return run_git("rev-parse", "--verify", "--quiet", "--end-of-options", reference, git_dir=git_dir).code == 0
 
 
 def _create_reference(repository: Repository, reference: str, commit: str, *, new: bool) -> None:

@@ -130,7 +130,16 @@ def trees(project) -> dict[str, str]:
 
 
 def pins(project) -> set[str]:
-    return set(project.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/understudy").split())
+    listing = project.git("for-each-ref", "--format=%(refname:lstrip=2)", "refs/understudy")
+    return {name.removeprefix("base=") for name in listing.split()}
+
+
+def as_earlier_versions(project, identifier: str) -> str:
+    """Move a pin to where earlier versions wrote it; return its name there."""
+    name = f"refs/understudy/{identifier}"
+    project.git("update-ref", name, f"refs/understudy/base={identifier}")
+    project.git("update-ref", "-d", f"refs/understudy/base={identifier}")
+    return name
 
 
 def accept(project, identifier: str | None = None) -> str | None:
@@ -227,11 +236,23 @@ def test_what_was_restored_survives_a_gc(worked):
     assert sum(len(file.hunks) for file in files) == 3
     shown = worked.call("delegations/file", id=worked.id, path="text.txt", side="base")
     assert shown.text == LINES
-    worked.git("cat-file", "-e", f"refs/understudy/{worked.id}:only.txt")
+    worked.git("cat-file", "-e", f"refs/understudy/base={worked.id}:only.txt")
     # The tree's own git reads what it borrows, too.
     done = subprocess.run(["git", "log", "-p"], cwd=tree(worked), capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "in the base alone" in done.stdout
+
+
+def test_the_pin_of_an_earlier_version_goes_with_its_worktree_which_is_restored(worked):
+    earlier = as_earlier_versions(worked, worked.id)
+    before = everything(tree(worked))
+    start_over(worked)
+    assert earlier in worked.git("for-each-ref", "--format=%(refname)")
+    reference = discard(worked)
+    assert not pins(worked)
+    restore(worked, reference)
+    assert everything(tree(worked)) == before
+    worked.git("cat-file", "-e", f"refs/understudy/base={worked.id}:only.txt")
 
 
 def test_a_rescued_worktree_is_restored_after_the_history_is_gone(worked):
@@ -292,7 +313,7 @@ def test_a_worktree_whose_borrowed_objects_are_lost_is_not_removed(worked):
     """A rescue ref must always be able to restore the worktree."""
     place = tree(worked)
     before = everything(place)
-    worked.git("update-ref", "-d", f"refs/understudy/{worked.id}")
+    worked.git("update-ref", "-d", f"refs/understudy/base={worked.id}")
     start_over(worked)
     for attempt in (lambda: discard(worked), lambda: worked.call("worktrees/remove", id=worked.id)):
         with pytest.raises(UnderstudyError) as caught:
@@ -622,12 +643,13 @@ def test_the_doctor_names_what_is_stale(worked):
     tidy(NOW)
     ok, message, _ = doctor(worked)
     assert (ok, "0 on disk" in message, "trash" in message) == (True, True, False)
-    worked.git("update-ref", "refs/understudy/20200101-000000-aaaaa", "HEAD")
-    ok, message, hint = doctor(worked)
-    assert not ok
-    assert "refs/understudy/20200101-000000-aaaaa" in message
-    subprocess.run(hint.partition(": ")[2].split(), check=True)
-    assert doctor(worked)[0]
+    for name in ("base=20200101-000000-aaaaa", "20200101-000000-aaaaa"):  # the latter is of an earlier version
+        worked.git("update-ref", f"refs/understudy/{name}", "HEAD")
+        ok, message, hint = doctor(worked)
+        assert not ok
+        assert f"refs/understudy/{name}" in message
+        subprocess.run(hint.partition(": ")[2].split(), check=True)
+        assert doctor(worked)[0]
 
 
 def test_the_doctor_reports_a_deleted_worktree_and_a_leftover_export(worked):

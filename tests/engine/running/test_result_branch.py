@@ -19,10 +19,10 @@ from understudy.model.config import result_branch
 DONE = "say(type='result', ok=True, text='done')"
 
 
-def prepared(project: Any, code: str) -> None:
+def prepared(project: Any, code: str, branch: str = "understudy/{delegator}/{recipe}-{id}") -> None:
     project.settings(f"""
         [launch]
-        branch = "understudy/{{delegator}}/{{recipe}}-{{id}}"
+        branch = "{branch}"
 
         [[checks]]
         name = "passes"
@@ -45,6 +45,23 @@ def test_a_verified_result_is_also_a_branch(project: Any) -> None:
     assert project.git("merge-base", name, "HEAD") == project.git("rev-parse", "HEAD")
     assert project.git("status", "--porcelain=v2", "--branch") == before, "the checkout is as it was"
     assert f"The result is also on the branch {name}." in notes(project, done.id)
+
+
+def test_the_branch_is_merged_by_its_short_name(project: Any) -> None:
+    prepared(project, "", "understudy/{id}")
+    done = project.run("implement", delegator="doer", task="x")
+    name = f"understudy/{done.id}"
+    for command in (["log", "-1", "--format=%D"], ["diff", "--stat", f"main...{name}"], ["merge", name]):
+        git = subprocess.run(
+            ["git", *command, *([name] if command[0] == "log" else [])],
+            cwd=project.top,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert git.stderr == ""  # no "refname is ambiguous"
+        assert (name if command[0] == "log" else "new.txt") in git.stdout
+    assert (project.top / "new.txt").read_text() == "x"
 
 
 def test_a_result_that_is_not_verified_is_no_branch(project: Any) -> None:

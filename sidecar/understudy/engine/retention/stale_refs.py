@@ -18,7 +18,7 @@ from understudy.model.states import State
 
 
 def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
-    """Return (workspace, ref) for each ``refs/understudy/<id>`` whose delegation or worktree is gone."""
+    """Return (workspace, ref) for each pin whose delegation or worktree is gone."""
     found = []
     for workspace in sorted(set(workspaces)):
         with contextlib.suppress(UnderstudyError, OSError):
@@ -48,7 +48,7 @@ def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
         return
     git_dir = place.common_dir
     listing = command.git_output(
-        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{pins.REFERENCES}export-*", git_dir=git_dir
+        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{pins.EXPORTED}*", git_dir=git_dir
     )
     for line in listing.decode(errors="replace").splitlines():
         name, _, made = line.rpartition(" ")
@@ -69,8 +69,8 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
     ).decode(errors="replace")
     state = state_folder.state_root()
     for name in listing.splitlines():
-        identifier = name.removeprefix(pins.REFERENCES)
-        if delegation_folder.is_id(identifier):
+        identifier = pins.identifier_of(name)
+        if identifier is not None and delegation_folder.is_id(identifier):
             root = ownership.root_of(state, identifier)
             folder = ownership.folder_of(identifier)
             living = folder is not None and summary.peek(folder).state is not State.FINISHED
