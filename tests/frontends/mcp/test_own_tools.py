@@ -39,34 +39,6 @@ async def test_work_is_started_followed_read_and_decided(stage, connect, mode) -
     assert line.entry.asked_by == asked_by
 
 
-async def test_an_equal_call_attaches_and_another_one_does_not(stage, direct) -> None:
-    async with direct() as tools:
-        first = await tools("start", task="Write done.txt", delegator="patient")
-        assert (await tools("start", task="Write done.txt", delegator="patient"))["id"] == first["id"]
-        other = await tools("start", task="Write done.txt", files=["calc.py"], delegator="patient")
-        again = await tools("start", task="Write done.txt", delegator="patient", again=True)
-        assert len({first["id"], other["id"], again["id"]}) == 3
-        for one in (other, again):
-            assert (await tools("cancel", id=one["id"]))["verdict"] == "cancelled"
-        stage.go()
-        await tools.until(first["id"], "finished")
-    async with direct() as tools:  # a client that begins again gets the result
-        done = await tools("start", task="Write done.txt", delegator="patient")
-        assert (done["status"], done["id"]) == ("finished", first["id"])
-
-
-async def test_a_group_is_started_once_and_waited_for(stage, direct) -> None:
-    tasks = [{"task": f"Task {number}", "delegator": "patient"} for number in range(3)]
-    async with direct() as tools:
-        group = await tools("batch", tasks=tasks, max_tokens=100_000)
-        assert [one["title"] for one in group["results"]] == ["Task 0", "Task 1", "Task 2"]
-        assert (await tools("batch", tasks=tasks, max_tokens=100_000))["id"] == group["id"]
-        stage.go()
-        done = await tools.until(group["id"], "finished")
-        assert (done["finished"], done["of"]) == (3, 3)
-    assert stage.starts == 3
-
-
 async def test_a_result_is_sent_back_once(stage, direct) -> None:
     stage.go()
     async with direct() as tools:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime
 
 import pytest
 from mcp_types import ElicitResult, ListRootsResult, Root
 from wait_until import until
 
-from understudy.frontends.mcp import mcp_server, tool_functions
+from understudy.frontends.mcp import mcp_server
 from understudy.journal import worker_requests
 from understudy.model import events as e
 from understudy.model.delegations import PermissionOption
@@ -126,22 +125,6 @@ async def test_a_call_reports_progress_and_ends_in_time(stage, direct, mode, mon
         await tools.until(begun["id"], "finished")
     assert reports
     assert reports == sorted(set(reports))
-
-
-async def test_work_of_an_hour_ago_is_not_attached_to(stage, direct, monkeypatch) -> None:
-    stage.go()
-    async with direct() as tools:
-        first = await tools("start", task="Write done.txt", delegator="patient")
-        await tools.until(first["id"], "finished")
-        now = datetime.now(UTC)
-        monkeypatch.setattr(tool_functions, "age", lambda at: 3600.0 if datetime.fromisoformat(at) <= now else 0.0)
-        second = await tools("start", task="Write done.txt", delegator="patient")
-        assert second["id"] != first["id"]
-        assert (await tools("start", task="Write done.txt", delegator="patient"))["id"] == second["id"]
-        await tools.until(second["id"], "finished")
-        monkeypatch.setattr(tool_functions, "age", lambda at: 3599.0)
-        assert (await tools("start", task="Write done.txt", delegator="patient"))["id"] == first["id"]
-    assert stage.starts == 2
 
 
 async def test_transcripts_diffs_and_evidence_are_resources(stage, direct) -> None:

@@ -31,6 +31,8 @@ from understudy.engine.worktrees.delegation_worktree import unsaved_text
 from understudy.engine.worktrees.shared_base import SharedBase
 from understudy.files import durable, locks
 from understudy.git import repository
+from understudy.git.base import capture as git_base
+from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
@@ -129,6 +131,19 @@ def captured(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def current_tree(root: Path, found: repository.Repository) -> str:
+    """Return the id of the tree of what the user sees now, unsaved text aside; the snapshot is not kept.
+
+    Raises the errors of ``git_base.write_base``.
+    """
+    place = _place(root)
+    place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with locks.file_lock(folder / _LOCK):
+            return git_base.write_base(ObjectStore.create(folder / "store.git", found), found).tree
 
 
 def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:

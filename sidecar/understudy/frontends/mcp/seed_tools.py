@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from understudy.frontends.mcp import tool_params as p
-from understudy.frontends.mcp.tool_answers import Answer, brief
+from understudy.frontends.mcp.tool_answers import Answer, brief, marked
 from understudy.frontends.mcp.tool_caller import ToolCaller
-from understudy.frontends.mcp.tool_functions import Follow, start_group, start_once
+from understudy.frontends.mcp.tool_functions import Begun, Follow, start_group, start_once
 from understudy.model.config.config_entries import ModelServerEntry
 from understudy.model.config.delegators import Limits
 from understudy.model.delegations import Delegation, LaunchOverride, StartParams
@@ -32,13 +32,12 @@ _GOOD = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdi
 
 def delegate_to_local_agent(caller: ToolCaller, args: p.LocalAgentTask) -> Follow:
     """Let an agent do a task, and wait."""
-    found = start_once(caller, _params(caller, args), again=False)
-    return Follow(found.id, render=lambda members: result(members[0], args.agent_name))
+    return _followed(start_once(caller, _params(caller, args), again=False), args.agent_name)
 
 
 def delegate_batch(caller: ToolCaller, args: p.LocalBatch) -> Follow:
     """Let agents do several tasks, and wait for all."""
-    group = start_group(caller, [_params(caller, task) for task in args.tasks], None)
+    begun = start_group(caller, [_params(caller, task) for task in args.tasks], None)
 
     def render(members: Sequence[Delegation]) -> Answer:
         pairs = zip(members, args.tasks, strict=False)
@@ -47,12 +46,12 @@ def delegate_batch(caller: ToolCaller, args: p.LocalBatch) -> Follow:
         running = any(one.state is not State.FINISHED for one in members)
         whole: Answer = {"success": good == len(args.tasks), "batch_size": len(args.tasks), "successes": good}
         if running:
-            whole |= {"status": "running", "id": group, "next": "wait"}
+            whole |= {"status": "running", "id": begun.id, "next": "wait"}
         else:
             whole["failures"] = len(args.tasks) - good
-        return whole | {"results": results}
+        return marked(whole, begun.marks, again=False) | {"results": results}
 
-    return Follow(group, group=True, render=render)
+    return Follow(begun.id, group=True, render=render)
 
 
 def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
@@ -87,8 +86,7 @@ def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
         model=None if exact else args.model,
         max_tokens=args.max_tokens,
     )
-    found = start_once(caller, _params(caller, same, (exact or on_it)[0].name), again=False)
-    return Follow(found.id, render=lambda members: result(members[0], args.agent_name))
+    return _followed(start_once(caller, _params(caller, same, (exact or on_it)[0].name), again=False), args.agent_name)
 
 
 def list_local_agents(caller: ToolCaller, args: p.NoArguments) -> Answer:
@@ -125,6 +123,10 @@ def local_backend_status(caller: ToolCaller, args: p.NoArguments) -> Answer:
             one |= {"healthy": False, "error": error.message}
         servers.append(one)
     return {"healthy": bool(servers) and all(one["healthy"] for one in servers), "servers": servers}
+
+
+def _followed(begun: Begun, agent: str) -> Follow:
+    return Follow(begun.id, render=lambda members: marked(result(members[0], agent), begun.marks, again=False))
 
 
 def result(found: Delegation, agent: str) -> Answer:

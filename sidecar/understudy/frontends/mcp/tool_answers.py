@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
@@ -51,6 +52,19 @@ def brief(found: Delegation) -> Answer:
     return {key: value for key, value in answer.items() if value is not None}
 
 
+def marked(answer: Answer, marks: Answer | None, *, again: bool) -> Answer:
+    """Return an answer with the ``marks`` of work that an earlier call started, and how to start it once more.
+
+    ``again``: whether the tool has that parameter.
+    """
+    if marks is None:
+        return answer
+    if again:
+        steps = [answer["next"]] if "next" in answer else []
+        marks = marks | {"next": ", or ".join([*steps, "the same call with `again`: true to start it once more"])}
+    return answer | marks
+
+
 def status_of(found: Delegation) -> str:
     """Return ``running``, ``asks`` or ``finished``."""
     if found.state is State.FINISHED:
@@ -58,7 +72,7 @@ def status_of(found: Delegation) -> str:
     return "asks" if found.waiting_for is not None else "running"
 
 
-def of_group(identifier: str, members: list[Delegation]) -> Answer:
+def of_group(identifier: str, members: Sequence[Delegation]) -> Answer:
     """Return the state of a group, with its members in the order of their tasks."""
     statuses = [status_of(one) for one in members]
     status = "asks" if "asks" in statuses else "running" if "running" in statuses else "finished"

@@ -6,31 +6,38 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from understudy.api import result_files
-from understudy.api.serving import mcp_permissions
+from understudy.api.serving import base_digest, mcp_permissions
 from understudy.frontends.mcp import tool_params as p
-from understudy.frontends.mcp.tool_answers import Answer, brief, of_group, offered, question
+from understudy.frontends.mcp.tool_answers import Answer, brief, marked, of_group, offered, question
 from understudy.frontends.mcp.tool_caller import ToolCaller
 from understudy.model.config.delegators import Limits, Scope
 from understudy.model.delegations import Delegation, GroupBudget, LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.states import State
 from understudy.model.text import patches, uris
+from understudy.model.text.timestamps import timestamp
+from understudy.model.verdicts import Verdict
 
-ATTACH_SECONDS = 3600.0
-"""How long an equal call attaches to the work that the first one started."""
+ATTACH_SECONDS = 300.0
+"""How long after its end an equal call attaches to work: the answer to the first call may have been lost."""
 MOST_PATCH = 60_000
 """Characters of a patch; the rest is a resource, and `files` selects."""
+_ASK = "ask"
 _DESCRIBED = 200
 _MOST_KEYS = 50
-"""Keys are kept for a day, so that no more than 24 are followed."""
-_Begun = TypeVar("_Begun")
+"""How much equal work on the same files is passed over. Keys are kept for a day."""
+_RESULTS = frozenset(
+    {Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.CHECKS_FAILED, Verdict.NO_CHANGES}
+)
+"""How work ended that an equal call may want; what failed or was stopped, it wants to be done."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,22 @@ class Follow:
     render: Callable[[Sequence[Delegation]], Answer] | None = None
 
 
+@dataclass(frozen=True)
+class Begun:
+    """What a call started, or attached to: a delegation, or the members of a group."""
+
+    id: str
+    members: Sequence[Delegation]
+    created_at: str
+    marks: Answer | None = None
+    """What tells the model that an earlier call started it; None if this call did."""
+
+
 def start(caller: ToolCaller, args: p.Start) -> Answer:
     """Start a delegation, or attach to the one that an equal call started."""
     folder = caller.require_folder(args.workspace, args.files)
-    return {**brief(start_once(caller, start_params(args, folder), again=args.again)), "workspace": str(folder)}
+    begun = start_once(caller, start_params(args, folder), again=args.again)
+    return {**marked(brief(begun.members[0]), begun.marks, again=True), "workspace": str(folder)}
 
 
 def start_params(task: p.Task, folder: Path) -> StartParams:
@@ -66,15 +85,15 @@ def start_params(task: p.Task, folder: Path) -> StartParams:
     )
 
 
-def start_once(caller: ToolCaller, params: StartParams, *, again: bool) -> Delegation:
-    """Start a delegation; with an equal request within the hour, return that one."""
+def start_once(caller: ToolCaller, params: StartParams, *, again: bool) -> Begun:
+    """Start a delegation, or attach to the one that an equal request started."""
 
-    def begin(key: str) -> tuple[Delegation, str, str]:
+    def begin(key: str) -> Begun:
         begun = caller.call("delegations/start", **_wire(msgspec.structs.replace(params, idempotency_key=key)))
         found: Delegation = caller.call("delegations/get", id=begun.id)
-        return found, found.id, found.started_at
+        return Begun(found.id, [found], found.started_at)
 
-    return _once(begin, _key("start", params, again=again))
+    return _once(begin, _key("start", params, [params], again=again))
 
 
 def batch(caller: ToolCaller, args: p.Batch) -> Answer:
@@ -82,25 +101,26 @@ def batch(caller: ToolCaller, args: p.Batch) -> Answer:
     folder = caller.require_folder(args.workspace, args.tasks[0].files if args.tasks else ())
     budget = GroupBudget(max_tokens=args.max_tokens, max_usd=args.max_usd)
     tasks = [start_params(task, folder) for task in args.tasks]
-    group = start_group(caller, tasks, None if budget == GroupBudget() else budget, again=args.again)
-    return of_group(group, caller.call("groups/wait", id=group, timeoutSeconds=0).delegations)
+    begun = start_group(caller, tasks, None if budget == GroupBudget() else budget, again=args.again)
+    return marked(of_group(begun.id, begun.members), begun.marks, again=True)
 
 
 def start_group(
     caller: ToolCaller, tasks: Sequence[StartParams], budget: GroupBudget | None, *, again: bool = False
-) -> str:
-    """Start a group and return its id; with an equal request within the hour, the id of that one."""
+) -> Begun:
+    """Start a group, or attach to the one that an equal request started."""
 
-    def begin(key: str) -> tuple[str, str, str]:
-        begun = caller.call(
+    def begin(key: str) -> Begun:
+        group = caller.call(
             "groups/start",
             tasks=[_wire(task) for task in tasks],
             budget=None if budget is None else msgspec.to_builtins(budget),
             idempotencyKey=key,
-        )
-        return begun.group.id, begun.group.id, begun.group.created_at
+        ).group
+        members = caller.call("groups/wait", id=group.id, timeoutSeconds=0).delegations
+        return Begun(group.id, members, group.created_at)
 
-    return _once(begin, _key("batch", [list(tasks), budget], again=again))
+    return _once(begin, _key("batch", [list(tasks), budget], tasks, again=again))
 
 
 def wait(caller: ToolCaller, args: p.Wait) -> Follow:
@@ -238,14 +258,15 @@ def ask(caller: ToolCaller, args: p.Ask) -> Follow:
     """Ask about files, and wait for the answer."""
     folder = caller.require_folder(args.workspace, args.files)
     params = StartParams(
-        recipe="ask",
+        recipe=_ASK,
         task=args.question,
         context_files=_uris(args.files, folder),
         delegator=args.delegator,
         launch=None if args.model is None else LaunchOverride(model=args.model),
         workspace=uris.uri_of(folder),
     )
-    return Follow(start_once(caller, params, again=args.again).id)
+    begun = start_once(caller, params, again=args.again)
+    return Follow(begun.id, render=lambda members: marked(brief(members[0]), begun.marks, again=True))
 
 
 def decide(caller: ToolCaller, args: p.Decide) -> Answer:
@@ -279,23 +300,33 @@ def _wire(params: StartParams) -> dict[str, Any]:
     return found
 
 
-def _key(kind: str, content: Any, *, again: bool) -> str:
+def _key(kind: str, content: Any, tasks: Sequence[StartParams], *, again: bool) -> str:
+    """Return the idempotency key of a request: equal requests on the same files have the same."""
+    if again:
+        return f"mcp {kind} {secrets.token_hex(16)}"
     text = json.dumps(msgspec.to_builtins(content), sort_keys=True)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"mcp {kind} {digest}" + (f" {secrets.token_hex(8)}" if again else "")
+    files = [uri for task in tasks for uri in (*(task.files or ()), *(task.context_files or ()))]
+    workspace = next((uris.path_of(task.workspace) for task in tasks if task.workspace), None)
+    only_files = all(task.recipe == _ASK for task in tasks)
+    base = base_digest.of(workspace, files, only_files_without_git=only_files) if workspace is not None else ""
+    digest = hashlib.sha256(f"{base} {text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"mcp {kind} {digest}"
 
 
-def _once(begin: Callable[[str], tuple[_Begun, str, str]], key: str) -> _Begun:
-    """Start something with a key; ``begin`` returns it, its id, and when it was started (RFC 3339).
+def _once(begin: Callable[[str], Begun], key: str) -> Begun:
+    """Start something with a key, or attach to what an equal call started.
 
-    What an earlier call started over an hour ago gives the key of the next try, so that of two calls at the same time
-    only one starts something.
+    What an equal call must not get gives the key of the next try, so that of two calls at the same time only one starts
+    something.
     """
+    now = timestamp()
     for _ in range(_MOST_KEYS):
-        found, identifier, started_at = begin(key)
-        if age(started_at) < ATTACH_SECONDS:
-            return found
-        key = f"{key} after {identifier}"
+        begun = begin(key)
+        if begun.created_at >= now:
+            return begun
+        if any(map(_attaches, begun.members)):
+            return replace(begun, marks=_marks(begun.members))
+        key = f"{key} after {begun.id}"
     raise UnderstudyError(
         ErrorKind.CONFLICT,
         "Equal calls were made too often, or this computer's clock was changed.",
@@ -303,6 +334,24 @@ def _once(begin: Callable[[str], tuple[_Begun, str, str]], key: str) -> _Begun:
     )
 
 
-def age(started_at: str) -> float:
-    """Return how many seconds ago something was started."""
-    return (datetime.now(UTC) - datetime.fromisoformat(started_at)).total_seconds()
+def _attaches(found: Delegation) -> bool:
+    """Return whether an equal call gets this work: it runs or waits, or has just ended with a result to decide on."""
+    if found.state is not State.FINISHED:
+        return True
+    is_decided = found.review.accepted or found.review.rejected or found.superseded_by or found.rescue_ref
+    return found.verdict in _RESULTS and not is_decided and _ago(found) < ATTACH_SECONDS
+
+
+def _marks(members: Sequence[Delegation]) -> Answer:
+    if any(one.state is not State.FINISHED for one in members):
+        return {"attached": True}
+    return {"attached": True, "finished_seconds_ago": round(min(map(_ago, members)))}
+
+
+def _ago(finished: Delegation) -> float:
+    return age(finished.finished_at or finished.started_at)
+
+
+def age(at: str) -> float:
+    """Return how many seconds ago something happened."""
+    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()

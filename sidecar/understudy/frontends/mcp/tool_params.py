@@ -36,7 +36,7 @@ class Start(Task):
     """Start one delegation."""
 
     workspace: str | None = None
-    again: Annotated[bool, Described(description="Start even if an equal call did so within the hour.")] = False
+    again: Annotated[bool, Described(description="Start even if an equal call's work would be returned.")] = False
 
 
 class Batch(Arguments):

@@ -62,8 +62,8 @@ _ROWS: tuple[Tool, ...] = (
         f.start,
         "adds",
         "Delegate self-contained work (tests, docs, a fix, a well-described change) to a cheaper agent. Not for a few "
-        "lines, or for what needs this conversation. Returns an id at once; then `wait`. An equal call attaches to the "
-        "same work.",
+        "lines, or for what needs this conversation. Returns an id at once; then `wait`. An equal call attaches to it "
+        "while it runs, and for minutes after.",
     ),
     Tool("batch", p.Batch, f.batch, "adds", "Start independent tasks together. Returns a group id for `wait`."),
     Tool(
