@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
+
 LONGEST_FRAME = 4 * 1024 * 1024
 """Bytes; a longer line is rejected and skipped up to its newline."""
 
@@ -49,11 +51,16 @@ class Lines:
 def parse(line: bytes) -> Any:
     """Return the JSON value of a line; raise ``Malformed``.
 
-    Also rejected: NaN and infinities, numbers beyond a double, lone surrogates, a duplicate key in one object (parsers
-    disagree about its value), nesting beyond the recursion limit.
+    Also rejected: NaN and infinities, numbers beyond a double, a duplicate key in one object (parsers disagree about
+    its value), nesting beyond the recursion limit. Half a surrogate pair becomes U+FFFD: the request has an id, by
+    which its client waits for an answer.
     """
     try:
-        msgspec.json.decode(line)
+        try:
+            msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            line = foreign_json.with_whole_pairs(line)
+            msgspec.json.decode(line)
         return json.loads(line, object_pairs_hook=_unique)
     except Malformed:
         raise

@@ -229,6 +229,19 @@ def test_many_requests_at_once_are_all_answered(rpc) -> None:
     assert all("result" in answer for answer in answers)
 
 
+@pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", "\\ud83d\\ud83d\\ude00"])
+def test_a_request_with_half_a_surrogate_pair_is_answered_by_its_id(rpc, half) -> None:
+    client = rpc()
+    params = {"text": f"?{half}", "id": half}
+    message = {"jsonrpc": "2.0", "id": 7, "method": "understudy/delegations/get", "params": params}
+    client.write(json.dumps(message).replace("\\\\", "\\").encode() + b"\n")
+    answer = client.next()
+    assert (answer["id"], answer["error"]["data"]["kind"]) == (7, "invalid_params")
+    client.ask(8, "version")
+    assert client.next()["id"] == 8
+    assert client.end() == []
+
+
 def test_a_request_that_waits_can_be_withdrawn(rpc, journal) -> None:
     writer = journal()
     client = rpc()

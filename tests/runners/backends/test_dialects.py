@@ -12,7 +12,7 @@ from understudy.config.discovery.server_presets import KINDS
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Text, Thinking
-from understudy.runners.backends import dialects
+from understudy.runners.backends import dialects, tool_calls
 from understudy.runners.backends.dialects.anthropic_messages import MessagesStream
 from understudy.runners.backends.dialects.openai_responses import ResponsesStream
 from understudy.secrets import Redactor
@@ -226,3 +226,30 @@ def test_a_marker_of_chat_completions_does_not_end_another_dialect(stream):
     answer = stream("served", Redactor({}))
     answer.data("[DONE]")
     assert not answer.ended, "proxies add it to an answer that their upstream cut off"
+
+
+CUT = {
+    "openai": ({"choices": [{"delta": {"content": "cut ?"}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}),
+    "anthropic": (
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "cut ?"}},
+    ),
+    "responses": ({"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "delta": "cut ?"},),
+}
+
+
+@pytest.mark.parametrize("protocol", PATHS)
+def test_half_a_surrogate_pair_does_not_lose_an_answer(protocol):
+    stream, events = answer_of(protocol), []
+    for value in CUT[protocol]:
+        events += stream.data(json.dumps(value).replace("?", "\\ud83d"))
+    assert [event.text for event in events if isinstance(event, Text)] == ["cut \ufffd"]
+
+
+def test_an_event_that_cannot_be_read_is_named():
+    with pytest.raises(UnderstudyError, match=r"is not JSON: \{\"choices\": half"):
+        answer_of("openai").data('{"choices": half')
+
+
+def test_half_a_surrogate_pair_does_not_lose_a_call():
+    assert tool_calls.parse_arguments(r'{"path": "a\ud83d"}') == ({"path": "a\ufffd"}, None)

@@ -538,3 +538,10 @@ def test_no_line_breaks_a_parser(dialect, said, code, raw):
     found += parser.ended(code, "stderr")
     if code:
         assert all(item.error is not None for item in parser.ended(code, "") if isinstance(item, AgentFinished))
+
+
+async def test_half_a_surrogate_pair_does_not_lose_an_event(stage):
+    outcome = await stage.lines(
+        EVENTS + RESULT, {"type": "say", "parts": [{"text": "cut \ud83d"}]}, {"type": "end", "ok": True}
+    )
+    assert outcome.text == "cut \ufffd"

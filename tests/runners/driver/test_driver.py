@@ -122,7 +122,7 @@ async def test_what_is_no_event_is_no_sign_of_life(tree, scenario):
     error, _ = await delegate(a_task(tree, scenario, limits=limits))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.TIMED_OUT
-    assert ("not events" in error.message) == (scenario == "noise")
+    assert ("lines of its output are not events, the first: " in error.message) == (scenario == "noise")
 
 
 async def test_a_total_limit(tree):

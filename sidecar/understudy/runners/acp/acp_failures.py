@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from acp import schema
 
+from understudy.model import foreign_json
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.runners.agent_clis.agent_failures import failure
@@ -97,8 +98,8 @@ def of_answer(tool: Capabilities, text: str) -> ErrorInfo:
 def _message(text: str) -> str:
     """Return the message inside an error that is JSON, as model servers send it; any other text as it is."""
     try:
-        found = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        found = foreign_json.decode(text)
+    except foreign_json.UNREADABLE:
         return text
     inner = found.get("error") if isinstance(found, dict) else None
     words = [string(inner.get(name)) for name in ("code", "status", "message")] if isinstance(inner, dict) else []

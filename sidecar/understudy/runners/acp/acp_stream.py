@@ -22,7 +22,7 @@ from acp import PROTOCOL_VERSION, schema
 from acp.meta import AGENT_METHODS, CLIENT_METHODS
 from pydantic import ValidationError
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.capabilities import Capabilities
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -117,8 +117,8 @@ class AcpStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict) or said.get("jsonrpc") != "2.0":
             return None

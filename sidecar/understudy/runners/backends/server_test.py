@@ -12,6 +12,7 @@ import msgspec
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
+from understudy.model import foreign_json
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -47,8 +48,8 @@ async def list_models(
     status, body = await _request(server, "GET", "/models", None, key=key, delegator=delegator, seconds=timeout_seconds)
     del status
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+        value = foreign_json.decode(body)
+    except foreign_json.UNREADABLE:
         value = None
     entries = value.get("data", value.get("models")) if isinstance(value, dict) else value
     if not isinstance(entries, list):
@@ -166,8 +167,8 @@ async def _round_trip(
         body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False} | body
     _, text = await _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
+        value = foreign_json.decode(text)
+    except foreign_json.UNREADABLE:
         value = None
     answered = value.get(dialect.answer_field) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(answered, list) or not answered:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Text, Thinking
@@ -84,8 +85,8 @@ class StreamedAnswer(ABC):
             self.done = self.done or self.done_marker
             return []
         try:
-            value = msgspec.json.decode(data)
-        except (msgspec.MsgspecError, RecursionError):
+            value = foreign_json.decode(data)
+        except foreign_json.UNREADABLE:
             shown = self.redactor.redact(strip_controls(data[: http_errors.SHOWN_CHARACTERS]))
             raise UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
+
 MAX_CALLS = 2000
 """Calls of one answer that are kept; the pieces of further ones are dropped."""
 
@@ -132,8 +134,8 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
     if not text.strip():
         return {}, None
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        value = foreign_json.decode(text)
+    except foreign_json.UNREADABLE:
         return {}, "its arguments are not valid JSON; they may have been cut off"
     if not isinstance(value, dict):
         return {}, "its arguments are not a JSON object"

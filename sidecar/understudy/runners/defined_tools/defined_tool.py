@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -98,8 +99,8 @@ def remarks(tool: ToolDefinition, output: bytes) -> list[str]:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(msgspec.json.decode(line), dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return isinstance(foreign_json.decode(line), dict)
+    except foreign_json.UNREADABLE:
         return False
 
 

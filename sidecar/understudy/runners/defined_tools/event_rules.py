@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.config.tool_definitions import EventRule, FailureRule, ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Phase, Plan, Text, Thinking, ToolCall, ToolResult, UsageReport
@@ -93,8 +93,8 @@ class MappedLines:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events."""
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict):
             return None
@@ -212,10 +212,10 @@ def unmatched(rules: Rules, output: bytes) -> list[str]:
     compiled = [_Compiled(rule) for rule in rules.events]
     found = []
     for line in output.splitlines():
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            said = msgspec.json.decode(line)
+        with contextlib.suppress(*foreign_json.UNREADABLE):
+            said = foreign_json.decode(line)
             if isinstance(said, dict) and not any(holds(rule.when, said) for rule in compiled):
-                found.append(line.decode())
+                found.append(line.decode(errors="replace"))
     return found
 
 

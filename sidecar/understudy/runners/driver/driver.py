@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from contextlib import aclosing, suppress
 
-import msgspec
-
+from understudy.model import wire
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import (
@@ -160,6 +159,7 @@ class _Attempt:
         self._items = 0
         """Signs of work since the source started or restarted."""
         self._noise = 0
+        self._first_noise = ""
         self._clock: clock.Timeout | None = None
         self._stopped: UnderstudyError | None = None
         """Why the attempt must end now."""
@@ -302,7 +302,7 @@ class _Attempt:
     def _take_noise(self, item: Unrecognized) -> None:
         self._noise += 1
         if self._noise == 1:
-            shown = self._clean_text(item.text)[:_SHOWN_NOISE]
+            self._first_noise = shown = self._clean_text(item.text)[:_SHOWN_NOISE]
             self._emit(Note(level="info", text=f"Output that is not an event is kept in the log only: {shown}"))
 
     def _take_event(self, event: Event) -> None:
@@ -367,7 +367,7 @@ class _Attempt:
 
     def _emit(self, event: Event, characters: int = 0) -> None:
         if isinstance(event, ToolCall | ToolResult | Plan):
-            characters = len(msgspec.json.encode(event))
+            characters = len(wire.encode(event))
         before = self._emitted
         self._emitted += characters
         if characters == 0 or self._emitted <= MAX_EMITTED_CHARACTERS:
@@ -385,10 +385,9 @@ class _Attempt:
     def _outcome(self) -> Outcome:
         returns, who = self._task.recipe.returns, self._source.subject
         if self._finished is None:
-            noise = f" {self._noise} lines of its output were not events." if self._noise else ""
             raise UnderstudyError(
                 ErrorKind.TOOL_NO_RESULT,
-                f"{who} exited without announcing a result.{noise}",
+                f"{who} exited without announcing a result.{self._unread()}",
                 hint="Retry. If it happens again, run the agent in a terminal to see why.",
             )
         given = self._finished
@@ -435,18 +434,24 @@ class _Attempt:
 
     def _too_slow(self) -> UnderstudyError:
         who = self._source.subject
-        noise = f" It printed {self._noise} lines that are not events." if self._noise else ""
         if self._items == 0 and self._first != self._idle:
             return UnderstudyError(
                 ErrorKind.TIMED_OUT,
-                f"{who} sent no event within {self._first:g} s (`first_event_seconds`).{noise}",
+                f"{who} sent no event within {self._first:g} s (`first_event_seconds`).{self._unread()}",
                 hint="Raise the limit if it starts slowly or loads a model; it may be waiting for a login.",
             )
         return UnderstudyError(
             ErrorKind.STALLED,
-            f"{who} sent no event for {self._idle:g} s (`idle_seconds`).{noise}",
+            f"{who} sent no event for {self._idle:g} s (`idle_seconds`).{self._unread()}",
             hint="Retry, or raise the limit.",
         )
+
+    def _unread(self) -> str:
+        """Return how many lines of output could not be read, and the first of them."""
+        if not self._noise:
+            return ""
+        counted = "1 line of its output is" if self._noise == 1 else f"{self._noise} lines of its output are"
+        return f" {counted} not events, the first: {self._first_noise}"
 
     def _failure(self, error: ErrorInfo) -> UnderstudyError:
         message = self._clean_text(error.message)[:_MESSAGE_CHARACTERS]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from understudy.model import foreign_json, wire
+
 MAX_CHARACTERS = 4 << 20
 """Longer output is not read: a report is short."""
 _DEPTH = 5
@@ -44,7 +46,7 @@ def _documents(output: str) -> list[Any] | None:
             document, position = decoder.raw_decode(output, position)
         except (ValueError, RecursionError):
             return None
-        found.append(document)
+        found.append(wire.whole(document))
     return found or None
 
 
@@ -52,8 +54,8 @@ def _event(line: str) -> dict[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = foreign_json.decode(line)
+    except foreign_json.UNREADABLE:
         return None
     return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
 

@@ -155,7 +155,7 @@ def message(model: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 def named_event(kind: str, value: dict[str, Any]) -> bytes:
     """Return one named server-sent event."""
-    return f"event: {kind}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+    return f"event: {kind}\ndata: {json.dumps(value, ensure_ascii=False)}\n\n".encode("utf-8", "backslashreplace")
 
 
 def refuse(answer: Answer, status: int, kind: str, text: str, **headers: str) -> None:

@@ -127,7 +127,9 @@ class Answer:
 
 def event(value: Any) -> bytes:
     """Return ``value`` as one server-sent event."""
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+    text = json.dumps(value, ensure_ascii=False)
+    # Half of a surrogate pair is sent as JavaScript writes it: as an escape.
+    return b"data: " + text.encode("utf-8", "backslashreplace") + b"\n\n"
 
 
 def chunk(model: str, delta: Any, finish: str | None, **more: Any) -> dict[str, Any]:

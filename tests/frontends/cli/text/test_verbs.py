@@ -288,3 +288,14 @@ def test_one_request_imports_only_what_it_needs(served):
         ),
     }
     assert imported & unneeded == set()
+
+
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+def test_half_a_surrogate_pair_does_not_lose_the_answer(served, protocol):
+    served.server.answers["cut-emoji"] = "It is \ud83d cut."
+    file = locations.user_folder() / "model-servers" / "scripted.toml"
+    file.write_text(f'{file.read_text()}protocols = ["{protocol}"]\n')
+    asked = served.run("ask", "-t", "x", "src", "-d", served.on("cut-emoji"))
+    assert (asked.code, asked.out) == (0, "It is \ufffd cut.\n")
+    shown = served.run("ask", "-t", "x", "src", "-d", served.on("cut-emoji"), "--json")
+    assert shown.envelope["content"] == "It is \ufffd cut."

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.relay.relay_tools import SERVER
 from understudy.model.wire import ready
 from understudy.process import lineage, unix_sockets
@@ -122,7 +123,9 @@ class RelaySocket:
             return Response(ok=False, text="Too many calls at once.")
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                request = msgspec.json.decode(await reader.readline(), type=ready(Request))
+                request = foreign_json.decode(
+                    await reader.readline(), lambda data: msgspec.json.decode(data, type=ready(Request))
+                )
         except (TimeoutError, ValueError, RecursionError, msgspec.MsgspecError):
             return Response(ok=False, text="Not a request.")
         if not hmac.compare_digest(request.token.encode(), self._token.encode()):

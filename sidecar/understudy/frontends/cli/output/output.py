@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli.terminal import terminal
+from understudy.model import wire
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.text import uris
 
@@ -22,7 +23,7 @@ _PROSE_COLUMNS = 30
 
 def json(value: Any) -> None:
     """Print a structure as JSON: on one line in a pipe, indented on a terminal."""
-    data = msgspec.json.encode(value)
+    data = wire.encode(value)
     if terminal.is_terminal(sys.stdout):
         data = msgspec.json.format(data, indent=2)
     click.echo(data)
@@ -30,7 +31,7 @@ def json(value: Any) -> None:
 
 def json_line(value: Any) -> None:
     """Print a structure as one line of JSON and flush, for streams."""
-    click.echo(msgspec.json.encode(value))
+    click.echo(wire.encode(value))
     sys.stdout.flush()
 
 

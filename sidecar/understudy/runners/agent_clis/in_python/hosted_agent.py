@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Event
@@ -79,8 +80,8 @@ class HostedLines(EventLines):
         if found is not None:
             return found
         try:
-            failed: _Failed = self._failures.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            failed: _Failed = foreign_json.decode(line, self._failures.decode)
+        except foreign_json.UNREADABLE:
             return None
         return [AgentFinished(error=self._failure(failed))]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.config.permission_rules import PermissionKind
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -108,8 +109,8 @@ class ClaudeStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict):
             return None

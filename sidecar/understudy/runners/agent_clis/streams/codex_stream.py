@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
@@ -115,8 +115,8 @@ class CodexStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict):
             return None
@@ -408,8 +408,8 @@ def failure_of(error: Mapping[str, Any], resets_at: int | None = None) -> ErrorI
 def _body_of_refusal(text: str) -> str:
     """Return the message of a refused request (HTTP 400), whose body Codex repeats as it is; else an empty text."""
     try:
-        return string(msgspec.json.decode(text)["error"]["message"])
-    except (msgspec.MsgspecError, TypeError, KeyError, RecursionError):
+        return string(foreign_json.decode(text)["error"]["message"])
+    except (*foreign_json.UNREADABLE, TypeError, KeyError):
         return ""
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.tools.copilot import CAPABILITIES
@@ -65,8 +65,8 @@ class CopilotStream:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events; raise the failure of a request that it would try too often."""
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict) or not isinstance(said.get("type"), str):
             return None
@@ -214,8 +214,8 @@ def failure_of(error: Mapping[str, Any]) -> ErrorInfo:
 def _error_of_call(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a ``session.error`` for a ``model.call_failure``, whose message is JSON."""
     message = string(data.get("errorMessage"))
-    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        told = msgspec.json.decode(message)
+    with contextlib.suppress(*foreign_json.UNREADABLE):
+        told = foreign_json.decode(message)
         message = string(told.get("message") if isinstance(told, dict) else told) or message
     status = whole(data.get("statusCode"))
     return {"message": f"{status} {message}" if status else message, "statusCode": status}

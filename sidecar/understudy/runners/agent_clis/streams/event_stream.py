@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import Event, UsageReport
 from understudy.model.wire import Wire, ready
@@ -99,8 +99,8 @@ class EventLines:
     def line(self, line: bytes) -> list[Event | AgentFinished] | None:
         """Parse one line and return its events, None when it is not an event."""
         try:
-            value = self._decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            value = foreign_json.decode(line, self._decoder.decode)
+        except foreign_json.UNREADABLE:
             return None
         if isinstance(value, _Result):
             return [_finished(value)]

@@ -6,7 +6,6 @@ line that says why, or with an exit code and standard error only. Thoughts are n
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Text, ToolCall, ToolResult, UsageReport
 from understudy.model.tools.gemini import CAPABILITIES
@@ -93,10 +92,10 @@ class GeminiStream:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events."""
         try:
-            said = msgspec.json.decode(line)
+            said = foreign_json.decode(line)
             read = self._LINES.get(said["type"])
             return list(read(self, said)) if read is not None else []
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except foreign_json.UNREADABLE:
             return None  # not JSON: kept in the log only
         except (AttributeError, TypeError, ValueError, KeyError):
             return None  # another version's structure
@@ -219,7 +218,7 @@ def failure_of(text: str, code: int) -> ErrorInfo:
     if (found := _API_ERROR.search(text)) is not None:
         text = found[1]
         try:
-            error = json.loads(text[text.index("{") :])["error"]
+            error = foreign_json.decode(text[text.index("{") :])["error"]
             status, text = whole(error.get("code"), status), string(error.get("message")) or text
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass  # a sentence

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import File, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.tools.opencode import CAPABILITIES
@@ -73,8 +73,8 @@ class OpencodeStream:
         opencode would compact it and try again, without a limit, and end with a failure even if that helped.
         """
         try:
-            said = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            said = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
             return None
         if not isinstance(said, dict):
             return None

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model import events
+from understudy.model import events, foreign_json
 from understudy.model.delegations import PermissionOption
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
@@ -173,13 +173,13 @@ class PiStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            kind = msgspec.json.decode(line, type=_Line).type
+            kind = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=_Line)).type
             known = self._LINES.get(kind)
             if known is None:
                 return [] if kind else None
             read, structure = known
-            return list(read(self, msgspec.json.decode(line, type=structure)))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return list(read(self, foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=structure))))
+        except foreign_json.UNREADABLE:
             return None  # another version's structure, or not in the format: kept in the log only
 
     def _response(self, said: _Response) -> Iterator[_Item]:
@@ -356,7 +356,9 @@ class PiStream:
 
 def _text_of(message: _Message) -> str:
     try:
-        blocks = msgspec.json.decode(message.content, type=list[_Block] | str)
+        blocks = foreign_json.decode(
+            bytes(message.content), lambda data: msgspec.json.decode(data, type=list[_Block] | str)
+        )
     except msgspec.ValidationError:
         return ""
     return blocks if isinstance(blocks, str) else "".join(block.text for block in blocks if block.type == "text")

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from understudy.model import foreign_json
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.model.text.sanitize import strip_controls
 
@@ -80,8 +81,8 @@ def reported(error: Any, server: str, scrub: Callable[[str], str]) -> Understudy
 def message_of(body: str) -> str:
     """Return the message of a body's error object, or the body's text."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+        value = foreign_json.decode(body)
+    except foreign_json.UNREADABLE:
         return re.sub(r"\s+", " ", re.sub(r"<[^<>]{0,400}>", " ", body)).strip()
     if isinstance(value, dict):
         for name in ("error", "detail", "message"):

@@ -1,0 +1,63 @@
+"""Half a surrogate pair in a line of an agent does not lose its answer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import msgspec
+import pytest
+
+from understudy.config.discovery import declarations
+from understudy.model.config.delegators import Delegator
+from understudy.model.events import Text, ToolResult
+from understudy.runners.agent_clis.streams.event_stream import EventLines
+from understudy.runners.runner import Outcome
+
+TOOLS = ("claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen", "aider", "mini")
+
+
+def with_halves(stage, recording):
+    """Return a copy of a recording that has half a pair in each answer, escaped as JavaScript writes it."""
+    found = (stage.recordings / f"{recording}.jsonl").read_bytes()
+    # The tool's name is that of the folder.
+    copy = stage.folder / stage.recordings.name / f"{recording}.jsonl"
+    copy.parent.mkdir()
+    copy.write_bytes(re.sub(rb'(Done: it is as you a|as asked|"asked)', rb"\1\\ud83d", found))
+    assert copy.read_bytes() != found
+    stage.recordings = copy.parent
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_the_answer_of_an_agent_is_read(stage_for, tool):
+    stage = stage_for(tool)
+    with_halves(stage, "edits")
+    delegator = Delegator(name=tool, tool=tool, model="anthropic/claude-x" if tool == "opencode" else "m")
+    outcome = await stage.run(stage.task("edits", delegator=delegator))
+    assert isinstance(outcome, Outcome), outcome
+    assert "as you a\ufffds" in (outcome.text or "") + "".join(event.text for event in stage.of(Text))
+    for event in stage.events:
+        msgspec.json.encode(event)
+
+
+@pytest.mark.parametrize("tool", ["claude", "copilot", "gemini", "opencode"])
+async def test_the_answer_of_an_agent_over_acp_is_read(stage_for, choosing, tool):
+    stage = stage_for("gemini")
+    stage.recordings = stage.recordings.with_name("acp")
+    with_halves(stage, f"{tool}-edit")
+    program = stage.program.with_name(declarations.tools()[tool].acp_command[0])
+    if not program.exists():
+        shutil.copy(stage.program, program)
+    delegator = Delegator(name=tool, tool=tool, mode="acp")
+    outcome = await stage.run(stage.task(f"{tool}-edit", delegator=delegator, ask=choosing("allow_once")))
+    assert isinstance(outcome, Outcome), outcome
+    assert outcome.text == "Done: I wrote hello.txt as asked\ufffd."
+
+
+def test_an_event_of_a_custom_command_is_read():
+    lines = EventLines()
+    [done] = lines.line(rb'{"type": "result", "ok": true, "text": "cut \ud83d", "summary": "\ude00"}')
+    assert (done.text, done.summary) == ("cut \ufffd", "\ufffd")
+    [result] = lines.line(rb'{"type": "tool_result", "callId": "1", "ok": true, "output": "\ud83d"}')
+    assert isinstance(result, ToolResult)
+    assert result.output == "\ufffd"
