@@ -20,7 +20,6 @@ import msgspec
 
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.summaries import summary
-from understudy.model import foreign_json
 from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import UnderstudyError
@@ -84,7 +83,7 @@ class _CodexLine(msgspec.Struct):
 
 _CLAUDE = msgspec.json.Decoder(_ClaudeLine)
 _CODEX = msgspec.json.Decoder(_CodexLine)
-_UNKNOWN_FORM = foreign_json.UNREADABLE
+_UNKNOWN_FORM = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What a line raises that is not in the known form: the last two for damaged bytes, and for very deep nesting."""
 
 
@@ -190,7 +189,7 @@ def _read_claude(counted: _Counted, period: Period, own: set[str]) -> None:
     for path in _files(root, period, counted):
         for number, line in enumerate(_lines(path, counted, (b'"usage"',))):
             try:
-                one = foreign_json.decode(line, _CLAUDE.decode)
+                one = _CLAUDE.decode(line)
             except _UNKNOWN_FORM:
                 counted.unread["Lines of Claude Code's sessions that are not in the known form"] += 1
                 continue
@@ -222,7 +221,7 @@ def _read_codex(counted: _Counted, period: Period, own: set[str]) -> None:
         session, cwd, model, before = path.stem, "", "", _CodexSum()
         for line in _lines(path, counted, (b'"token_count"', b'"turn_context"', b'"session_meta"')):
             try:
-                one = foreign_json.decode(line, _CODEX.decode)
+                one = _CODEX.decode(line)
             except _UNKNOWN_FORM:
                 counted.unread["Lines of Codex's sessions that are not in the known form"] += 1
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
+from understudy.model.text import foreign_json
 
 LONGEST_FRAME = 4 * 1024 * 1024
 """Bytes; a longer line is rejected and skipped up to its newline."""

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from acp import schema
 
-from understudy.model import foreign_json
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.text import foreign_json
 from understudy.runners.agent_clis.agent_failures import failure
 from understudy.runners.agent_clis.stream_values import string
 

@@ -12,10 +12,10 @@ import msgspec
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
-from understudy.model import foreign_json
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Model, ModelPrice, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import strip_controls
 from understudy.runners.backends import gemini_probe, protocol_choice
 from understudy.runners.backends.dialects import Dialect, dialect_of

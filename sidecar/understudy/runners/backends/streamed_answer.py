@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from understudy.model import foreign_json
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Event, Text, Thinking
+from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import strip_controls
 from understudy.runners.backends.http import http_errors
 from understudy.runners.backends.tool_calls import CallAssembler, RequestedCall

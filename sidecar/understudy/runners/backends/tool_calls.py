@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
+from understudy.model.text import foreign_json
 
 MAX_CALLS = 2000
 """Calls of one answer that are kept; the pieces of further ones are dropped."""

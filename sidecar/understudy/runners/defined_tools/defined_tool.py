@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
 from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.text import foreign_json
 from understudy.model.tools import claude, opencode
 from understudy.process.children import Child
 from understudy.runners.agent_clis.launch_flags import invalid

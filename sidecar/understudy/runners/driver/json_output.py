@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from understudy.model import foreign_json, wire
+from understudy.model import wire
+from understudy.model.text import foreign_json
 
 MAX_CHARACTERS = 4 << 20
 """Longer output is not read: a report is short."""

@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
 from understudy.model.relay.relay_tools import SERVER
+from understudy.model.text import foreign_json
 from understudy.model.wire import ready
 from understudy.process import lineage, unix_sockets
 from understudy.runners.runner import McpServer

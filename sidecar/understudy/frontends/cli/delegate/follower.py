@@ -14,7 +14,7 @@ from understudy.frontends.cli import exit_codes
 from understudy.frontends.cli.api_calls import call, caller
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
-from understudy.frontends.cli.output.streamed_answer import StreamedAnswer
+from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 from understudy.model.delegations import Delegation

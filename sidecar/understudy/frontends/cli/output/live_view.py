@@ -9,7 +9,7 @@ from typing import IO
 import msgspec
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.streamed_answer import StreamedAnswer
+from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import events as e

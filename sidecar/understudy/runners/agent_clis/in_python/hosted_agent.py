@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Event
+from understudy.model.text import foreign_json
 from understudy.model.wire import Wire, ready
 from understudy.runners.agent_clis.agent_failures import failure
 from understudy.runners.agent_clis.in_python.litellm_errors import kind_of_exception

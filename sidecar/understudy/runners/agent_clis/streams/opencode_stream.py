@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events, foreign_json
+from understudy.model import events
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import File, Text, Thinking, ToolCall, ToolResult, UsageReport
+from understudy.model.text import foreign_json
 from understudy.model.tools.opencode import CAPABILITIES
 from understudy.runners.agent_clis.agent_failures import failure
 from understudy.runners.agent_clis.stream_values import MOST_ITEMS, WorktreePaths, bounded, string, whole

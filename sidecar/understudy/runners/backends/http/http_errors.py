@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import foreign_json
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
+from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import strip_controls
 
 SHOWN_CHARACTERS = 200

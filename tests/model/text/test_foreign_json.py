@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.model import foreign_json, wire
+from understudy.model import wire
+from understudy.model.text import foreign_json
 
 TEXTS = st.text(st.characters(codec=None) | st.sampled_from('\ud83d\ude00\\u"d8'))  # surrogates, too
 VALUES = st.recursive(
