@@ -17,7 +17,7 @@ def changed_lines(before: bytes | None, after: bytes) -> frozenset[int]:
 
 
 def changed_places(path: str, before: bytes | None, after: bytes | None) -> list[str]:
-    """Return each changed place of a file as ``path:line``, with a word for what was removed; None: the file is gone."""
+    """Return each changed place of a file as ``path:line``, and what was removed as such; None: the file is gone."""
     if after is None:
         return [f"{path} (removed)"]
     edits = _edits(before, after)
