@@ -126,7 +126,8 @@ def _imported_by(statement: str) -> dict[str, str]:
     """Return each name that an import binds, with the import of this name alone."""
     found = {}
     for node in ast.parse(statement).body:
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+        # A relative import within an example has no meaning in the test file.
+        if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(node, "level", 0):
             continue
         for alias in node.names:
             single = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)

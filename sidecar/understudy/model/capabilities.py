@@ -50,6 +50,18 @@ class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is a JSON file whose ``hooks`` name commands that the tool runs."""
 
 
+class CostAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """How to see whether an agent talks to its vendor's server."""
+
+    variable: str
+    """The environment variable that leads it to another server."""
+    host: str
+    """The vendor's host."""
+    settings: tuple[str, str]
+    """The variable that names the folder of its user's settings with its default below the home. The file
+    ``settings.json`` in it may set the variable in its table ``env``."""
+
+
 class Install(Wire, kw_only=True):
     """How a user installs an agent CLI and logs in."""
 
@@ -139,9 +151,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Its configuration in a repository, which trusting a workspace covers."""
     environment: Mapping[str, str] = {}
     """Variables that the runner sets unless the delegator's ``env`` does: no telemetry, no updates."""
-    cost_address: tuple[str, str] | None = None
-    """The variable that leads it to another server, and its vendor's host: it counts costs at its vendor's prices, so
-    they are true with that server only. ``None``: what it reports is taken as it is."""
+    cost_address: CostAddress | None = None
+    """It counts costs at its vendor's prices, which are true with that server only. ``None``: always."""
     process_in_worktree: bool = True
     """Whether it starts a process that can change the worktree (and everything else that the user can change)."""
     prompt_note: str = ""

@@ -124,6 +124,18 @@ async def test_a_group_is_started_once_and_waited_for(stage, direct) -> None:
     assert stage.starts == 4
 
 
+async def test_a_group_with_a_member_that_failed_is_done_again(stage, direct) -> None:
+    stage.delegator("failing", FAILS)
+    tasks = [TASKS[0], {**TASKS[1], "delegator": "failing"}]
+    stage.go()
+    async with direct() as tools:
+        group = await tools("batch", tasks=tasks)
+        await tools.until(group["id"], "finished")
+        again = await tools("batch", tasks=tasks)
+        assert again["id"] != group["id"]
+        await tools.until(again["id"], "finished")
+
+
 async def test_an_answer_that_an_earlier_call_asked_for_is_marked(stage, direct) -> None:
     stage.go()
     question = {"question": "What is it?", "files": ["calc.py"], "delegator": "patient"}

@@ -310,6 +310,23 @@ async def test_a_variable_that_leads_elsewhere_makes_the_cost_unknown(stage):
     assert not costs.knows_cost(over_acp)
 
 
+@pytest.mark.parametrize("variable", [None, "CLAUDE_CONFIG_DIR"])
+def test_user_settings_that_lead_elsewhere_make_the_cost_unknown(stage, own_home, variable):
+    folder = own_home / (".claude" if variable is None else "elsewhere")
+    folder.mkdir()
+    task = stage.task("edits")
+    task = dataclasses.replace(task, environment={**task.environment, **({variable: str(folder)} if variable else {})})
+    settings = folder / "settings.json"
+    for text, known in (
+        ('{"env": {"ANTHROPIC_BASE_URL": "https://gateway.example/v1"}}', False),
+        ('{"env": {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}}', True),
+        ('{"env": {"OTHER": "https://gateway.example"}, "model": 1}', True),
+        ("{", True),
+    ):
+        settings.write_text(text)
+        assert costs.knows_cost(task) == known
+
+
 async def test_hanging_after_the_result_is_a_success_with_a_note(stage):
     limits = structs.replace(stage.patient, after_result_seconds=0.5)
     outcome = await stage.run(stage.task("edits", "hang", limits=limits))

@@ -34,6 +34,13 @@ def cost_of(server: ModelServer, model: str = "m", **usage) -> tuple[str | None,
     return found.cost_usd, found.cost_source, found.price_date
 
 
+def test_sums_of_several_requests_are_no_large_request() -> None:
+    tokens = [100_000, 250_000, 300_000, 5_000_000]
+    costs = [priced(used(count), a_server(OPENAI), "gpt-5.5", size=0).cost_usd for count in tokens]
+    assert None not in costs
+    assert priced(used(300_000), a_server(OPENAI), "gpt-5.5").cost_usd is None, "one request of this size costs more"
+
+
 def test_the_table_counts_what_the_cache_read_and_wrote_at_their_own_prices() -> None:
     # $3 in, $15 out, $0.30 read from and $3.75 written to the cache.
     usage = {"tokens": 150_000, "written": 1_000, "read": 100_000, "put": 20_000}

@@ -93,10 +93,12 @@ export function factsOf(reservation: Reservation, facts: readonly ReservationFac
   return facts.filter((fact) => fact.reservation === reservation).map(({ text }) => text);
 }
 
-/** Why a result is not verified, without a full stop: the facts, or what the reservation means. */
+/** Why a result is not verified, without a full stop: the first fact, or what the reservation means. */
 export function reservationReason(reservation: Reservation, facts?: readonly ReservationFact[]): string {
-  const about = factsOf(reservation, facts).join(" ").replace(/\.$/u, "");
-  return about || RESERVATION_REASONS[reservation].reason;
+  const [first, ...others] = factsOf(reservation, facts);
+  if (first === undefined) return RESERVATION_REASONS[reservation].reason;
+  const text = first.replace(/\.$/u, "");
+  return others.length === 0 ? text : t("{0} (and {1} more)", text, others.length);
 }
 
 /** Why something failed, without a full stop: what follows the first line is output of a program. */

@@ -324,7 +324,8 @@ def _once(begin: Callable[[str], Begun], key: str) -> Begun:
         begun = begin(key)
         if begun.created_at >= now:
             return begun
-        if any(map(_attaches, begun.members)):
+        running = any(each.state is not State.FINISHED for each in begun.members)
+        if begun.members and (running or all(map(_attaches, begun.members))):
             return replace(begun, marks=_marks(begun.members))
         key = f"{key} after {begun.id}"
     raise UnderstudyError(

@@ -24,9 +24,12 @@ def facts_of(reservation: Reservation, delegation: Delegation) -> list[str]:
 
 
 def reservation_reason(reservation: Reservation, delegation: Delegation) -> str:
-    """Return why a result is not verified, without a full stop: the facts, or what the reservation means."""
+    """Return why a result is not verified, without a full stop: the first fact, or what the reservation means."""
     facts = facts_of(reservation, delegation)
-    return " ".join(facts).removesuffix(".") if facts else RESERVATIONS[reservation][0]
+    if not facts:
+        return RESERVATIONS[reservation][0]
+    more = f" (and {len(facts) - 1} more)" if facts[1:] else ""
+    return f"{facts[0].removesuffix('.')}{more}"
 
 
 def verdict_sentence(delegation: Delegation) -> str:

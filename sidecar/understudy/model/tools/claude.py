@@ -8,6 +8,7 @@ from understudy.model.capabilities import (
     UNANSWERED,
     USAGE_LIMITS,
     Capabilities,
+    CostAddress,
     Install,
     OptionValue,
     RepositoryPath,
@@ -83,7 +84,9 @@ CAPABILITIES = Capabilities(
         RepositoryPath(path=".claude/settings.json", what="settings of Claude Code", has_hooks=True),
         RepositoryPath(path=".claude/settings.local.json", what="settings of Claude Code", has_hooks=True),
     ),
-    cost_address=("ANTHROPIC_BASE_URL", "api.anthropic.com"),
+    cost_address=CostAddress(
+        variable="ANTHROPIC_BASE_URL", host="api.anthropic.com", settings=("CLAUDE_CONFIG_DIR", ".claude")
+    ),
     environment={
         # With background tasks, it reports a result, and works on when one of them ends.
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",

@@ -22,8 +22,11 @@ _DATED = re.compile(r"(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")
 """What may follow a name of the table: a version of the same model. Anything else is another model."""
 
 
-def priced(report: UsageReport, server: ModelServer | None, model: str) -> UsageReport:
-    """Return the report of one request with its cost and the source of the cost; ``cost_usd`` is what was reported."""
+def priced(report: UsageReport, server: ModelServer | None, model: str, *, size: int | None = None) -> UsageReport:
+    """Return the report of one request with its cost and the source of the cost; ``cost_usd`` is what was reported.
+
+    ``size`` is that of the request in tokens, if the report is about several: large ones have other prices.
+    """
     if server is None:
         return report
     reported = _amount(report.cost_usd)
@@ -35,7 +38,7 @@ def priced(report: UsageReport, server: ModelServer | None, model: str) -> Usage
         return msgspec.structs.replace(report, cost_usd=_cost(report, configured), cost_source="configured")
     if server.locality == "local":
         return msgspec.structs.replace(report, cost_usd="0", cost_source="local")
-    listed = _listed(server, model, report.input_tokens)
+    listed = _listed(server, model, report.input_tokens if size is None else size)
     if listed is not None:
         cost = _cost(report, listed)
         return msgspec.structs.replace(report, cost_usd=cost, cost_source="table", price_date=PRICES_DATE)

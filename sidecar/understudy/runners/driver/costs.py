@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from understudy.config.discovery import declarations
+from understudy.model.capabilities import CostAddress
 from understudy.model.events import UsageReport
 from understudy.runners.backends.pricing import priced
 from understudy.runners.runner import Task
+
+
+class _Settings(msgspec.Struct):
+    env: dict[str, Any] = {}
 
 
 def knows_cost(task: Task) -> bool:
@@ -17,12 +24,27 @@ def knows_cost(task: Task) -> bool:
     tool = declarations.tools().get(task.delegator.tool or "")
     if tool is None or tool.cost_address is None:
         return True
-    variable, host = tool.cost_address
-    address = task.model_server.base_url if task.model_server is not None else task.environment.get(variable)
+    address = _address(tool.cost_address, task)
     try:
-        return not address or urlsplit(address).hostname == host
+        return not address or urlsplit(address).hostname == tool.cost_address.host
     except ValueError:
         return False
+
+
+def _address(vendor: CostAddress, task: Task) -> str | None:
+    """Return the address of another server that an agent talks to; None if it is told none."""
+    if task.model_server is not None:
+        return task.model_server.base_url
+    variable, default = vendor.settings
+    folder = task.environment.get(variable)
+    path = (Path(folder) if folder else Path.home() / default) / "settings.json"
+    try:
+        env = msgspec.json.decode(path.read_bytes(), type=_Settings).env
+    except (OSError, msgspec.DecodeError):
+        env = {}
+    # Its settings have the last word.
+    address = env.get(vendor.variable) or task.environment.get(vendor.variable)
+    return address if address is None or isinstance(address, str) else ""
 
 
 def with_cost(report: UsageReport, task: Task) -> UsageReport:
@@ -31,4 +53,5 @@ def with_cost(report: UsageReport, task: Task) -> UsageReport:
         return report
     if not knows_cost(task):
         report = msgspec.structs.replace(report, cost_usd=None)
-    return priced(report, task.model_server, task.delegator.model or "")
+    # It has the sums of all requests so far, so that prices for large requests cannot be told from others.
+    return priced(report, task.model_server, task.delegator.model or "", size=0)

@@ -137,6 +137,8 @@ def test_a_card_shows_what_its_reservations_are_about(delegation) -> None:
     sentence = "Tests or test cases were removed: tests/test_a.py::test_one"
     assert verdict_card.verdict_line(found, PLAIN) == f"UNVERIFIED: {sentence}"
     assert verdict_text.verdict_sentence(found) == f"unverified: {sentence}"
+    facts += [ReservationFact(reservation=gone, text=f"Number {number}.") for number in range(40)]
+    assert verdict_text.verdict_sentence(found) == f"unverified: {sentence} (and 40 more)"
 
 
 def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:

@@ -334,19 +334,23 @@ class BaseJudge:
         if run.all_passed and not configured:
             return
         base = await self._base(limited, finding)
-        self._edited_red(base, run, green.observed, tests, finding)
-        lost = compare.losses(base, run)
-        if lost:
-            lost = lost.still(compare.losses(base, await self._observe(limited, commit, finding)))
+        lost, edited = compare.losses(base, run), compare.hidden(base, run, green.observed)
+        if lost or edited:
+            again = await self._observe(limited, commit, finding)
+            lost = lost.still(compare.losses(base, again))
+            edited = edited.still(compare.hidden(base, again, green.observed))
+        self._edited_red(edited, run, green.observed, tests, finding)
         if lost and (lost.tests or not run.green):
             finding.comparison = _comparison(lost, run, green.observed, tests)
             finding.red = f"{_tests(lost)} passed before and do not pass with this result{_listed(lost.tests)}."
 
     def _edited_red(
-        self, base: Observed, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding
+        self, lost: Losses, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding
     ) -> None:
-        """Report earlier tests that fail in the base's version and no longer fail in the result's."""
-        lost = compare.hidden(base, run, result)
+        """Report earlier tests that fail in the base's version and no longer fail in the result's.
+
+        Of the tests in ``lost``, only those in files that the result changed: the check of new tests runs no others.
+        """
         files = tuple(f"{each.path}::" for each in restored)
         edited = {test: how for test, how in lost.tests.items() if test in result.outcomes or test.startswith(files)}
         if edited:
