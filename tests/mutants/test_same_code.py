@@ -38,6 +38,10 @@ OTHER = [
     ("a.ts", "const x: number = 1;\n", "const x: string = 1;\n"),
     ("a.go", "package a\n", "//go:build ignore\n\npackage a\n"),
     ("a.rs", "fn f() {}\n", "/// ```\n/// assert!(true);\n/// ```\nfn f() {}\n"),
+    ("a.py", "def f():\n    return 1\n", "def f():\n    f'{g()}'\n    return 1\n"),
+    ("a.py", "import a\nimport b\n", "import a\n import b\n"),
+    ("a.py", "import a\n", "import a  # noqa: F401\n"),
+    ("a.js", "f();\n", "/* eslint-disable */\nf();\n"),
     ("a.sh", "exit 1\n", "# why\nexit 1\n"),
     ("a.json", "{}\n", "{ }\n"),
 ]
@@ -57,7 +61,7 @@ def test_whatever_else_differs_is_a_change(path: str, before: str, after: str) -
 
 def test_a_file_that_appears_or_goes() -> None:
     assert runs_the_same("a/__init__.py", None, b"# nothing\n")
-    assert runs_the_same("a/__init__.py", b"", None)
+    assert not runs_the_same("a/__init__.py", b"", None)
     assert not runs_the_same("a.py", None, b"x = 1\n")
     assert not runs_the_same("a.py", b"x = 1\n", None)
     assert not runs_the_same("empty.json", None, b"")

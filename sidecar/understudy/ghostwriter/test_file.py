@@ -127,7 +127,7 @@ def _imported_by(statement: str) -> dict[str, str]:
     found = {}
     for node in ast.parse(statement).body:
         # A relative import within an example has no meaning in the test file.
-        if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(node, "level", 0):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.ImportFrom) and node.level):
             continue
         for alias in node.names:
             single = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)

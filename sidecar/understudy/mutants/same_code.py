@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,12 @@ if TYPE_CHECKING:
 _MOST_BYTES = 2 * 1024 * 1024
 _TEXT = re.compile(r"string|template|regex|char")
 """Matches the types of nodes whose spaces matter, and whose text is not only that of the nodes below."""
-_DIRECTIVE = re.compile(rb"^(?://go:|// \+build\b|#!|#.*coding[:=])|@(?:jest|vitest|jsx)|^///|^//!")
-"""Matches comments that decide what is built, how it is run, or that contain tests (Rust)."""
+_DIRECTIVE = re.compile(
+    rb"^(?://go:|// \+build\b|#!|#.*coding[:=]|///|//!|/\*[*!][^/]*```)|@(?:jest|vitest|jsx|ts-)|"
+    rb"\b(?:noqa|nolint|nosec|type: *ignore|pragma: *no cover|eslint-disable|istanbul ignore|[cv]8 ignore)\b|"
+    rb"\b(?:mypy|pylint|pyright|flake8|ruff):"
+)
+"""Matches comments that decide what is built, run or checked, and those that contain tests (Rust)."""
 
 
 def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
@@ -25,13 +31,14 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
     The suffix of ``path`` decides the language. Files in unknown languages, with errors, or above 2 MiB must be equal.
     """
     old, new = before or b"", after or b""
-    if old == new:
-        return (before is None) == (after is None) or language_of(path) is not None
     language = language_of(path)
-    if language is None or max(len(old), len(new)) > _MOST_BYTES:
+    if old == new:
+        # A new empty module changes nothing; without it, a package may not be found.
+        return (before is None) == (after is None) or (before is None and language is not None)
+    if after is None or language is None or max(len(old), len(new)) > _MOST_BYTES:
         return False
     roots = language.parse(old), language.parse(new)
-    if any(root.has_error for root in roots):
+    if any(root.has_error for root in roots) or (language is PYTHON and _parses(old) != _parses(new)):
         return False
     docstrings = language is PYTHON and b"__doc__" not in old + new
     trees = (_syntax(root, source, docstrings) for root, source in zip(roots, (old, new), strict=True))
@@ -77,4 +84,16 @@ def _is_docstring(node: Node) -> bool:
     above = node.parent
     if above is None or above.type not in {"module", "block"}:
         return False
-    return next((child for child in above.named_children if child.type != "comment"), None) == node
+    first = next((child for child in above.named_children if child.type != "comment"), None)
+    return first == node and not (node.text or b"").lstrip(b"rRuU")[:1].isalpha()  # an f-string runs code
+
+
+def _parses(source: bytes) -> bool:
+    """Return whether Python itself accepts a source: the grammar knows no wrong indentation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True

@@ -163,7 +163,7 @@ async def test_code_that_skips_a_failing_test_is_a_question(project: Any, code: 
     judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
     assert judged.verdict is Verdict.UNVERIFIED
     assert Reservation.TESTS_CHANGED in judged.said
-    assert "1 test failed on the base and no longer run: tests/test_calc.py::test_double." in judged.notes
+    assert "1 test failed on the base and no longer runs: tests/test_calc.py::test_double." in judged.notes
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,8 @@ async def test_tests_that_were_written_first_are_no_question(project: Any) -> No
     judged = await project.judge(
         {"calc.py": CALC + "\n# later\n", "tests/test_half.py": None}, recipe="implement", checks=(PYTEST,)
     )
-    assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
+    assert judged.asks(QUESTION)
+    assert "cannot be loaded without this result's edits: tests/test_half.py." in judged.notes
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,7 @@ def _observed(
         green=green,
         outcomes=outcomes,
         passed=counts.passed if counts is not None else None,
+        failed=counts.failed if counts is not None else None,
         skipped=counts.skipped if counts is not None else None,
         unbuilt=unbuilt,
         timed_out=done.timed_out,

@@ -24,7 +24,7 @@ from understudy.engine.checks.check_run import (
     with_interpreter,
 )
 from understudy.engine.checks.evidence_record import EvidenceRecord
-from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge
+from understudy.engine.checks.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
 from understudy.engine.checks.mutation.copies.temporary_folder import temporary_folder
 from understudy.engine.checks.mutation.lost_kills import BaseRun
 from understudy.engine.checks.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
@@ -489,10 +489,10 @@ class _Judge:
         self._emit(Phase(text=f"{check.name}: {what}"))
 
     def _read_base(self, path: str) -> bytes | None:
-        return self._tree.read(self._request.base, path)
+        return read_unless_large(self._tree, self._request.base, path)
 
     def _read_head(self, path: str) -> bytes | None:
-        return self._tree.read(self._request.head, path)
+        return read_unless_large(self._tree, self._request.head, path)
 
     async def _materialise(self, commit: str) -> None:
         if self._clean_at != commit:

@@ -8,9 +8,10 @@ import functools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ from understudy.engine.checks.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOut
 from understudy.engine.checks.deciding import deciding_files
 from understudy.engine.checks.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
 from understudy.engine.checks.deciding.runner_modules import RUNNER_MODULES
+from understudy.engine.checks.deciding.test_support import CODE_SUFFIXES
 from understudy.engine.checks.judged_tree import ResultToJudge, read_unless_large
 from understudy.engine.checks.outcomes import outcome_comparison as compare
 from understudy.engine.checks.outcomes.outcome_cache import OutcomeCache
@@ -95,7 +97,7 @@ class BaseJudge:
         else:
             await self._restored(plan, green, restored, finding)
         if support and not finding.reservations and not finding.red:
-            await self._restored(plan, green, [*restored, *support], finding, supports=True)
+            await self._restored(plan, green, [*restored, *support], finding, sure=self._is_sure(restored, support))
         return finding
 
     async def _restored(
@@ -105,13 +107,14 @@ class BaseJudge:
         restored: Sequence[Restored],
         finding: Finding,
         *,
-        supports: bool = False,
+        sure: bool = True,
     ) -> None:
         """Run the check on the result with the base's version of some files.
 
-        ``supports`` means that some of them may be the code under change: that a test which failed on the base fails
+        If it is not ``sure`` that none of them is the code under change, a test that failed on the base and fails
         without them says nothing.
         """
+        result = green.observed if sure and not self._adds_first_tests(restored) else None
         commit = await self._compose(restored)
         limited = suites.within(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
@@ -119,10 +122,10 @@ class BaseJudge:
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
-            lost = _lost(base, run, None if supports else green.observed)
+            lost = _lost(base, run, result)
             if lost:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
-                lost = lost.still(_lost(base, run, None if supports else green.observed))
+                lost = lost.still(_lost(base, run, result))
             if lost:
                 await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
                 return
@@ -176,17 +179,43 @@ class BaseJudge:
 
     # -- recipes that change code ------------------------------------------------------------------------------
 
+    def _is_sure(self, restored: Sequence[Restored], support: Sequence[Restored]) -> bool:
+        """Return whether a failing test says something about support that is restored: it is no code under change.
+
+        It is data, or the result changes other code as well.
+        """
+        if all(PurePosixPath(each.path).suffix not in CODE_SUFFIXES for each in support):
+            return True
+        left = {path for _, path in self._trial.changes}.difference(each.path for each in (*restored, *support))
+        return any(PurePosixPath(path).suffix in CODE_SUFFIXES for path in left)
+
+    def _adds_first_tests(self, restored: Sequence[Restored]) -> bool:
+        """Return whether only tests are restored, which the result adds to a base without any."""
+        base = self._known().base_paths
+        if any(each.reason is not Reason.TEST or each.path in base for each in restored):
+            return False
+        return not any(deciding_files.is_test_file(path, self._trial.test_patterns) for path in base)
+
     def _is_incomplete(self, run: Observed) -> bool:
-        """Return whether a run that names Python tests misses one that is in a file of the base.
+        """Return whether a run that names Python tests may miss one that is in a file of the base.
 
         Code can take tests out of a run before they are collected; whether they run at all, the base shows.
         """
-        trees, names = self._known(), {_name_of(test) for test in run.outcomes}
-        if not any("::" in test and ".py" in test for test in run.outcomes):
+        functions = {compare.function_of(test) for test in run.outcomes if "::" in test and ".py" in test}
+        if not functions:
             return False
+        trees = self._known()
         tests = [path for path in trees.base_paths if deciding_files.is_test_file(path, self._trial.test_patterns)]
         texts = trees.read_many([path for path in sorted(tests) if path.endswith(".py")])
-        return any(not names.issuperset(_TEST_NAME.findall(text)) for text in texts.values())
+        ran: dict[str, Counter[bytes]] = {}
+        for function in functions:
+            # Ids begin at the folder of the check, so only the end of a path is compared.
+            file, _, name = function.partition("::")
+            ran.setdefault(file.rpartition("/")[2], Counter())[name.rpartition("::")[2].encode()] += 1
+        names: dict[str, Counter[bytes]] = {}
+        for path, text in texts.items():
+            names.setdefault(path.rpartition("/")[2], Counter()).update(_TEST_NAME.findall(text))
+        return any(defined - ran.get(file, Counter()) for file, defined in names.items())
 
     async def _same_tree(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> None:
         """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
@@ -216,7 +245,8 @@ class BaseJudge:
         if not lost:
             return False
         finding.comparison = _comparison(lost, base, run, restored)
-        text = f"{_count(lost.count, 'test')} failed on the base and no longer run{_listed(lost.tests)}."
+        verb = "runs" if lost.count == 1 else "run"
+        text = f"{_count(lost.count, 'test')} failed on the base and no longer {verb}{_listed(lost.tests)}."
         finding.reservations.append((Reservation.TESTS_CHANGED, text))
         return True
 
@@ -257,6 +287,10 @@ class BaseJudge:
         if by_deciding:
             self._check_changed(plan, deciding, finding)
         if not by_tests:
+            return
+        if run.unbuilt and not lost.tests:
+            text = f"Earlier tests cannot be loaded without this result's edits{_listed(each.path for each in tests)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
             return
         unbuilt = run.unbuilt and all(outcome == compare.MISSING for outcome in lost.tests.values())
         failed = {test: how for test, how in lost.tests.items() if not (run.unbuilt and how == compare.MISSING)}
@@ -339,6 +373,11 @@ class BaseJudge:
             again = await self._observe(limited, commit, finding)
             lost = lost.still(compare.losses(base, again))
             edited = edited.still(compare.hidden(base, again, green.observed))
+        if edited:
+            # The check of the new tests runs alone: what another test breaks passes there without any edit.
+            alone = suite is plan
+            whole = green.observed if alone else await self._observe(limited, self._trial.head, finding)
+            edited = edited.only(test for test in edited.tests if whole.outcomes.get(test) != compare.FAILED)
         self._edited_red(edited, run, green.observed, tests, finding)
         if lost and (lost.tests or not run.green):
             finding.comparison = _comparison(lost, run, green.observed, tests)
@@ -352,10 +391,11 @@ class BaseJudge:
         Of the tests in ``lost``, only those in files that the result changed: the check of new tests runs no others.
         """
         files = tuple(f"{each.path}::" for each in restored)
-        edited = {test: how for test, how in lost.tests.items() if test in result.outcomes or test.startswith(files)}
+        edited = lost.only(test for test in lost.tests if test in result.outcomes or test.startswith(files)).tests
         if edited:
             finding.comparison = _comparison(dataclasses.replace(lost, tests=edited), run, result, restored)
-            text = f"{_count(len(edited), 'earlier test')} fail without this result's edits{_listed(edited)}."
+            verb = "fails" if len(edited) == 1 else "fail"
+            text = f"{_count(len(edited), 'earlier test')} {verb} without this result's edits{_listed(edited)}."
             finding.reservations.append((Reservation.TESTS_CHANGED, text))
 
     # -- runs --------------------------------------------------------------------------------------------------
@@ -437,10 +477,6 @@ class BaseJudge:
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
         self._composed(commit, files)
         return commit
-
-
-def _name_of(test: str) -> bytes:
-    return compare.function_of(test).rpartition("::")[2].encode()
 
 
 def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -13,6 +15,7 @@ from understudy.engine.checks.deciding.started_files import Read, started_files
 from understudy.engine.checks.deciding.test_support import ReadMany
 from understudy.engine.checks.judged_tree import Change
 
+_LISTS_FILES = re.compile(rb"glob|iterdir|listdir|scandir|readdir|ReadDir|read_dir|walk|\\bls\\b|find ")
 _TEXTS = frozenset({".md", ".rst", ".txt"})
 """Suffixes of texts whose examples a check may run."""
 
@@ -138,17 +141,34 @@ def without_test_support(paths: Iterable[str], patterns: Sequence[str] = ()) -> 
     return [path for path in every if path not in support]
 
 
-def documentation(paths: Iterable[str], patterns: Sequence[str], code: Callable[[], Mapping[str, bytes]]) -> list[str]:
+def documentation(
+    paths: Iterable[str], patterns: Sequence[str], program: Callable[[], Mapping[str, bytes]]
+) -> list[str]:
     """Return the files that are for people: texts by name and folder, which neither belong to tests nor to a program.
 
-    ``code`` returns the files of the program; a text whose name one of them has may be its data.
+    ``program`` returns its files. A text may be data if one of them has its name, or that of its folder and a call that
+    lists files.
     """
-    texts = matching(paths, known_files.DOCUMENTATION)
-    texts = without_test_support(texts, patterns)
+    texts = without_test_support(matching(paths, known_files.DOCUMENTATION), patterns)
     if not texts:
         return []
-    program = code().values()
-    return [path for path in texts if not any(PurePosixPath(path).name.encode() in text for text in program)]
+    users = list(program().values())
+    lists = [text for text in users if _LISTS_FILES.search(text)]
+
+    def is_data(path: PurePosixPath) -> bool:
+        folder = os.fsencode(path.parent.name)
+        return any(os.fsencode(path.name) in text for text in users) or (
+            folder != b"" and any(re.search(rb"[\"'/`]%b[\"'/`]" % re.escape(folder), text) for text in lists)
+        )
+
+    return [path for path in texts if not is_data(PurePosixPath(path))]
+
+
+def without_documentation(paths: Iterable[str]) -> list[str]:
+    """Return the files that are not texts for people by their names."""
+    every = list(paths)
+    texts = set(matching(every, known_files.DOCUMENTATION))
+    return [path for path in every if path not in texts]
 
 
 def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:

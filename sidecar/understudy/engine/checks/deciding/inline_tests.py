@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -77,27 +78,36 @@ def _with_examples(path: str, base: bytes, result: bytes) -> bytes:
         if EXAMPLE not in text or name not in now:
             continue
         after = _docstring(now[name])
+        first = next((child for child in now[name].named_children if child.type != "comment"), None)
         if after is not None:
             edits.append((after.start_byte, after.end_byte, text))
-        elif (first := next(iter(now[name].named_children), None)) is not None:
-            lead = b"\n" + b" " * first.start_point.column
+        elif first is not None:
+            indent = result[result.rfind(b"\n", 0, first.start_byte) + 1 : first.start_byte]
+            lead = b"; " if indent.strip() else b"\n" + indent
             edits.append((first.start_byte, first.start_byte, text + lead))
     return _edited(result, edits)
 
 
-def _bodies(module: Node) -> Iterator[tuple[Scope, Node]]:
-    """Yield a module and the bodies of its classes and functions, each with the names around it."""
+def _bodies(module: Node) -> Iterator[tuple[tuple[Scope, int], Node]]:
+    """Yield a module and the bodies of its classes and functions, each with the names around it and its number.
+
+    The number tells those of equal names, such as overloads, from the top.
+    """
+    found: list[tuple[Scope, Node]] = [((), module)]
     stack: list[tuple[Scope, Node]] = [((), module)]
     while stack:
-        scope, body = stack.pop()
-        yield scope, body
-        for child in body.named_children:
-            item = child.child_by_field_name("definition") if child.type == "decorated_definition" else child
-            if item is None or item.type not in {"class_definition", "function_definition"}:
-                continue
-            name, inner = item.child_by_field_name("name"), item.child_by_field_name("body")
-            if name is not None and inner is not None:
-                stack.append(((*scope, text_of(name)), inner))
+        scope, node = stack.pop()
+        for child in node.named_children:
+            name, body = child.child_by_field_name("name"), child.child_by_field_name("body")
+            inside = scope
+            if child.type in {"class_definition", "function_definition"} and name is not None and body is not None:
+                inside = (*scope, text_of(name))
+                found.append((inside, body))
+            stack.append((inside, child))
+    numbers: Counter[Scope] = Counter()
+    for scope, body in sorted(found, key=lambda each: each[1].start_byte):
+        numbers[scope] += 1
+        yield (scope, numbers[scope]), body
 
 
 def _docstring(body: Node) -> Node | None:

@@ -23,7 +23,7 @@ _NODE_KEPT = (
     *("devDependencies", "peerDependencies", "peerDependenciesMeta", "optionalDependencies", "bundledDependencies"),
     *("bundleDependencies",),
 )
-_TOX_KEPT = ("deps", "extras", "requires", "envlist", "env_list", "minversion", "min_version", "dependency_groups")
+_TOX_KEPT = ("deps", "extras", "requires", "minversion", "min_version", "dependency_groups")
 
 _KEPT: dict[str, tuple[str, ...]] = {
     "pyproject.toml": (

@@ -20,7 +20,21 @@ _MOST_READ = 2000
 """Most files whose imports are read; further ones are left out."""
 _MOST_BYTES = 512 * 1024
 _SCRIPTS = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"})
-_CODE = _SCRIPTS | {".py", ".go", ".rs", ".java", ".kt", ".c", ".h", ".cc", ".cpp", ".hpp", ".rb", ".php", ".cs"}
+CODE_SUFFIXES = _SCRIPTS | {
+    ".py",
+    ".go",
+    ".rs",
+    ".java",
+    ".kt",
+    ".c",
+    ".h",
+    ".cc",
+    ".cpp",
+    ".hpp",
+    ".rb",
+    ".php",
+    ".cs",
+}
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
 
 _PYTHON_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]+)", re.MULTILINE)
@@ -81,7 +95,7 @@ class _Search:
             if not users or not users <= self._tests | self._started | helpers:
                 return False
             return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
-        return suffix not in _CODE and suffix not in _DOCUMENTS and self._is_test_data(path)
+        return suffix not in CODE_SUFFIXES and suffix not in _DOCUMENTS and self._is_test_data(path)
 
     @functools.cached_property
     def _helpers(self) -> frozenset[str]:
@@ -117,7 +131,7 @@ class _Search:
     @functools.cached_property
     def _texts(self) -> dict[str, str]:
         """Every file of the base in a known language, and every started script."""
-        known = [path for path in self._paths if PurePosixPath(path).suffix in _CODE or path in self._started]
+        known = [path for path in self._paths if PurePosixPath(path).suffix in CODE_SUFFIXES or path in self._started]
         tests_first = sorted(known, key=lambda path: (path not in self._tests, path))[:_MOST_READ]
         return {path: data.decode("utf-8", "replace") for path, data in self._read_many(tests_first).items()}
 

@@ -53,13 +53,15 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
         yield
 
     def pytest_configure(config: Any) -> None:
-        """Use the controller's settings in a worker of pytest-xdist."""
+        """Use the controller's settings in a worker of pytest-xdist, and go on after a failure where that is wanted."""
         nonlocal settings, loaded, is_worker
         values = getattr(config, "workerinput", {}).get(_WORKER_KEY)
         if values is not None:
             is_worker = True
             settings = report.Settings(values)
             loaded = report.Loaded(settings.root)
+        if settings is not None and settings.to_the_end:
+            config.option.maxfail = 0
 
     def pytest_configure_node(node: Any) -> None:
         """Send the settings to a worker of pytest-xdist."""

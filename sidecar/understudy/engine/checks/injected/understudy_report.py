@@ -40,6 +40,8 @@ class Settings:
         self.addopts: str = values.get("addopts", "")
         self.order: str = values.get("order", "")
         self.no_coverage = bool(values.get("no_coverage"))
+        self.to_the_end = bool(values.get("to_the_end"))
+        """Run all tests, even if the check ends at the first failure."""
         self.folder: str = values.get("folder", "")
         self.collect_only = bool(values.get("collect"))
         self.lines: str = values.get("lines", "")

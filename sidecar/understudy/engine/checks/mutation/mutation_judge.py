@@ -224,12 +224,13 @@ class MutationJudge:
         trial = self._trial
         changes = [
             (path, before, after)
-            for kind, path in trial.changes
+            for _, path in trial.changes
             for before, after in [(self._read(trial.base, path), self._read(trial.head, path))]
-            if kind[:1] == "T" or not runs_the_same(path, before, after)
+            # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
+            if before == after or not runs_the_same(path, before, after)
         ]
         paths = [path for path, _, _ in changes]
-        texts = set(documentation(paths, trial.test_patterns, self._code_of_result))
+        texts = set(documentation(paths, trial.test_patterns, self._texts_of_result))
         support = self._test_support()
         code = set(self._mutable([path for path in paths if path not in support], ()))
         places = [place for path, *versions in changes if path in code for place in changed_places(path, *versions)]
@@ -239,17 +240,17 @@ class MutationJudge:
         others = [path for path in paths if path not in texts]
         if not others:
             return []
-        tests = set(others).difference(deciding_files.without_test_support(others, trial.test_patterns)) | set(support)
-        if tests.issuperset(others):
+        if all(path in support or deciding_files.is_test(path, trial.test_patterns) for path in others):
             text = "Only tests and their files changed; nothing shows that they notice wrong code"
         else:
             text = "Files changed in which no small change can be made, so nothing shows that tests notice them"
         return [(Reservation.NOT_MUTATION_TESTED, f"{text}{_listed(others)}.")]
 
-    def _code_of_result(self) -> Mapping[str, bytes]:
+    def _texts_of_result(self) -> Mapping[str, bytes]:
+        """Return the files that may name a text because they use it: not other documentation, tests or settings."""
         trial = self._trial
-        code = self._mutable(trial.tree.paths(trial.head), ())
-        return trial.tree.read_many(trial.head, code)
+        paths = deciding_files.without_test_support(trial.tree.paths(trial.head), trial.test_patterns)
+        return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
 
     def _enough(self, outcome: MutationOutcome) -> bool:
         score, least = outcome.score, self._settings.evidence.killed_share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,6 +19,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """Test id → ``passed``, ``failed`` or ``skipped``; empty for a runner whose output names no tests."""
     passed: int | None = None
     """How many tests passed; None if the run did not tell."""
+    failed: int | None = None
     skipped: int | None = None
     unbuilt: bool = False
     """Test files could not be compiled or loaded."""
@@ -63,6 +64,10 @@ class Losses:
             unnamed=max(self.unnamed, other.unnamed),
             earlier=max(self.earlier, other.earlier),
         )
+
+    def only(self, tests: Iterable[str]) -> Losses:
+        """Return the losses of some named tests."""
+        return Losses(tests={test: self.tests[test] for test in tests}, earlier=self.earlier)
 
     def still(self, later: Losses) -> Losses:
         """Return what was lost in this and in a later comparison."""
@@ -116,7 +121,8 @@ def hidden(base: Observed, restored: Observed, result: Observed) -> Losses:
     """Return the tests of the base that fail with the base's files, and do not fail in a green run of the result.
 
     Its edits of tests or of the check are why it is green, also where the base was red. A test is one of the base if
-    the base's run shows it, or could not load all of them. If no test is named, the whole check counts as one.
+    the base's run shows it, or could not load all of them. If no test is named, failures are counted; if none are, the
+    whole check counts as one.
     """
     if not result.green:
         return Losses()
@@ -127,18 +133,28 @@ def hidden(base: Observed, restored: Observed, result: Observed) -> Losses:
         for test in sorted(failed)
         if result.outcomes.get(test) != FAILED and (test in base.outcomes or not shows_all)
     }
-    # A run that tells its tests and has none is red as well: the first tests of a project are not hidden.
-    tells = restored.passed is not None or bool(restored.outcomes)
-    red = not restored.green and (restored.unbuilt or restored.timed_out or not tells)
+    unnamed = 0
+    if not restored.green and not tests:
+        # A run that counts its tests and has none is red as well: the first tests of a project are not hidden.
+        has_none = not restored.outcomes and restored.passed == 0 and not restored.failed
+        unnamed = 0 if restored.outcomes else restored.failed or 0
+        unnamed = unnamed or int(restored.unbuilt or restored.timed_out or not has_none)
     earlier = len(base.outcomes.keys() | tests.keys())
-    return Losses(tests=tests, unnamed=int(red and not tests), earlier=earlier)
+    return Losses(tests=tests, unnamed=unnamed, earlier=earlier)
 
 
 def given_up(before: Observed, after: Observed) -> Losses:
     """Return the tests that failed in ``before`` and are skipped, or no longer run, in ``after``.
 
-    A case of a parametrised test that got another id is not given up while as many cases of the test run.
+    A case of a parametrised test that got another id is not given up while as many cases of the test run. Nor is one
+    of which a run says nothing that does not name tests that pass. Without names, the tests that did not pass and were
+    not run are counted.
     """
+    if not before.outcomes and not after.outcomes:
+        skipped = (after.skipped or 0) - (before.skipped or 0)
+        gone = _total(before) - _total(after)
+        return Losses(unnamed=max(0, min(before.failed or 0, max(skipped, gone))), earlier=_total(before))
+    names_passing = bool(after.passing) or after.passed == 0
     failed = [test for test, outcome in before.outcomes.items() if outcome == FAILED]
     ran = Counter(function_of(test) for test, outcome in after.outcomes.items() if outcome != SKIPPED)
     ran_before = Counter(function_of(test) for test, outcome in before.outcomes.items() if outcome != SKIPPED)
@@ -147,9 +163,13 @@ def given_up(before: Observed, after: Observed) -> Losses:
         outcome = after.outcomes.get(test, MISSING)
         function = function_of(test)
         renamed = outcome == MISSING and function != test and ran[function] >= ran_before[function]
-        if outcome in {SKIPPED, MISSING} and not renamed:
+        if outcome == SKIPPED or (outcome == MISSING and names_passing and not renamed):
             tests[test] = outcome
     return Losses(tests=tests, earlier=len(before.outcomes))
+
+
+def _total(run: Observed) -> int:
+    return (run.passed or 0) + (run.failed or 0) + (run.skipped or 0)
 
 
 def newly_red(before: Observed, after: Observed) -> list[str]:
