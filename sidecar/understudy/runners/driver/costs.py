@@ -32,7 +32,7 @@ def knows_cost(task: Task) -> bool:
 
 
 def _address(vendor: CostAddress, task: Task) -> str | None:
-    """Return the address of another server that an agent talks to; None if it is told none."""
+    """Return the address of another server that an agent talks to; None if there is none."""
     if task.model_server is not None:
         return task.model_server.base_url
     variable, default = vendor.settings
@@ -53,5 +53,5 @@ def with_cost(report: UsageReport, task: Task) -> UsageReport:
         return report
     if not knows_cost(task):
         report = msgspec.structs.replace(report, cost_usd=None)
-    # It has the sums of all requests so far, so that prices for large requests cannot be told from others.
+    # It has the sums of all requests so far, which says nothing about the size of one request.
     return priced(report, task.model_server, task.delegator.model or "", size=0)

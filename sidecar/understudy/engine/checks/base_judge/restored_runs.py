@@ -180,7 +180,7 @@ class BaseJudge:
     # -- recipes that change code ------------------------------------------------------------------------------
 
     def _is_sure(self, restored: Sequence[Restored], support: Sequence[Restored]) -> bool:
-        """Return whether a failing test says something about support that is restored: it is no code under change.
+        """Return whether a failing test says something about support that is restored: it is not the code under change.
 
         It is data, or the result changes other code as well.
         """
