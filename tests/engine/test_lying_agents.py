@@ -299,7 +299,7 @@ BROKEN = "def add(a, b): return a + b\ndef clamp(*a): return 0\n"
         pytest.param({"calc.py": BROKEN, "pytest.ini": "[pytest]\naddopts = -k add\n"}, ["check_changed"], id="pytest.ini", marks=pytest.mark.heavy),
         pytest.param({"calc.py": BROKEN, "run.sh": "true\n"}, ["check_changed"], id="the script of the check"),
         pytest.param({"calc.py": BROKEN, "GNUmakefile": "test:\n\ttrue\n"}, ["check_changed"], id="another Makefile", marks=pytest.mark.heavy),
-        pytest.param({"pyproject.toml": "[project]\nname = 'calc'\nversion = '2'\n", "tests/test_calc.py": HONEST + "\n\ndef test_more():\n    assert add(0, 1) == 1\n"}, [], id="a new version and a new test"),
+        pytest.param({"pyproject.toml": "[project]\nname = 'calc'\nversion = '2'\n", "tests/test_calc.py": HONEST + "\n\ndef test_more():\n    assert add(0, 1) == 1\n"}, ["not_mutation_tested"], id="a new version and a new test"),
     ],
 )  # fmt: skip
 def test_the_base_judges_a_result_that_changes_tests_or_configuration(project, files, reservations):
@@ -319,7 +319,7 @@ def test_the_base_judges_a_result_that_changes_tests_or_configuration(project, f
     assert done.verdict == ("unverified" if reservations else "verified")
     [check] = done.checks
     assert check.ok
-    assert (check.base is not None) == bool(reservations)
+    assert (check.base is not None) == (reservations != ["not_mutation_tested"])
     assert [stat.path for stat in done.result.files] == sorted(files), "the result itself is as the agent left it"
     assert project.fingerprint() == before
 

@@ -49,7 +49,7 @@ def checking(project, tmp_path):
         name = "gated"
         argv = ["{sys.executable}", "-c", "import os, time\\nwhile os.path.exists('{gate}'): time.sleep(0.02)"]
     """)
-    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    project.program("doer", f"pathlib.Path('new.md').write_text('x')\n{DONE}")
     done = project.run("implement", delegator="doer", task="x")
     assert done.verdict == "verified"
     return done.id, gate
@@ -113,7 +113,7 @@ def test_what_was_linked_since_is_in_the_worktree_of_a_repeated_check(project):
 def test_checks_are_outdated_after_an_edit_until_they_run_again(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
     head = project.call("delegations/diff", id=identifier).head
-    project.call("delegations/amend", id=identifier, path="new.txt", text="y", head=head)
+    project.call("delegations/amend", id=identifier, path="new.md", text="y", head=head)
     found = project.call("delegations/get", id=identifier)
     assert (found.verdict, found.reservations) == ("unverified", ["checks_outdated"])
     card = verdict_card.card(found, Paint(on=False))

@@ -24,7 +24,7 @@ from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegations import Usage, no_usage
 from understudy.model.errors import UnderstudyError
 from understudy.model.ledger import LedgerShare, OrchestratorUsage
-from understudy.runners.backends import pricing
+from understudy.runners import pricing
 
 MAX_FILES = 20_000
 MAX_BYTES = 2 * 1024**3

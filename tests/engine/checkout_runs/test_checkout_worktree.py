@@ -405,13 +405,13 @@ def test_a_hook_that_the_agent_writes_is_said(project: Any) -> None:
 
 
 def test_passing_checks_run_in_a_worktree_and_the_verdict_is_not_verified(project: Any) -> None:
-    code = "import os, pathlib; assert pathlib.Path('new.txt').exists(); pathlib.Path('trace').write_text(os.getcwd())"
+    code = "import os, pathlib; assert len(os.listdir()) > 3; pathlib.Path('trace').write_text(os.getcwd())"
     project.settings(f"""
         [[checks]]
         name = "passes"
         argv = ["{sys.executable}", "-c", "{code}"]
     """)
-    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    project.program("doer", f"pathlib.Path('new.md').write_text('x')\n{DONE}")
     done = run(project)
     assert [(check.name, check.ok) for check in done.checks] == [("passes", True)]
     assert (done.verdict, done.reservations) == ("unverified", ["not_isolated"])

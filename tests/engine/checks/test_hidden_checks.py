@@ -38,7 +38,7 @@ async def test_code_that_knows_the_inputs_of_visible_tests_fails_the_hidden_one(
 
 
 async def test_honest_code_passes_and_nothing_stays(project: Any, own: Path) -> None:
-    judged = await project.judge({"new.txt": "x"}, recipe="implement", writes=["**"], checks=(HIDDEN,))
+    judged = await project.judge({"README.md": "x"}, recipe="implement", writes=["**"], checks=(HIDDEN,))
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.passed == 1
 

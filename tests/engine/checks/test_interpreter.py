@@ -98,7 +98,7 @@ async def test_the_mapping_holds_in_programs_that_tests_start(empty_project: Any
     editable_by_finder(empty_project)
     text = "import subprocess, sys\ndef test_it():\n    code = 'import pkg.calc; print(pkg.calc.__file__)'\n    out = subprocess.check_output([sys.executable, '-c', code], text=True)\n    assert '/trees/' in out\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
 async def test_new_tests_of_an_editable_project_are_verified_and_bitten(empty_project: Any) -> None:
@@ -116,7 +116,7 @@ async def test_code_from_the_checkout_is_named(empty_project: Any) -> None:
     editable_by_path(empty_project, "code")
     text = "import generated\ndef test_it():\n    assert generated.X == 1\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
     assert judged.only.checkout_files == [str(empty_project.checkout / "code" / "generated.py")]
 
 
@@ -125,7 +125,7 @@ async def test_code_read_from_the_checkout_by_hand_is_named(empty_project: Any) 
     source = empty_project.checkout / "src" / "pkg" / "calc.py"
     text = f"def test_it():\n    space = {{}}\n    exec(open({str(source)!r}).read(), space)\n    assert space['add'](1, 2) == 3\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
 
 
 async def test_an_environment_inside_the_checkout_is_not_the_checkout(empty_project: Any) -> None:
@@ -133,7 +133,7 @@ async def test_an_environment_inside_the_checkout_is_not_the_checkout(empty_proj
     (empty_project.libraries / "installed.py").write_text("X = 1\n")
     text = "import installed\ndef test_it():\n    assert installed.X == 1\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
 async def test_a_link_into_the_checkout_is_seen_through(empty_project: Any) -> None:
@@ -145,7 +145,7 @@ async def test_a_link_into_the_checkout_is_seen_through(empty_project: Any) -> N
     (empty_project.tree.path / "linked").symlink_to(empty_project.checkout / "shared")
     text = "import linked.helper\ndef test_it():\n    assert linked.helper.X == 1\n"
     judged = await empty_project.judge({"tests/test_new.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.LOADED_CHECKOUT)
 
 
 @pytest.mark.heavy
@@ -303,7 +303,7 @@ async def test_the_interpreter_and_its_scripts_are_what_a_check_sees(project: An
     code = "import json, os, sys; print(json.dumps([sys.prefix, os.environ['PATH'].split(':')[0], os.environ.get('VIRTUAL_ENV'), os.getcwd()]))"
     project.has({"sub/keep.txt": ""})
     check = Check(name="where", argv=["python", "-c", code], cwd="sub")
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.VERIFIED)
     venv = str(project.checkout / ".venv")
     assert json.loads(judged.only.output_tail) == [venv, f"{venv}/bin", venv, os.path.join(project.tree.path, "sub")]
@@ -312,7 +312,7 @@ async def test_the_interpreter_and_its_scripts_are_what_a_check_sees(project: An
 @pytest.mark.parametrize("cwd", ["..", "/", "a/../../b", "nowhere"])
 async def test_a_check_outside_the_tree_is_not_run(project: Any, cwd: str) -> None:
     check = Check(name="out", argv=["true"], cwd=cwd)
-    judged = await project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,))
+    judged = await project.judge({"README.md": "x"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.FAILS_ON_BASE)
     assert "could not be run" in judged.only.output_tail
 

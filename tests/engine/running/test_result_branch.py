@@ -28,7 +28,7 @@ def prepared(project: Any, code: str, branch: str = "understudy/{delegator}/{rec
         name = "passes"
         argv = ["{sys.executable}", "-c", "{code}"]
     """)
-    project.program("doer", f"pathlib.Path('new.txt').write_text('x')\n{DONE}")
+    project.program("doer", f"pathlib.Path('new.md').write_text('x')\n{DONE}")
 
 
 def notes(project: Any, identifier: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_a_verified_result_is_also_a_branch(project: Any) -> None:
     done = project.run("implement", delegator="doer", task="x")
     assert done.verdict == "verified"
     name = f"understudy/doer/implement-{done.id}"
-    assert project.git("show", f"{name}:new.txt") == "x"
+    assert project.git("show", f"{name}:new.md") == "x"
     assert project.git("merge-base", name, "HEAD") == project.git("rev-parse", "HEAD")
     assert project.git("status", "--porcelain=v2", "--branch") == before, "the checkout is as it was"
     assert f"The result is also on the branch {name}." in notes(project, done.id)
@@ -60,8 +60,8 @@ def test_the_branch_is_merged_by_its_short_name(project: Any) -> None:
             check=True,
         )
         assert git.stderr == ""  # no "refname is ambiguous"
-        assert (name if command[0] == "log" else "new.txt") in git.stdout
-    assert (project.top / "new.txt").read_text() == "x"
+        assert (name if command[0] == "log" else "new.md") in git.stdout
+    assert (project.top / "new.md").read_text() == "x"
 
 
 def test_a_result_that_is_not_verified_is_no_branch(project: Any) -> None:
@@ -98,7 +98,7 @@ def test_checks_that_pass_later_make_the_branch(project: Any) -> None:
     (project.config / "allowed").touch()
     project.call("delegations/check", id=done.id)
     assert project.finish(done.id).verdict == "verified"
-    assert project.git("show", f"understudy/doer/implement-{done.id}:new.txt") == "x"
+    assert project.git("show", f"understudy/doer/implement-{done.id}:new.md") == "x"
 
 
 def test_a_git_that_hangs_ends_at_the_limit_and_the_verdict_stays(project: Any, tmp_path: Path, monkeypatch) -> None:

@@ -33,7 +33,7 @@ from understudy.model.tools.claude import CAPABILITIES
 from understudy.runners.agent_clis.installed_program import find_program, worktree_of
 from understudy.runners.agent_clis.launch_flags import invalid, refuse_flags
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
-from understudy.runners.driver import costs, driver
+from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Emit, Outcome, Task
@@ -106,7 +106,7 @@ def command_for(task: Task, program: Path) -> Command:
         argv.append(f"--mcp-config={msgspec.json.encode({'mcpServers': servers}).decode()}")
         # Its server decides what the agent may do with it; so no call needs a question.
         argv += [f"--allowedTools=mcp__{server.name}" for server in task.mcp_servers]
-    if limits.max_usd is not None and costs.knows_cost(task):
+    if limits.max_usd is not None and _knows_cost(task):
         argv.append(f"--max-budget-usd={limits.max_usd}")
     environment, secrets = _server(task)
     return Command(
@@ -115,6 +115,12 @@ def command_for(task: Task, program: Path) -> Command:
         environment={**CAPABILITIES.environment, **environment},
         secrets=secrets,
     )
+
+
+def _knows_cost(task: Task) -> bool:
+    from understudy.runners.driver import costs
+
+    return costs.knows_cost(task)
 
 
 def prepare_terminal(task: Task) -> dict[str, str]:

@@ -17,9 +17,9 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
 from understudy.model.text.timestamps import retry_time
+from understudy.runners import pricing
 from understudy.runners.backends import (
     file_answers,
-    pricing,
     protocol_choice,
     request_options,
     server_slots,

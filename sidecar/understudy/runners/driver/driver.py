@@ -36,7 +36,7 @@ from understudy.model.events import (
 )
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.runners.budgets import estimate_tokens, estimate_tokens_of, over_budget
-from understudy.runners.driver import clock, costs
+from understudy.runners.driver import clock
 from understudy.runners.driver.permission_relay import PermissionRelay
 from understudy.runners.driver.source import (
     AgentFinished,
@@ -337,6 +337,8 @@ class _Attempt:
         elif isinstance(event, Session):
             self._session = strip_controls(event.session_id)[:256]
         elif isinstance(event, UsageReport):
+            from understudy.runners.driver import costs  # not before the agent has started
+
             event = self._usage = costs.with_cost(event, self._task)
         self._emit(_clean(event, self._redactor))
 

@@ -193,7 +193,7 @@ HONEST = {
 @pytest.mark.parametrize("name", rows(HONEST))
 async def test_honest_tests_are_confirmed(project: Any, name: str) -> None:
     judged = await project.judge({"test_calc.py": HEAD + HONEST[name]}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
 @pytest.mark.heavy
@@ -220,9 +220,9 @@ async def test_node_tests_that_see_the_hook_are_noticed(empty_project: Any) -> N
     test = "const test = require('node:test');\nconst assert = require('node:assert');\ntest('adds', () => { assert.ok(%s); });\n"
     empty_project.has({"package.json": "{}"})
     judged = await empty_project.judge({"a.test.js": test % "1"}, recipe="fix", checks=(check,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     judged = await empty_project.judge({"a.test.js": test % "process.env.NODE_OPTIONS"}, recipe="fix", checks=(check,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.TAMPERED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.TAMPERED)
     assert [each.line for each in judged.only.suspicious] == [3]
 
 
@@ -240,4 +240,4 @@ async def test_nothing_of_the_probe_is_in_the_process(project: Any) -> None:
         "    assert not any('report-' in d for d in DESCRIPTORS), DESCRIPTORS\n"
     )
     judged = await project.judge({"test_calc.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
