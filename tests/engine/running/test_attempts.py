@@ -199,7 +199,7 @@ NOT_BEFORE_THE_AGENT = (
     *("httpx", "keyring", "platformdirs", "tree_sitter", "jsonschema", "click", "pygls", "lsprotocol", "pathspec"),
 )
 """What a worker needs after the agent, or never. What judges a result takes as long to import as all of the rest."""
-MOST_MODULES = 456
+MOST_MODULES = 458
 """The most modules of all packages; there were 450 with Python 3.11."""
 
 
