@@ -75,8 +75,11 @@ async def test_a_program_inside_of_a_run_is_recognised(tmp_path: Path, way: str,
 def test_this_process_is_outside_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lineage.surrounding_run() is None
     assert lineage.surrounding_run(os.getpid()) is None
-    monkeypatch.setenv("UNDERSTUDY_DELEGATION", "x")
-    assert lineage.surrounding_run() == "x"
+    with monkeypatch.context() as inside_run:
+        inside_run.setenv("UNDERSTUDY_DELEGATION", "x")
+        assert lineage.surrounding_run() == "x"
+    monkeypatch.delattr(lineage, "lineage")
+    assert lineage.surrounding_run() is None, "each process is asked once: it cannot change its run"
 
 
 @LEVELS

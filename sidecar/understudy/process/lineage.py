@@ -7,6 +7,7 @@ namespace that such a program made itself, that process is not visible, but the 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -40,11 +41,17 @@ def surrounding_run(pid: int | None = None) -> str | None:
     The mark is empty if it is unknown, also for a process that has ended: it may have left a connection to another one.
     """
     if pid is None:
-        pid = _own_pid()
-        if mark := os.environ.get(MARK):
-            return mark
-    elif identity.of(pid) is None:
-        return ""
+        return os.environ.get(MARK) or _run_of_this_process()
+    return "" if identity.of(pid) is None else _run_of(pid)
+
+
+@functools.cache
+def _run_of_this_process() -> str | None:
+    # A process does not change its run, and without /proc each answer needs several programs.
+    return _run_of(_own_pid())
+
+
+def _run_of(pid: int) -> str | None:
     mounted = _mounted_mark(pid)
     if mounted is not None:
         return mounted
