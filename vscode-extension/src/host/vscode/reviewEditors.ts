@@ -54,6 +54,12 @@ function isMergeInput(input: unknown): input is MergeInput {
   return [base, input1, input2, result].every((uri) => uri instanceof vscode.Uri);
 }
 
+function isSameMerge(input: unknown, other: MergeInput): boolean {
+  if (!isMergeInput(input)) return false;
+  const sides = ["base", "input1", "input2", "result"] as const;
+  return sides.every((side) => input[side].toString() === other[side].toString());
+}
+
 /** The merge editors that write a file. */
 function mergesInto(output: string): readonly { readonly tab: vscode.Tab; readonly input: MergeInput }[] {
   const wanted = vscode.Uri.parse(output).toString();
@@ -149,6 +155,9 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
       return true;
     },
     async saveMerge(output) {
+      const { tabGroups } = vscode.window;
+      const changed: vscode.Event<unknown> = (listener: (event: unknown) => unknown) =>
+        vscode.Disposable.from(tabGroups.onDidChangeTabs(listener), tabGroups.onDidChangeTabGroups(listener));
       for (const { tab, input } of mergesInto(output)) {
         if (!tab.isDirty) continue;
         // What is active is saved, and a merge editor that is open is shown again instead of another one.
@@ -158,8 +167,12 @@ export function reviewEditorsOf(disposables: DisposableStore): h.ReviewEditors {
           input2: { uri: input.input2, title: t("Delegated") },
           output: input.result,
         });
+        const isActive = (): boolean => isSameMerge(tabGroups.activeTabGroup.activeTab?.input, input);
+        await until(changed, isActive);
+        // Something else may be active, because the user has moved on or the editor could not be opened.
+        if (!isActive()) return false;
         await vscode.commands.executeCommand("workbench.action.files.save");
-        await until(vscode.window.tabGroups.onDidChangeTabs, () => !mergesInto(output).some((one) => one.tab.isDirty));
+        await until(changed, () => !mergesInto(output).some((one) => one.tab.isDirty));
       }
       return !mergesInto(output).some(({ tab }) => tab.isDirty);
     },
