@@ -1,7 +1,8 @@
 """Accepts in documents that are open in an editor, where the user can revert them.
 
-An editor reports what happens to its documents, in order: ``AcceptedDocuments.look`` at once, in any thread, then
-``reconcile`` with what it returned, in a thread that may wait. Editors that report less lose nothing but the notice.
+An editor reports what happens to its documents, in order: ``AcceptedDocuments.state_after`` at once, in any thread,
+then ``reconcile`` with what it returned, in a thread that may wait. Editors that report less lose nothing but the
+notice. ``begin`` and ``end``, also in such a thread, compare what an editor showed that has ended with the disk.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from understudy.engine.review.editor_accepts import EditorAccepts
-    from understudy.engine.review.reconciliation import Look as Look  # noqa: PLC0414 - for frontends
+    from understudy.engine.review.reconciliation import DocumentState as DocumentState  # noqa: PLC0414 - for frontends
 
 LATER_SECONDS = 2.0
-"""When to look again if ``reconcile`` asks for it."""
+"""When to compare again if ``reconcile`` asks for it."""
 
 
 class AcceptedDocuments:
@@ -25,12 +26,12 @@ class AcceptedDocuments:
         """Read nothing yet."""
         self._accepts: EditorAccepts | None = None
 
-    def look(
+    def state_after(
         self,
         path: Path,
-        occasion: Literal["open", "change", "save", "close", "later"],
+        event: Literal["open", "change", "save", "close", "later"],
         documents: Callable[[], Mapping[str, str]],
-    ) -> Look | None:
+    ) -> DocumentState | None:
         """Return what to compare; None if no accept changed the document.
 
         ``documents`` returns the documents that are open at this instant.
@@ -42,13 +43,34 @@ class AcceptedDocuments:
         tokens = self._accepts.of(path)
         if not tokens:
             return None
-        from understudy.engine.review.reconciliation import Look
+        from understudy.engine.review.reconciliation import DocumentState
 
-        return Look(path, occasion, documents(), tokens)
+        return DocumentState(path, event, documents(), tokens)
 
 
-def reconcile(look: Look, *, by: str) -> bool:
-    """Make hunks pending that the user reverted, and accept them again if they returned; return whether to repeat."""
+def reconcile(state: DocumentState, *, by: str) -> bool:
+    """Make hunks pending that the user reverted, and accept them again if restored; return whether to repeat."""
     from understudy.engine.review import reconciliation
 
-    return reconciliation.reconcile(look, by=by)
+    return reconciliation.reconcile(state, by=by)
+
+
+def begin(*, by: str) -> None:
+    """Compare what the editors of servers that have ended showed with the files on disk."""
+    from understudy.engine.review import editor_accepts
+
+    _compare_with_disk(editor_accepts.abandoned(), by)
+
+
+def end(*, by: str) -> None:
+    """Compare what the editor of this server showed with the files on disk; the session is over."""
+    from understudy.engine.review import editor_accepts
+
+    _compare_with_disk(editor_accepts.shown_by(editor_accepts.this_process()), by)
+
+
+def _compare_with_disk(documents: list[tuple[str, str]], by: str) -> None:
+    if documents:
+        from understudy.engine.review import reconciliation
+
+        reconciliation.reconcile_with_disk(documents, by=by)

@@ -12,8 +12,9 @@ from open_documents import decide, refused, states, undo
 
 from understudy.api.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_recovery, editor_accepts
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind
+from understudy.process import identity
 
 FIRST, SECOND, THIRD = (5, "five\n"), (20, "twenty\n"), (35, "thirty-five\n")
 ACCEPTED, PENDING = ["accepted"] * 3, ["pending"] * 3
@@ -29,38 +30,38 @@ def opened(window):
     return window
 
 
-def look(project, occasion: str, path: str = "text.txt") -> bool:
+def report(project, event: str, path: str = "text.txt") -> bool:
     """Report what happened to a document, as the language server does."""
-    found = project.accepts.look(project.top / path, occasion, project.caller.documents)
-    return found is not None and reconcile(found, by="lsp")
+    state = project.accepts.state_after(project.top / path, event, project.caller.documents)
+    return state is not None and reconcile(state, by="lsp")
 
 
 def edit(project, text: str) -> list[str]:
     """Change the text in the editor; return the states of the hunks."""
     project.caller.show("text.txt", text)
-    look(project, "change")
+    report(project, "change")
     return states(project, "text.txt")
 
 
 def save(project) -> list[str]:
     """Save the document; return the states of the hunks."""
     project.write("text.txt", project.caller.text("text.txt"))
-    look(project, "save")
+    report(project, "save")
     return states(project, "text.txt")
 
 
 def close(project) -> list[str]:
     """Close the document without saving it; return the states of the hunks."""
     project.caller.texts.clear()
-    look(project, "close")
+    report(project, "close")
     return states(project, "text.txt")
 
 
 def change_on_disk(project, text: str) -> list[str]:
     """Let another program write the file, which the editor reads again; return the states of the hunks."""
     project.write("text.txt", text)
-    if look(project, "change") | bool(edit(project, text)):
-        look(project, "later")
+    if report(project, "change") | bool(edit(project, text)):
+        report(project, "later")
     return states(project, "text.txt")
 
 
@@ -99,7 +100,7 @@ def test_undo_before_the_notice_changes_nothing(opened):
     opened.caller.show("text.txt", LINES)
     undo(opened, opened.done)
     assert opened.caller.text("text.txt") == LINES
-    look(opened, "change")
+    report(opened, "change")
     assert states(opened, "text.txt") == PENDING
 
 
@@ -140,7 +141,7 @@ def test_an_editor_that_ended_without_saving(opened):
     opened.caller.texts.clear()
     opened.accepts = AcceptedDocuments()
     opened.caller.show("text.txt")
-    look(opened, "open")
+    report(opened, "open")
     assert states(opened, "text.txt") == PENDING
 
 
@@ -168,7 +169,7 @@ def test_the_users_own_edits_may_be_reverted_with_it(window):
 def test_after_another_accept_redo_belongs_to_that_one(opened):
     edit(opened, LINES)
     newer = decide(opened, "text.txt")
-    look(opened, "change")
+    report(opened, "change")
     assert edit(opened, LINES) == PENDING
     assert edit(opened, RESULT) == ACCEPTED
     undo(opened, newer)
@@ -222,7 +223,7 @@ def test_a_switch_of_branches_leaves_it_accepted(opened):
     assert save(opened) == ACCEPTED
     opened.caller.texts.clear()
     opened.caller.show("text.txt")
-    look(opened, "open")
+    report(opened, "open")
     assert states(opened, "text.txt") == ACCEPTED
 
 
@@ -231,8 +232,8 @@ def test_a_switch_of_branches_while_the_file_is_closed_leaves_it_accepted(opened
     close(opened)
     git(opened, "stash", "--quiet")
     opened.caller.show("text.txt")
-    assert look(opened, "open")
-    assert not look(opened, "later")
+    assert report(opened, "open")
+    assert not report(opened, "later")
     assert states(opened, "text.txt") == ACCEPTED
 
 
@@ -240,9 +241,9 @@ def test_the_notice_of_a_save_may_come_after_the_file_was_written(opened):
     save(opened)
     opened.caller.show("text.txt", LINES)
     opened.write("text.txt", LINES)
-    assert look(opened, "change"), "another program, or the save of the editor?"
+    assert report(opened, "change"), "another program, or the save of the editor?"
     assert states(opened, "text.txt") == ACCEPTED
-    look(opened, "save")
+    report(opened, "save")
     assert states(opened, "text.txt") == PENDING
 
 
@@ -250,7 +251,7 @@ def test_a_file_that_was_closed_at_the_accept_is_not_watched(window):
     window.accepts = AcceptedDocuments()
     decide(window, "text.txt")
     window.caller.show("text.txt", LINES)
-    assert window.accepts.look(window.top / "text.txt", "change", window.caller.documents) is None
+    assert window.accepts.state_after(window.top / "text.txt", "change", window.caller.documents) is None
     assert states(window, "text.txt") == ACCEPTED
 
 
@@ -259,10 +260,10 @@ def test_a_document_that_another_process_decides_about_is_compared_later(opened,
     lock = worker_lock.try_lock(delegation_folder.open_folder(opened.id))
     opened.caller.show("text.txt", LINES)
     try:
-        assert look(opened, "change")
+        assert report(opened, "change")
     finally:
         os.close(lock)
-    assert not look(opened, "later")
+    assert not report(opened, "later")
     assert states(opened, "text.txt") == PENDING
 
 
@@ -271,7 +272,7 @@ def test_an_editor_that_refuses_leaves_nothing_behind(window):
     window.caller.show("text.txt")
     window.caller.answers = [False]
     refused(ErrorKind.MERGE_CONFLICT, decide, window, "text.txt")
-    assert window.accepts.look(window.top / "text.txt", "change", window.caller.documents) is None
+    assert window.accepts.state_after(window.top / "text.txt", "change", window.caller.documents) is None
 
 
 def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
@@ -280,6 +281,65 @@ def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
         editor_accepts.remember(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
     accepts = editor_accepts.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["2", "3", "4"]
+
+
+def test_an_accept_that_another_process_forgets_meanwhile_is_no_error(project):
+    editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
+    folder = state_folder.state_root() / "editor-accepts"
+    (folder / "20260101-000000-bbbbb.1.json").symlink_to("forgotten")
+    editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
+    accepts = editor_accepts.EditorAccepts().of(Path("/somewhere/a.py"))
+    assert [token[-1] for token in accepts] == ["1", "2"]
+
+
+# -- the server has ended ----------------------------------------------------------------------------------------------
+
+
+def end_server(project) -> None:
+    """Let the accepts belong to a server that was killed."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        server = identity.of(process.pid)
+        process.kill()
+    project.caller.texts.clear()
+    for token, _ in editor_accepts.shown_by(editor_accepts.this_process()):
+        accept = editor_accepts.load(token)
+        for file in accept.files.values():
+            file.server = server
+        editor_accepts.save(token, accept)
+
+
+def test_what_a_dead_server_has_not_saved_is_pending(opened):
+    end_server(opened)
+    assert opened.call("delegations/list").delegations[0].review.accepted == 0
+    assert states(opened, "text.txt") == PENDING
+    assert not editor_accepts.abandoned()
+
+
+def test_what_a_dead_server_has_saved_stays_accepted(opened):
+    save(opened)
+    end_server(opened)
+    assert states(opened, "text.txt") == ACCEPTED
+    assert not editor_accepts.abandoned()
+
+
+def test_a_switch_of_branches_after_the_end_leaves_it_accepted(opened):
+    save(opened)
+    git(opened, "stash", "--quiet")
+    end_server(opened)
+    assert states(opened, "text.txt") == ACCEPTED
+    assert not editor_accepts.abandoned()
+
+
+def test_a_second_document_of_a_dead_server_is_compared_too(window):
+    window.accepts = AcceptedDocuments()
+    window.caller.show("text.txt")
+    window.caller.show("more.txt")
+    decide(window, "text.txt", "more.txt")
+    end_server(window)
+    window.caller.show("text.txt", RESULT)
+    report(window, "open")
+    assert states(window, "text.txt") == ACCEPTED
+    assert states(window, "more.txt") == PENDING
 
 
 # -- merged by hand --------------------------------------------------------------------------------------------------

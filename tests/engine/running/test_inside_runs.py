@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from open_documents import Window, decide, states
 
 from understudy.api import saved_files
+from understudy.api.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
+from understudy.model.events import Decided
 
 CLI = [sys.executable, "-m", "understudy"]
 REFUSED = "is for the user: the process that asks belongs to the run"
@@ -228,6 +231,50 @@ def test_a_server_outside_refuses_a_client_inside(project: Any, inside: Any, tmp
         assert "permission_denied" in text, (name, text)
         assert "the process that asks belongs to" in text
     assert '"trusted":false' in outside.stdout, outside
+
+
+def test_what_an_editor_inside_of_a_run_shows_decides_nothing(project: Any, inside: Any, finished: str) -> None:
+    file = project.top / "calc.py"
+    before, after = file.read_text(), "x = 1\n"
+    window = Window(project.top)
+    window.show("calc.py")
+    project.caller = window
+    project.id = finished
+    decide(project, "calc.py")
+    assert window.text("calc.py") == after
+    accepts = AcceptedDocuments()
+
+    def report(event: Literal["change", "save", "close"]) -> None:
+        state = accepts.state_after(file, event, window.documents)
+        assert state is not None
+        reconcile(state, by="lsp")
+
+    project.write("calc.py", after)
+    report("save")
+    window.texts.clear()
+    report("close")  # any editor may report now what happens to the document
+
+    def messages(*texts: dict[str, Any]) -> str:
+        bodies = [json.dumps({"jsonrpc": "2.0", **text}) for text in texts]
+        return "".join(f"Content-Length: {len(body)}\r\n\r\n{body}" for body in bodies)
+
+    uri = file.as_uri()
+    item = {"uri": uri, "languageId": "python", "version": 1, "text": after}
+    changed = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": before}]}
+    attack = messages(
+        {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
+        {"method": "initialized", "params": {}},
+        {"method": "textDocument/didOpen", "params": {"textDocument": item}},
+        {"method": "textDocument/didChange", "params": changed},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    )
+    assert inside({"lsp": ([*CLI, "serve"], attack)})["lsp"][0] == 0
+    decided = [event for event in project.call("delegations/events", id=finished).events if isinstance(event, Decided)]
+    assert [event.decision for event in decided] == ["accept"]
+    window.show("calc.py", before)
+    report("change")
+    assert states(project, "calc.py") == ["pending"], "outside, the same decides"
 
 
 def test_what_an_editor_inside_of_a_run_says_was_saved_is_not_the_users(

@@ -51,8 +51,10 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
         decisions.DecisionRequest(one.path, one.hunk, one.decision, one.reason, one.merged_manually)
         for one in params.decisions
     ]
+    folder = folder_of(params.id)
+    current(folder)
     done = decisions.decide(
-        folder_of(params.id),
+        folder,
         requests,
         by=caller.name,
         documents=caller.documents(),

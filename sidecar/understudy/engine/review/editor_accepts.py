@@ -2,6 +2,9 @@
 
 One file for each accept, ``<state>/editor-accepts/<undo token>.json``. It is written while the lock of the delegation
 is held. Losing it loses nothing but the notice: ``undo`` does not need it.
+
+Several editors can show one file. Only the server of the editor that an accept changed reports what happens to it; when
+that server has ended, or has closed the document, any other one may.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,6 +22,7 @@ from understudy.engine import workspaces
 from understudy.files import durable
 from understudy.journal.state_folder import state_root
 from understudy.model.text import path_quoting
+from understudy.process import identity
 
 MOST_ACCEPTS = 200
 """How many accepts are remembered, the newest."""
@@ -34,6 +38,8 @@ class EditorFile(msgspec.Struct):
     """Hunks that have been in the file on disk."""
     reverted: list[str] = []
     """Hunks that are pending because the user reverted them in the editor."""
+    server: identity.Identity | None = None
+    """The process whose editor shows the document; None after it was closed, or after that process ended."""
 
 
 class EditorAccept(msgspec.Struct):
@@ -45,11 +51,12 @@ class EditorAccept(msgspec.Struct):
 
 def remember(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
     """Remember an accept that is about to change these documents."""
-    accept = EditorAccept(str(workspace), {path_quoting.quote(path): EditorFile() for path in paths})
+    server = this_process()
+    accept = EditorAccept(str(workspace), {path_quoting.quote(path): EditorFile(server=server) for path in paths})
     folder = _folder()
     with durable.named_failures(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
-        old = sorted(_tokens(folder), key=lambda name: (folder / (name + _SUFFIX)).stat().st_mtime_ns)
+    old = sorted(_tokens(folder), key=lambda name: _written_at(folder, name) or 0)
     for each in old[: len(old) + 1 - MOST_ACCEPTS]:
         forget(each)
     save(token, accept)
@@ -76,6 +83,40 @@ def forget(token: str, path: str | None = None) -> None:
     else:
         with contextlib.suppress(OSError):
             (_folder() / (token + _SUFFIX)).unlink(missing_ok=True)
+
+
+def shown_by(server: identity.Identity) -> list[tuple[str, str]]:
+    """Return the documents that a server's editor shows, each as undo token and wire path."""
+    return [(token, path) for token, path, other in _shown(_tokens(_folder())) if other == server]
+
+
+def abandoned(delegation: str | None = None) -> list[tuple[str, str]]:
+    """Return the documents whose server has ended, each as undo token and wire path; of all or of one delegation."""
+    tokens = [token for token in _tokens(_folder()) if delegation in {None, token.rpartition(".")[0]}]
+    return [(token, path) for token, path, server in _shown(tokens) if not _is_running(server)]
+
+
+def is_shown_by_another(file: EditorFile) -> bool:
+    """Return whether the editor of another process, which still runs, shows the document."""
+    return file.server is not None and file.server != this_process() and identity.alive(file.server)
+
+
+def _is_running(server: identity.Identity) -> bool:
+    return server == this_process() or identity.alive(server)
+
+
+@functools.cache
+def this_process() -> identity.Identity:
+    """Return the identity of this process; without ``/proc``, it needs several programs."""
+    return identity.current()
+
+
+def _shown(tokens: Iterable[str]) -> Iterator[tuple[str, str, identity.Identity]]:
+    for token in tokens:
+        accept = load(token)
+        for path, file in accept.files.items() if accept is not None else ():
+            if file.server is not None:
+                yield token, path, file.server
 
 
 class EditorAccepts:
@@ -107,13 +148,12 @@ class EditorAccepts:
     def _read(self) -> None:
         found: dict[str, tuple[int, frozenset[Path]]] = {}
         for token in _tokens(self._path):
-            with contextlib.suppress(OSError):
-                written_at = (self._path / (token + _SUFFIX)).stat().st_mtime_ns
-                if token in self._accepts and self._accepts[token][0] == written_at:
-                    found[token] = self._accepts[token]
-                elif (accept := load(token)) is not None:
-                    documents = [os.fsdecode(path_quoting.unquote(path)) for path in accept.files]
-                    found[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
+            written_at = _written_at(self._path, token)
+            if written_at is not None and token in self._accepts and self._accepts[token][0] == written_at:
+                found[token] = self._accepts[token]
+            elif written_at is not None and (accept := load(token)) is not None:
+                documents = [os.fsdecode(path_quoting.unquote(path)) for path in accept.files]
+                found[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
         self._accepts = found
 
 
@@ -122,6 +162,13 @@ def _tokens(folder: Path) -> list[str]:
         names = os.listdir(folder)  # noqa: PTH208 - the names are enough
         return [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX) and not name.startswith(".")]
     return []
+
+
+def _written_at(folder: Path, token: str) -> int | None:
+    """Return when an accept was remembered; None if another process has forgotten it meanwhile."""
+    with contextlib.suppress(OSError):
+        return (folder / (token + _SUFFIX)).stat().st_mtime_ns
+    return None
 
 
 @functools.lru_cache(1000)

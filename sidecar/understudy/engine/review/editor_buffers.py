@@ -88,6 +88,10 @@ class Buffers:
         """Return the documents that the editor can change."""
         return frozenset(self._open.values())
 
+    def is_open(self, path: bytes) -> bool:
+        """Return whether the editor shows a file as a document that it can change."""
+        return path in self._open
+
     def paths(self, edits: Iterable[BufferEdit]) -> list[bytes]:
         """Return the paths of the documents that these edits change."""
         changed = {each.uri for each in edits}

@@ -5,15 +5,20 @@ The rule, for each accepted hunk of an accept that changed an open document:
 
 * It is **reverted** if undoing it would change nothing: its text is gone, and its place shows what was there before.
   Lines that the user has edited, formatted or moved are neither; the hunk stays accepted.
-* It is **back** if accepting it again would change nothing. A hunk that was reverted is then accepted again, with the
-  same undo token: redo, or a document that is reverted to a file that was saved with the hunk.
+* It is **restored** if accepting it again would change nothing. A hunk that was reverted is then accepted again, with
+  the same undo token: redo, or a document that is reverted to a file that was saved with the hunk.
 * Only what an editor did counts. If a hunk was saved and then another program changed the file (a switch of branches,
   a stash, a formatter), its text may be elsewhere: it stays accepted, and the document is no longer watched.
+* An editor that ends shows nothing: its documents are compared with the files on disk.
+
+Inside a run nothing is recorded, because an agent must not decide by what its editor shows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,29 +50,35 @@ from understudy.model import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.text import path_quoting
+from understudy.process import lineage
 
-Occasion = Literal["open", "change", "save", "close", "later"]
-"""What happened to a document; ``later``: nothing since the last look at it."""
+DocumentEvent = Literal["open", "change", "save", "close", "later", "ended"]
+"""What happened to a document.
+
+``later``: nothing since the last event; ``ended``: the server of the editor that showed it has ended.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A document at one instant."""
+class DocumentState:
+    """A document after an event."""
 
     path: Path
-    occasion: Occasion
+    event: DocumentEvent
     documents: Documents
-    """The open documents at that instant; a file that is not among them is on disk."""
+    """The documents that were open then; a file that is not among them is on disk."""
     tokens: Sequence[str]
     """The accepts that changed the document (``EditorAccepts.of``), when it happened."""
 
 
-def reconcile(look: Look, *, by: str) -> bool:
-    """Record what the user reverted in a document, or what returned; return whether to look again in a moment."""
+def reconcile(state: DocumentState, *, by: str) -> bool:
+    """Record what the user reverted in a document, or what was restored; return whether to repeat it in a moment."""
+    if lineage.surrounding_run() is not None:
+        return False
     again = False
-    for token in look.tokens:
+    for token in state.tokens:
         try:
-            again |= _Accept(token, look).reconcile(by)
+            again |= _Accept(token, state).reconcile(by)
         except UnderstudyError as error:
             if error.kind is ErrorKind.CONFLICT:  # another process decides
                 again = True
@@ -76,6 +87,17 @@ def reconcile(look: Look, *, by: str) -> bool:
             else:
                 raise
     return again
+
+
+def reconcile_with_disk(documents: list[tuple[str, str]], *, by: str) -> None:
+    """Compare documents that an ended editor showed, each as undo token and wire path, with the files on disk."""
+    for token, path in documents:
+        # What cannot be read, written or locked now is tried again by the next reader.
+        with contextlib.suppress(UnderstudyError, OSError):
+            accept = editor_accepts.load(token)
+            if accept is not None:
+                file = Path(accept.workspace) / os.fsdecode(path_quoting.unquote(path))
+                reconcile(DocumentState(file, "ended", {}, [token]), by=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,35 +118,40 @@ class _Shown:
 
 
 @dataclass(slots=True)
-class _Found:
-    """The hunks of one document that changed sides."""
+class _Comparison:
+    """The hunks of one document, compared with its text."""
 
-    gone: list[decision_log.HunkRef] = field(default_factory=list)
-    back: list[decision_log.HunkRef] = field(default_factory=list)
+    reverted: list[decision_log.HunkRef] = field(default_factory=list)
+    restored: list[decision_log.HunkRef] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
-    """Ids of the accepted hunks that are not gone."""
+    """Ids of the accepted hunks that are not reverted."""
 
 
 class _Accept:
     """One accept and one of its documents."""
 
-    def __init__(self, token: str, look: Look) -> None:
+    def __init__(self, token: str, state: DocumentState) -> None:
         self._token = token
-        self._look = look
+        self._state = state
         self._folder = delegation_folder.open_folder(token.rpartition(".")[0])
 
     def reconcile(self, by: str) -> bool:
         accept = editor_accepts.load(self._token)
         if accept is None:
             return False
-        workspace = Path(accept.workspace)
-        raw = _inside(workspace, self._look.path)
+        workspace, event = Path(accept.workspace), self._state.event
+        raw = _inside(workspace, self._state.path)
         path = path_quoting.quote(raw)
         if path not in accept.files:
             return False
-        shown = Buffers(workspace, _Shown(self._look.documents)).read(raw)
+        file = accept.files[path]
+        if editor_accepts.is_shown_by_another(file):
+            return event == "open"  # the other server may be about to end: an editor that restarts its server
+        buffers = Buffers(workspace, _Shown(self._state.documents))
+        shown = buffers.read(raw)
         is_saved = shown == transaction.read_entry(workspace, raw)
-        if self._look.occasion != "save" and not self._may_have_changed(path, accept.files[path], shown, is_saved):
+        server = editor_accepts.this_process() if buffers.is_open(raw) else None
+        if event != "save" and file.server == server and not self._may_have_changed(path, file, shown, is_saved):
             return False
         with decisions.lock_result(self._folder) as at:
             now = review_state.read(self._folder)
@@ -134,21 +161,24 @@ class _Accept:
                 editor_accepts.forget(self._token)
                 return False
             file = accept.files[path]
+            if editor_accepts.is_shown_by_another(file):
+                return False
             before = msgspec.json.encode(file)
+            file.server = server
             # A later decision on a hunk counts: it is not accepted again with this token.
             file.reverted = [hunk for hunk in file.reverted if _is_pending(now, path, hunk)]
-            found = self._compare(at, now, path, file, shown)
-            left_on_disk = [ref.hunk for ref in found.gone if ref.hunk in file.saved] if is_saved else []
-            if left_on_disk and self._look.occasion != "save":
+            compared = self._compare(at, now, path, file, shown)
+            left_on_disk = [ref.hunk for ref in compared.reverted if ref.hunk in file.saved] if is_saved else []
+            if left_on_disk and event != "save":
                 # Another program changed the file, unless the notice of the save is still on its way.
-                if self._look.occasion == "later":
+                if event in {"later", "ended"}:
                     editor_accepts.forget(self._token, path)
-                return self._look.occasion != "later"
-            self._record(at, found, by)
-            file.reverted = [hunk for hunk in file.reverted if hunk not in {ref.hunk for ref in found.back}]
-            file.reverted += [ref.hunk for ref in found.gone if ref.hunk not in file.reverted]
+                return event not in {"later", "ended"}
+            self._record(at, compared, by)
+            file.reverted = [hunk for hunk in file.reverted if hunk not in {ref.hunk for ref in compared.restored}]
+            file.reverted += [ref.hunk for ref in compared.reverted if ref.hunk not in file.reverted]
             if is_saved:
-                file.saved = [*found.present, *(ref.hunk for ref in found.back)]
+                file.saved = [*compared.present, *(ref.hunk for ref in compared.restored)]
             if msgspec.json.encode(file) != before:
                 editor_accepts.save(self._token, accept)
         return False
@@ -178,14 +208,14 @@ class _Accept:
         path: str,
         file: editor_accepts.EditorFile,
         shown: Entry | None,
-    ) -> _Found:
+    ) -> _Comparison:
         accepted = [ref for ref in now.accepted_by(self._token) if ref.path == path]
         reverted = [decision_log.HunkRef(path, hunk) for hunk in file.reverted]
-        found = _Found()
+        compared = _Comparison()
         kept = decision_log.read(decision_log.undo_file(self._folder, self._token), decision_log.UndoFile).record
         image = next((image for image in kept.images if image.path == path), None)
         if image is None or shown is None:
-            return found  # the document was closed before it was ever saved, and nothing can be compared
+            return compared  # the document was closed before it was ever saved, and nothing can be compared
         every = [*accepted, *reverted]
         splits = at.splits() if len(every) > 1 else []
         for ref in every:
@@ -197,12 +227,12 @@ class _Accept:
                 continue  # the document had this hunk before the accept
             if ref in accepted:
                 if _leaves_unchanged(at, changes, shown):
-                    found.gone.append(ref)
+                    compared.reverted.append(ref)
                 else:
-                    found.present.append(ref.hunk)
+                    compared.present.append(ref.hunk)
             elif _leaves_unchanged(at, [_turned(one) for one in changes], shown):
-                found.back.append(ref)
-        return found
+                compared.restored.append(ref)
+        return compared
 
     def _part(
         self,
@@ -216,16 +246,16 @@ class _Accept:
         chosen = (review_state.selection([(one.path, one.hunk) for one in refs]) for refs in (every, [ref]))
         return undo_merge.part(at.store, (at.record.base_commit, at.head), record, *chosen, found=splits)
 
-    def _record(self, at: decisions.LockedResult, found: _Found, by: str) -> None:
-        if not found.gone and not found.back:
+    def _record(self, at: decisions.LockedResult, compared: _Comparison, by: str) -> None:
+        if not compared.reverted and not compared.restored:
             return
-        if found.gone:
-            intent = decision_log.DecisionIntent("undo", self._token, by, found.gone)
+        if compared.reverted:
+            intent = decision_log.DecisionIntent("undo", self._token, by, compared.reverted)
             decision_recovery.append_events(self._folder, at.writer, intent)
-        if found.back:
-            paths = [ref.path for ref in found.back]
+        if compared.restored:
+            paths = [ref.path for ref in compared.restored]
             with at.writer.together():
-                for ref in found.back:
+                for ref in compared.restored:
                     accepted = events.Decided(path=ref.path, hunk=ref.hunk, decision="accept", by=by)
                     at.writer.append(accepted, attempt=0)
                 at.writer.append(

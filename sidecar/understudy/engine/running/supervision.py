@@ -52,6 +52,8 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
 def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
     """Finish a run, decision or follow-up that a dead process interrupted; return the delegation after that.
 
+    Accepted hunks that only an editor showed which has ended are pending again.
+
     Raises ``disk_full`` and ``state_unavailable``; the next caller then tries again.
     """
     folder = folder or Folder(found.id, delegation_folder.delegations_root() / found.id)
@@ -65,6 +67,14 @@ def _recover(found: Delegation, folder: Folder) -> Delegation:
         from understudy.engine.review import decision_recovery
 
         if decision_recovery.recover_delegation(folder):
+            found = summary.load(folder)
+    if found.review.accepted and not worker_lock.is_held(folder):
+        from understudy.engine.review import editor_accepts
+
+        if documents := editor_accepts.abandoned(folder.id):
+            from understudy.engine.review import reconciliation
+
+            reconciliation.reconcile_with_disk(documents, by="understudy")
             found = summary.load(folder)
     if found.state is State.FINISHED or worker_lock.is_held(folder):
         return found

@@ -74,6 +74,7 @@ class Server:
             if self._stop_watching is not None:
                 self._stop_watching()
             self.client.close()
+            await self.accepted_text.end()
             await asyncio.to_thread(outbox.close)
         return self._exit_code
 

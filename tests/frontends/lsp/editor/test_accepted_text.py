@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from wait_until import until
 
+from understudy.model.events import Decided
+
 LINES = [f"line {number}\n" for number in range(1, 31)]
 BEFORE = "".join(LINES)
 AFTER = "".join([*LINES[:4], "five\n", *LINES[5:]])
 VSCODE = {"trusted": True, "review": False, "subscribes": True}
+ONLY_VSCODE = pytest.mark.parametrize("window", [VSCODE], indirect=True, ids=["own review"])
 
 
 class Window:
@@ -87,10 +91,96 @@ def test_closed_without_saving(window: Window) -> None:
     window.until_state("pending")
 
 
-def test_another_session_finds_what_an_editor_has_lost(window: Window, start_editor: Any) -> None:
+def decisions(window: Window) -> list[tuple[str, str]]:
+    """Return the decisions in the journal, each with who made it; nothing is recovered before."""
+    events = window.workshop.call("delegations/events", id=window.workshop.id).events
+    return [(event.decision, event.by) for event in events if isinstance(event, Decided)]
+
+
+def kill(window: Window) -> None:
     window.editor.process.kill()
     window.editor.process.wait()
+
+
+def test_an_editor_that_ends_without_closing_its_documents(window: Window) -> None:
+    window.editor.leave()
+    assert decisions(window) == [("accept", "lsp"), ("pending", "lsp")]
+    assert window.path.read_text() == BEFORE
+
+
+@ONLY_VSCODE
+def test_what_is_saved_just_before_an_editor_ends_counts(window: Window) -> None:
+    window.save()
+    window.show(BEFORE)
+    window.save()
+    window.show(AFTER)
+    window.save()
+    window.editor.leave()
+    window.until_state("accepted")
+
+
+@ONLY_VSCODE
+def test_what_a_killed_editor_has_lost_is_pending_for_the_next_reader(window: Window, start_editor: Any) -> None:
+    kill(window)
+    assert window.workshop.call("delegations/get", id=window.workshop.id).review.pending == 1
+    assert decisions(window) == [("accept", "lsp"), ("pending", "understudy")]
+    other = start_editor()
+    other.begin(window.workshop.top, options=VSCODE)
+    other.open(window.path, AFTER, language="plaintext")  # the editor kept the unsaved text
+    window.until_state("accepted")
+
+
+@ONLY_VSCODE
+def test_what_a_killed_editor_has_lost_can_be_accepted(window: Window) -> None:
+    kill(window)
+    decision = {"path": "text.txt", "decision": "accept"}
+    window.workshop.call("delegations/decide", id=window.workshop.id, decisions=[decision])
+    assert window.path.read_text() == AFTER
+
+
+@ONLY_VSCODE
+def test_a_session_begins_with_what_a_killed_editor_has_lost(window: Window, start_editor: Any) -> None:
+    kill(window)
+    other = start_editor()
+    other.begin(window.workshop.top, options=VSCODE)
+    until(lambda: len(decisions(window)) == 2, "the hunk is pending")
+    assert decisions(window) == [("accept", "lsp"), ("pending", "lsp")]
+
+
+@ONLY_VSCODE
+def test_another_session_finds_what_an_editor_has_lost(window: Window, start_editor: Any) -> None:
+    kill(window)
     other = start_editor()
     other.begin(window.workshop.top, options=VSCODE)
     other.open(window.path, language="plaintext")
     window.until_state("pending")
+
+
+@ONLY_VSCODE
+def test_another_editor_with_the_file_does_not_revert_a_live_accept(window: Window, start_editor: Any) -> None:
+    other = start_editor()
+    other.begin(window.workshop.top, options=VSCODE)
+    uri = other.open(window.path, language="plaintext")
+    other.change(uri, 2, {"text": BEFORE + "typed\n"})
+    other.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    other.leave()  # it has compared everything
+    assert decisions(window) == [("accept", "lsp")]
+    window.show(BEFORE)
+    window.until_state("pending")
+
+
+@ONLY_VSCODE
+def test_another_editor_takes_over_a_document_that_is_closed(window: Window, start_editor: Any) -> None:
+    window.save()
+    window.close()
+    other = start_editor()
+    other.begin(window.workshop.top, options=VSCODE)
+    uri = other.open(window.path, language="plaintext")
+
+    versions = itertools.count(2)
+
+    def is_pending() -> bool:
+        other.change(uri, next(versions), {"text": BEFORE})
+        return decisions(window)[-1] == ("pending", "lsp")
+
+    until(is_pending, "the hunk is pending")
