@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
+from understudy.api.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_log
 from understudy.git.apply import transaction
 from understudy.journal import delegation_folder
@@ -256,6 +257,13 @@ def killed(project, point: str, *paths: str) -> int:
     return done.returncode
 
 
+def restart_server(project) -> None:
+    """Open the document again, as an editor does whose server was killed."""
+    state = AcceptedDocuments().state_after(project.top / "text.txt", "open", project.caller.documents)
+    if state is not None:
+        reconcile(state, by="lsp")
+
+
 def test_killed_after_the_edit_the_hunk_is_pending_and_accepted_again_changes_nothing(window):
     """The editor, a process of its own, has done it; the sidecar dies before it can say so."""
     before = on_disk(window)
@@ -284,6 +292,7 @@ def test_killed_anywhere_it_is_all_or_nothing_and_can_be_completed_and_undone(wi
         if code == 0:
             break
         assert code == -signal.SIGKILL
+        restart_server(window)
         [found] = {state for path in paths for state in states(window, path)}
         if found == "pending":
             assert on_disk(window) == before, number
