@@ -1,4 +1,4 @@
-"""From which process another one descends, and how a program inside of a run is recognised."""
+"""From which process another one descends, and how a program inside a run is recognised."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def missing(way: str) -> str:
 
 @LEVELS
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_program_inside_of_a_run_is_recognised(tmp_path: Path, way: str, confinement: Confinement) -> None:
+async def test_a_program_inside_a_run_is_recognised(tmp_path: Path, way: str, confinement: Confinement) -> None:
     if why := missing(way):
         pytest.skip(why)
     if "namespace" in way and confinement is Confinement.NONE:
@@ -80,6 +80,23 @@ def test_this_process_is_outside_of_all_runs(monkeypatch: pytest.MonkeyPatch) ->
         assert lineage.surrounding_run() == "x"
     monkeypatch.delattr(lineage, "lineage")
     assert lineage.surrounding_run() is None, "each process is asked once: it cannot change its run"
+
+
+WITHOUT_PROC = """
+import os
+from understudy.process import lineage
+print(lineage.surrounding_run(), lineage.surrounding_run(os.getppid()), lineage.is_below(os.getppid(), os.getpid()))
+os.environ["UNDERSTUDY_DELEGATION"] = "x"
+print(lineage.surrounding_run())
+"""
+
+
+def test_without_proc_only_the_environment_tells() -> None:
+    hidden = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*hidden, "true"], check=False).returncode:
+        pytest.skip("no namespaces here")
+    seen = subprocess.run([*hidden, sys.executable, "-c", WITHOUT_PROC], capture_output=True, text=True, check=False)
+    assert seen.stdout == "None None True\nx\n", seen.stderr
 
 
 @LEVELS

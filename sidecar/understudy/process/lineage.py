@@ -2,23 +2,26 @@
 
 A program that Understudy runs can clear its environment, leave its session and lose its parent. It stays below its
 guardian all the same: orphans become children of the guardian, or of the first process of its PID namespace. In a PID
-namespace that such a program made itself, that process is not visible, but the name of ``/proc`` is.
+namespace that such a program made itself, that process is not visible, but the name of ``/proc`` is, unless the program
+has a root of its own, too. On Linux without ``/proc``, only the environment of this process tells anything.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from understudy.process import identity
 from understudy.process.guardian import MOUNT, SIGN
-from understudy.process.guardian.linux import stat_of
+from understudy.process.guardian.linux import LINUX, stat_of
 from understudy.process.leftovers import MARK
 
-LINUX = sys.platform == "linux"
+
+def has_proc() -> bool:
+    """Return whether ``/proc`` shows processes."""
+    return LINUX and Path("/proc/self/stat").exists()
 
 
 def lineage(pid: int) -> Iterator[identity.Identity]:
@@ -32,7 +35,7 @@ def lineage(pid: int) -> Iterator[identity.Identity]:
 
 def is_below(pid: int, ancestor: int) -> bool:
     """Return whether a process is ``ancestor`` or descends from it; true where there is no ``/proc``."""
-    return not LINUX or any(process.pid == ancestor for process in lineage(pid))
+    return not has_proc() or any(process.pid == ancestor for process in lineage(pid))
 
 
 def surrounding_run(pid: int | None = None) -> str | None:
@@ -42,7 +45,9 @@ def surrounding_run(pid: int | None = None) -> str | None:
     """
     if pid is None:
         return os.environ.get(MARK) or _run_of_this_process()
-    return "" if identity.of(pid) is None else _run_of(pid)
+    if identity.of(pid) is None:
+        return None if LINUX and not has_proc() else ""
+    return _run_of(pid)
 
 
 @functools.cache
@@ -64,7 +69,7 @@ def _run_of(pid: int) -> str | None:
 
 def _own_pid() -> int:
     # Another PID namespace than that of /proc has another number for this process.
-    return int(os.readlink("/proc/self")) if LINUX else os.getpid()  # noqa: PTH115 - a number, not a path
+    return int(os.readlink("/proc/self")) if has_proc() else os.getpid()  # noqa: PTH115 - a number, not a path
 
 
 def _mounted_mark(pid: int) -> str | None:
