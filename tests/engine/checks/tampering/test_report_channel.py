@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import importlib.util
 import json
 import os
+import queue
 import shutil
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +97,53 @@ async def test_more_than_a_pipe_holds_arrives(tmp_path: Path) -> None:
     assert found.sessions[0][1] == {"k": "collected", "ids": names, "odd": [None, True, False, 1, "\udcff"]}
     recorder.line(k="late")  # the check is over: it does not wait for a reader
     assert not channel.path.exists()
+
+
+def waits_for_python(thread: Path) -> bool:
+    """Return whether a thread waits for the interpreter, not for the kernel."""
+    return (thread / "wchan").read_text().startswith("futex")
+
+
+async def test_a_process_waits_while_many_others_ask(tmp_path: Path) -> None:
+    report = loaded("understudy_report")
+    path = str(tmp_path / "keys")
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(path)
+        listener.listen(0)
+        waiting = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other = opened.enter_context(socket.socket(socket.AF_UNIX))
+                other.setblocking(False)
+                other.connect(path)
+                waiting += 1
+        asking: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+        def ask() -> bytes:
+            asking.put(threading.get_native_id())
+            answer: bytes = report._ask(path)
+            return answer
+
+        answer = asyncio.create_task(asyncio.to_thread(ask))
+        thread = Path(f"/proc/self/task/{await asyncio.to_thread(asking.get)}")
+        while not answer.done() and (") S " not in (thread / "stat").read_text() or waits_for_python(thread)):
+            await asyncio.sleep(0)
+        assert not answer.done(), answer
+        for _ in range(waiting + 1):
+            connection = (await asyncio.to_thread(listener.accept))[0]
+            connection.sendall(b"name key")
+            connection.close()
+        assert await answer == b"name key"
+
+
+async def test_a_socket_that_cannot_be_made_leaves_nothing_open(tmp_path: Path) -> None:
+    channel = ReportChannel(tmp_path)
+    channel.keys.touch()
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="in use"):
+        channel.__enter__()
+    assert os.listdir("/proc/self/fd") == before
 
 
 async def test_settings_that_were_taken_are_nowhere_in_the_process(tmp_path: Path) -> None:

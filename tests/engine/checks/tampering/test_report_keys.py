@@ -68,9 +68,10 @@ RUN = {
 def run(path):
     read, write = os.pipe()
     if not os.fork():
+        middle = os.getpid()
         if not os.fork():
             os.setsid()
-            while os.getppid() != 1:
+            while os.getppid() == middle:
                 time.sleep(0.001)
             os.set_inheritable(write, True)
             os.execve(sys.executable, [sys.executable, '-c', ASK, path, ANSWERS], {})

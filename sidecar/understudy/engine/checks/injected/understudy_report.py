@@ -70,8 +70,11 @@ def _ask(path: str) -> bytes:
     """Return the name and the key of this process's session; nothing if it gets none."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        connection.settimeout(_ANSWER_SECONDS)
+        # With the timeout of Python, a connect fails at once while too many others wait; with this one, it waits.
+        seconds = int(_ANSWER_SECONDS).to_bytes(8, sys.byteorder)  # and no microseconds: a struct timeval
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, seconds + bytes(8))
         connection.connect(path)
+        connection.settimeout(_ANSWER_SECONDS)
         answer = b""
         while True:
             part = connection.recv(_RECORD_BYTES)

@@ -34,8 +34,8 @@ _READ_BYTES = 64 * 1024
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 16
 _NAME_BYTES = 8
-_MOST_WAITING = 64
-"""Processes of one check that ask for a key at the same time; ``make -j`` starts fewer."""
+_MOST_WAITING = 4096
+"""Processes of one check that ask for a key at the same time; a kernel may allow fewer. Others wait to connect."""
 
 Entry = dict[str, Any]
 
@@ -62,7 +62,7 @@ class _Session:
 
 
 class ReportChannel:
-    """A named pipe in ``folder``, and a socket that gives out keys, for the running event loop inside of ``with``."""
+    """A named pipe in ``folder``, and a socket that gives out keys, for the running event loop inside ``with``."""
 
     def __init__(self, folder: Path) -> None:
         """Create the pipe."""
@@ -82,10 +82,14 @@ class ReportChannel:
         """Start to read; processes that ask for a key wait for ``answer``."""
         # Opened for writing, too: otherwise the file ends whenever no process has it open, although another may follow.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._listener.bind(str(self.keys))
-        self._listener.listen(_MOST_WAITING)
-        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+        with contextlib.ExitStack() as opened:
+            opened.callback(os.close, self._descriptor)
+            self._listener = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._listener.setblocking(False)
+            self._listener.bind(str(self.keys))
+            self._listener.listen(_MOST_WAITING)
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(
@@ -94,11 +98,10 @@ class ReportChannel:
         """Read what is left, and remove the pipe and the socket."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
-        self._listener.close()
         loop.remove_reader(self._descriptor)
         while self._read():
             pass
-        os.close(self._descriptor)
+        self._opened.close()
         with contextlib.suppress(OSError):  # a test may have removed it
             self.path.unlink()
         shutil.rmtree(self._sockets, ignore_errors=True)
@@ -109,7 +112,7 @@ class ReportChannel:
         Without ``/proc``, ``program`` is None, and every process gets a key.
         """
         self._program = program
-        if program is not None or not lineage.LINUX:
+        if program is not None or not lineage.has_proc():
             asyncio.get_running_loop().add_reader(self._listener, self._give)
 
     def _give(self) -> None:
