@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from understudy.process import lineage
+
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
 settings.register_profile("without-deadline", deadline=None)
 settings.load_profile("without-deadline")
@@ -19,6 +21,17 @@ os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
 # A shell that starts the tests in the background lets them ignore these, and so would each program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_configure() -> None:
+    """Refuse to run inside a run of Understudy, where nearly every test would get ``permission_denied``."""
+    run = lineage.surrounding_run()
+    if run is not None:
+        raise pytest.UsageError(
+            f"These tests decide about delegations, which is refused inside a run of Understudy ({run or 'unnamed'}). "
+            "They cannot be a check of a delegation. Run them in a terminal that no agent opened and that has no "
+            "variable UNDERSTUDY_DELEGATION."
+        )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
