@@ -12,7 +12,7 @@ from pathlib import Path
 LONGEST_PATH = 100
 """``sun_path`` holds 108 bytes on Linux and 104 on macOS, the final zero included (unix(7))."""
 _LONGEST_NAME = 12
-_SOL_LOCAL, _LOCAL_PEERPID = 0, 2
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 """Of sys/un.h on macOS."""
 
 
@@ -34,11 +34,28 @@ def peer_pid(connection: socket.socket) -> int | None:
     The process may have ended since, and handed the connection to another one.
     """
     try:
-        if hasattr(socket, "SO_PEERCRED"):
-            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            return int(struct.unpack("3i", packed)[0])
+        if sys.platform == "linux":
+            return _peer_credentials(connection)[0]
         if sys.platform == "darwin":
             return connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
     except OSError:
         return None
     return None
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """Return the user id of the process that connected, None if the platform cannot tell."""
+    try:
+        if sys.platform == "linux":
+            return _peer_credentials(connection)[1]
+        # On macOS and the BSDs, struct xucred is version, uid, groups.
+        credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, 76)
+    except OSError:
+        return None
+    return int(struct.unpack_from("II", credentials)[1])
+
+
+def _peer_credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """Return the process, user and group of a peer on Linux (struct ucred)."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", packed)

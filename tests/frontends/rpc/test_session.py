@@ -404,10 +404,11 @@ def test_a_file_is_no_socket_and_a_shared_folder_no_place(tmp_path: Path) -> Non
 
 def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     from understudy.frontends.rpc import listeners
+    from understudy.process import unix_sockets
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
-    assert listeners.peer_uid(ours) == os.getuid()
-    monkeypatch.setattr(listeners, "peer_uid", lambda _: os.getuid() + 1)
+    assert unix_sockets.peer_uid(ours) == os.getuid()
+    monkeypatch.setattr(listeners.inside_runs, "peer_uid", lambda _: os.getuid() + 1)
     listeners._admit(ours, threading.BoundedSemaphore(1))
     theirs.settimeout(5)
     assert theirs.recv(1) == b""

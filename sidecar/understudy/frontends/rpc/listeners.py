@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import stat
-import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -68,19 +67,6 @@ def unix_socket(path: str) -> int:
                 _admit(listener.accept()[0], clients)
 
 
-def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user id of the process at the other end of a Unix socket, None if the platform cannot tell."""
-    try:
-        if sys.platform == "linux":
-            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            return int(struct.unpack("3i", packed)[1])
-        # LOCAL_PEERCRED of sys/un.h on macOS and the BSDs: struct xucred is version, uid, groups.
-        credentials = connection.getsockopt(0, 1, 76)
-    except OSError:
-        return None
-    return int(struct.unpack_from("II", credentials)[1])
-
-
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process at the other end of a Unix socket, as far as the platform shows it."""
     pid = inside_runs.peer_pid(connection)
@@ -98,7 +84,7 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:
-    uid = peer_uid(connection)
+    uid = inside_runs.peer_uid(connection)
     if (uid is not None and uid != os.geteuid()) or not clients.acquire(blocking=False):
         connection.close()
         return
