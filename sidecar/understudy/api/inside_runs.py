@@ -26,10 +26,13 @@ def refuse(caller: Caller, what: str) -> None:
         run = of_peer() if of_peer is not None else None
     if run is None:
         return
-    named = f"the run {run!r}" if run else "a run, or has ended"
+    where, hint = f"the run {run!r} of Understudy", ""
+    if not run:
+        where = "a run of Understudy, is in a container, or has already ended"
+        hint = " The client of a socket must run outside containers until it has the answer."
     raise UnderstudyError(
         ErrorKind.PERMISSION_DENIED,
-        f"{what} is for the user: the process that asks belongs to {named} of Understudy.",
+        f"{what} is for the user: the process that asks belongs to {where}.",
         hint="Finish the work; the user decides about it. If you are the user, do it in your editor, or in a terminal "
-        "that no agent opened and that has no variable UNDERSTUDY_DELEGATION.",
+        "that no agent opened and that has no variable UNDERSTUDY_DELEGATION." + hint,
     )

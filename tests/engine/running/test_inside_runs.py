@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,7 +98,7 @@ def commands(*rows: list[str]) -> dict[str, tuple[list[str], str]]:
 
 
 @pytest.mark.heavy
-def test_no_command_decides_trusts_or_configures_inside_of_a_run(
+def test_no_command_decides_trusts_or_configures_inside_a_run(
     project: Any, inside: Any, finished: str, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -131,7 +134,7 @@ def test_no_command_decides_trusts_or_configures_inside_of_a_run(
 
 
 @pytest.mark.heavy
-def test_reading_and_delegating_stay_inside_of_a_run(project: Any, inside: Any, finished: str) -> None:
+def test_reading_and_delegating_stay_inside_a_run(project: Any, inside: Any, finished: str) -> None:
     start = ["start", "implement", "calc.py", "--task", "x", "-d", "worker", "--detach"]
     tried = inside(
         commands(
@@ -168,7 +171,7 @@ def test_no_way_of_starting_a_command_hides_where_it_is(project: Any, inside: An
     assert (project.top / "calc.py").read_text() != "x = 1\n"
 
 
-def test_no_server_that_is_started_inside_of_a_run_decides(project: Any, inside: Any, finished: str) -> None:
+def test_no_server_that_is_started_inside_a_run_decides(project: Any, inside: Any, finished: str) -> None:
     with (project.config / "config.toml").open("a") as file:
         file.write("[mcp]\ndecide = true\n")
 
@@ -205,28 +208,40 @@ def test_no_server_that_is_started_inside_of_a_run_decides(project: Any, inside:
     assert project.call("workspace/trust", workspace=str(project.top)).trusted
 
 
-def test_a_server_outside_refuses_a_client_inside(project: Any, inside: Any, tmp_path: Path) -> None:
-    params = {"workspace": str(project.top), "trusted": False}
+@contextlib.contextmanager
+def serving(folder: Path, *namespace: str) -> Iterator[None]:
+    """Serve at the socket ``s`` in ``folder``."""
+    argv = [*namespace, *CLI, "rpc", "--socket", "s"]
+    with subprocess.Popen(argv, cwd=folder, stderr=subprocess.PIPE) as server:
+        try:
+            assert server.stderr is not None
+            server.stderr.readline()
+            yield
+        finally:
+            (server.kill if namespace else server.terminate)()  # unshare ignores SIGTERM
+
+
+def client(folder: Path, workspace: Path, then: str = "") -> list[str]:
+    """Return a client of ``serving`` that revokes the trust of a workspace and prints the answer."""
+    params = {"workspace": str(workspace), "trusted": False}
     request = {"jsonrpc": "2.0", "id": 1, "method": "understudy/workspace/trust", "params": params}
+    steps = (
+        f"import os, socket; os.chdir({str(folder)!r}); connection = socket.socket(socket.AF_UNIX)",
+        "connection.connect('s')",
+        then,
+        f"connection.sendall({json.dumps(request).encode()!r})",
+        "connection.shutdown(1)",
+        "print(connection.recv(9999).decode())",
+    )
+    return [sys.executable, "-c", "\n".join(steps)]
 
-    def client(then: str) -> list[str]:
-        steps = (
-            f"import os, socket; os.chdir({str(tmp_path)!r}); connection = socket.socket(socket.AF_UNIX)",
-            "connection.connect('s')",
-            then,
-            f"connection.sendall({json.dumps(request).encode()!r})",
-            "connection.shutdown(1)",
-            "print(connection.recv(9999).decode())",
-        )
-        return [sys.executable, "-c", "\n".join(steps)]
 
-    with subprocess.Popen([*CLI, "rpc", "--socket", "s"], cwd=tmp_path, stderr=subprocess.PIPE) as server:
-        assert server.stderr is not None
-        server.stderr.readline()
-        handed_over = client("if os.fork(): os._exit(0)")
-        tried = inside({"itself": (["env", "-i", *client("")], ""), "its child": (["env", "-i", *handed_over], "")})
-        outside = subprocess.run(client(""), capture_output=True, text=True, check=False)
-        server.terminate()
+def test_a_server_outside_refuses_a_client_inside(project: Any, inside: Any, tmp_path: Path) -> None:
+    itself = client(tmp_path, project.top)
+    handed_over = client(tmp_path, project.top, "if os.fork(): os._exit(0)")
+    with serving(tmp_path):
+        tried = inside({"itself": (["env", "-i", *itself], ""), "its child": (["env", "-i", *handed_over], "")})
+        outside = subprocess.run(itself, capture_output=True, text=True, check=False)
     for name, (_, text) in tried.items():
         assert "permission_denied" in text, (name, text)
         assert "the process that asks belongs to" in text
@@ -277,7 +292,18 @@ def test_what_an_editor_inside_of_a_run_shows_decides_nothing(project: Any, insi
     assert states(project, "calc.py") == ["pending"], "outside, the same decides"
 
 
-def test_what_an_editor_inside_of_a_run_says_was_saved_is_not_the_users(
+def test_a_server_refuses_a_client_that_it_cannot_see(project: Any, tmp_path: Path) -> None:
+    namespace = ["unshare", "-pf", "--kill-child", "--mount-proc"]
+    if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], check=False).returncode:
+        pytest.skip("no namespaces here")
+    with serving(tmp_path, *namespace):
+        outside = subprocess.run(client(tmp_path, project.top), capture_output=True, text=True, check=False)
+    assert "belongs to a run of Understudy, is in a container, or has already ended." in outside.stdout, outside
+    assert "must run outside containers until it has the answer" in outside.stdout
+    assert project.call("workspace/trust", workspace=str(project.top)).trusted
+
+
+def test_what_an_editor_inside_a_run_says_was_saved_is_not_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.txt"
