@@ -1,4 +1,4 @@
-"""Each method says what it does, and what it decides is refused inside of a run, whatever calls it."""
+"""Each method says what it does, and what it decides is refused inside a run, whatever calls it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_new_method_decides_unless_it_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("name", method_table.METHODS)
-def test_what_decides_is_refused_inside_of_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_decides_is_refused_inside_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameter, looks, decides = ONLY_LOOKS.get(name, (None, None, None))
     given = {} if parameter is None else {parameter: decides}
     assert kind_of(name, **given) is ErrorKind.CONFLICT, "outside"

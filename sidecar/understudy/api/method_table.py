@@ -30,7 +30,18 @@ PREFIX = "understudy/"
 
 Effect = Literal["reads", "delegates", "decides"]
 """What a method does: it changes nothing; it adds work or stops it; or it changes what is the user's: files, decisions,
-verdicts, worktrees, configuration, trust. Inside of a run, a method that decides is refused (``api.inside_runs``)."""
+verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``api.inside_runs``)."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition on the parameters of a request."""
+
+    text: str
+    """As the end of a sentence of the documentation: "`dryRun` is true"."""
+    holds: Callable[[Any], bool]
+
+
+_DRY_RUN = Condition("`dryRun` is true", lambda params: params.dry_run)
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -47,8 +58,8 @@ class Method(msgspec.Struct, frozen=True):
     """Served only by frontends that can send notifications."""
     slow: bool = False
     """May wait for minutes; frontends answer it in threads reserved for slow methods."""
-    only_looks: Callable[[Any], bool] | None = None
-    """For a method that decides: whether these parameters make it change nothing."""
+    only_looks: Condition | None = None
+    """For a method that decides: the parameters with which it changes nothing."""
 
     @property
     def wire_name(self) -> str:
@@ -57,7 +68,7 @@ class Method(msgspec.Struct, frozen=True):
 
     def decides(self, params: Any) -> bool:
         """Return whether a request with these parameters is for the user alone."""
-        return self.effect == "decides" and not (self.only_looks is not None and self.only_looks(params))
+        return self.effect == "decides" and not (self.only_looks is not None and self.only_looks.holds(params))
 
 
 _ROWS: tuple[Method, ...] = (
@@ -102,7 +113,7 @@ _ROWS: tuple[Method, ...] = (
         setup.ImportResult,
         "setup.import_configuration:import_configuration",
         "Import the configuration of another delegation tool, or return what that would write.",
-        only_looks=lambda params: params.dry_run,
+        only_looks=_DRY_RUN,
     ),
     Method(
         "tools/list",
@@ -128,7 +139,7 @@ _ROWS: tuple[Method, ...] = (
         m.TrustResult,
         "configuration:trust",
         "Trust a workspace, revoke its trust, or return whether it is trusted.",
-        only_looks=lambda params: params.trusted is None,
+        only_looks=Condition("`trusted` is absent", lambda params: params.trusted is None),
     ),
     Method(
         "recipes/list",
@@ -185,7 +196,7 @@ _ROWS: tuple[Method, ...] = (
         setup.ImportResult,
         "setup.agent_profiles:import_profile",
         "Create a delegator from an agent profile, which is kept; or return what would be written.",
-        only_looks=lambda params: params.dry_run,
+        only_looks=_DRY_RUN,
     ),
     Method(
         "delegators/exportProfile",
@@ -235,7 +246,7 @@ _ROWS: tuple[Method, ...] = (
         "setup.connection_tests:test_delegator",
         "Test a delegator, saved or not: its tool or its server, key and model, and a short round trip.",
         slow=True,
-        only_looks=lambda params: params.delegator is None,
+        only_looks=Condition("`delegator` is absent", lambda params: params.delegator is None),
     ),
     Method(
         "modelServers/list",
@@ -344,7 +355,7 @@ _ROWS: tuple[Method, ...] = (
         "setup.configured_checks:test_check",
         "Run a check, saved or not, on the current files in a worktree of its own.",
         slow=True,
-        only_looks=lambda params: params.check is None,
+        only_looks=Condition("`check` is absent", lambda params: params.check is None),
     ),
     Method(
         "text/preview",
@@ -712,7 +723,7 @@ _ROWS: tuple[Method, ...] = (
         others.ChangeInstructionsResult,
         "setup.instructions:change",
         "Install or remove these instructions, in files of other agents or of a workspace.",
-        only_looks=lambda params: params.dry_run,
+        only_looks=_DRY_RUN,
     ),
     Method(
         "mcpClients/list",
@@ -729,7 +740,7 @@ _ROWS: tuple[Method, ...] = (
         others.ChangeMcpClientsResult,
         "setup.mcp_clients:change",
         "Register the MCP server in the configuration of agents and editors, or remove it.",
-        only_looks=lambda params: params.dry_run,
+        only_looks=_DRY_RUN,
     ),
 )
 

@@ -22,7 +22,7 @@ def file_saved(path: Path, text: str | None = None) -> None:
     """Remember the content of a file that an editor saved, so that no agent is suspected of the change.
 
     ``text`` is the document's, if the editor sends its text. Another program may have written to the file before the
-    editor's message arrived; that change is not the user's, nor is one that an editor inside of a run reports.
+    editor's message arrived; that change is not the user's, nor is one that an editor inside a run reports.
     """
     if inside_runs.surrounding_run() is not None:
         return

@@ -68,8 +68,8 @@ def _methods(contract: Contract) -> str:
         if method.needs_notifications:
             lines += ["", "Available only if the server can send notifications."]
         if method.effect == "decides":
-            but = ", unless it only looks" if method.only_looks is not None else ""
-            lines += ["", f"Refused inside of a run{but}."]
+            unless = f" unless {method.only_looks.text}" if method.only_looks is not None else ""
+            lines += ["", f"Refused inside a run{unless}."]
         lines += ["", f"*Parameters* {_link(contract, params)}", f"*Result* {_link(contract, result)}"]
         lines[-2] += "<br>"
         groups.setdefault(collection, []).append("\n".join(lines))
