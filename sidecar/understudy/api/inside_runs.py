@@ -15,16 +15,21 @@ from understudy.process.unix_sockets import peer_pid as peer_pid  # noqa: PLC041
 from understudy.process.unix_sockets import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from understudy.api.caller import Caller
 
 
-def refuse(caller: Caller, what: str) -> None:
-    """Raise ``permission_denied`` if this process, or the one that ``caller`` stands for, belongs to a run."""
+def refuse(caller: Caller, what: str, *, except_in: Iterable[str] = ()) -> None:
+    """Raise ``permission_denied`` if this process, or the one that ``caller`` stands for, belongs to a run.
+
+    It may belong to a run in ``except_in``, which is read only inside a run.
+    """
     run = surrounding_run()
     if run is None:
         of_peer = getattr(caller, "surrounding_run", None)
         run = of_peer() if of_peer is not None else None
-    if run is None:
+    if run is None or run in except_in:
         return
     where, hint = f"the run {run!r} of Understudy", ""
     if not run:

@@ -30,7 +30,8 @@ PREFIX = "understudy/"
 
 Effect = Literal["reads", "delegates", "decides"]
 """What a method does: it changes nothing; it adds work or stops it; or it changes what is the user's: files, decisions,
-verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``api.inside_runs``)."""
+verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``api.inside_runs``), and one
+that delegates stops only what the run itself delegated."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -448,7 +449,8 @@ _ROWS: tuple[Method, ...] = (
         m.IdParams,
         delegations.Delegation,
         "delegations:cancel",
-        "Cancel a delegation within five seconds; its partial work is kept. Idempotent.",
+        "Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only what it "
+        "delegated.",
     ),
     Method(
         "delegations/attach",
@@ -506,7 +508,8 @@ _ROWS: tuple[Method, ...] = (
         m.IdParams,
         m.GroupResult,
         "groups:cancel",
-        "Cancel every member that has not finished; its partial work is kept. Idempotent.",
+        "Cancel every member that has not finished; its partial work is kept. Idempotent. A run cancels only what it "
+        "delegated.",
         slow=True,
     ),
     Method(

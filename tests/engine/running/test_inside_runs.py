@@ -18,6 +18,7 @@ from open_documents import Window, decide, states
 from understudy.api import saved_files
 from understudy.api.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Decided
 
 CLI = [sys.executable, "-m", "understudy"]
@@ -301,6 +302,31 @@ def test_a_server_refuses_a_client_that_it_cannot_see(project: Any, tmp_path: Pa
     assert "belongs to a run of Understudy, is in a container, or has already ended." in outside.stdout, outside
     assert "must run outside containers until it has the answer" in outside.stdout
     assert project.call("workspace/trust", workspace=str(project.top)).trusted
+
+
+def test_a_run_cancels_only_what_it_delegated(project: Any, finished: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def delegated(by: str, **params: Any) -> str:
+        with monkeypatch.context() as inside_run:
+            inside_run.setenv("UNDERSTUDY_DELEGATION", by)
+            return str(project.run("implement", "calc.py", task="x", delegator="worker", **params).id)
+
+    child = delegated(finished)
+    group = project.call("groups/create", kind="batch").id
+    below = delegated(child, groupId=group)
+    with monkeypatch.context() as inside_run:
+        inside_run.setenv("UNDERSTUDY_DELEGATION", finished)
+        for identifier in (child, below):
+            assert project.call("delegations/cancel", id=identifier).id == identifier
+        project.call("groups/cancel", id=group)
+        inside_run.setenv("UNDERSTUDY_DELEGATION", child)
+        for identifier in (finished, child):
+            with pytest.raises(UnderstudyError, match="is for the user") as refused:
+                project.call("delegations/cancel", id=identifier)
+            assert refused.value.kind is ErrorKind.PERMISSION_DENIED
+        inside_run.setenv("UNDERSTUDY_DELEGATION", below)
+        with pytest.raises(UnderstudyError, match="is for the user"):
+            project.call("groups/cancel", id=group)
+    project.call("groups/cancel", id=group)
 
 
 def test_what_an_editor_inside_a_run_says_was_saved_is_not_the_users(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+from collections.abc import Iterator
 from typing import cast
 
 from understudy.api import inside_runs
@@ -184,8 +185,18 @@ def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.EmptyResult:
 
 
 def cancel(caller: Caller, params: m.IdParams) -> Delegation:
-    """Cancel a delegation; it has finished when this returns."""
-    return supervision.cancel(folder_of(params.id), by=caller.name, at=timestamp())
+    """Cancel a delegation; it has finished when this returns. Inside a run, only what it delegated can be cancelled."""
+    folder = folder_of(params.id)
+    inside_runs.refuse(caller, f"Cancelling {folder.id}", except_in=_delegated_by(folder))
+    return supervision.cancel(folder, by=caller.name, at=timestamp())
+
+
+def _delegated_by(folder: delegation_folder.Folder) -> Iterator[str]:
+    """Yield the delegation whose agent asked for this one, the delegation above that one, and so on."""
+    with contextlib.suppress(UnderstudyError):  # one of them was removed
+        while (parent := delegation_folder.read_spec(folder).asked_by.parent) is not None:
+            yield parent
+            folder = folder_of(parent)
 
 
 def file(caller: Caller, params: m.FileParams) -> m.FileResult:
