@@ -54,18 +54,21 @@ while part := os.read(read, 999):
 
 
 PATIENT = """
-import subprocess, sys
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-server.stdin.write(sys.stdin.read())
+import os, subprocess, sys
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+server.stdin.write(sys.stdin.buffer.read())
 server.stdin.flush()
-for line in server.stdout:
-    print(line)
-    if '"id":2' in line:
+printed = b""
+while not all(b'"id":%d' % number in printed for number in range(1, int(sys.argv[1]) + 1)):
+    part = os.read(server.stdout.fileno(), 9999)
+    if not part:
         break
+    printed += part
 server.stdin.close()
+print((printed + server.stdout.read()).decode())
 server.wait()
 """
-"""A client that closes the input of its server after the answer to its second request."""
+"""A client that closes the input of its server after the answers to its first requests, as many as it is told."""
 
 
 @pytest.fixture
@@ -193,14 +196,16 @@ def test_no_server_that_is_started_inside_a_run_decides(project: Any, inside: An
     )
     editor = [
         *lines({"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}),
-        *(*lines({"method": "initialized", "params": {}}), *attack, *lines({"id": 4, "method": "shutdown"})),
-        *lines({"method": "exit"}),
+        *(*lines({"method": "initialized", "params": {}}), *attack),
     ]
     tried = inside(
         {
             "rpc": ([*CLI, "rpc"], "\n".join(attack)),
-            "mcp": ([sys.executable, "-c", PATIENT, *CLI, "mcp"], "\n".join([*tool, ""])),
-            "lsp": ([*CLI, "serve"], "".join(f"Content-Length: {len(text)}\r\n\r\n{text}" for text in editor)),
+            "mcp": ([sys.executable, "-c", PATIENT, "2", *CLI, "mcp"], "\n".join([*tool, ""])),
+            "lsp": (
+                [sys.executable, "-c", PATIENT, "3", *CLI, "serve"],
+                "".join(f"Content-Length: {len(text)}\r\n\r\n{text}" for text in editor),
+            ),
         }
     )
     for name, (_, text) in tried.items():
