@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
-from understudy.api.accepted_documents import AcceptedDocuments, reconcile
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_log
 from understudy.git.apply import transaction
 from understudy.journal import delegation_folder

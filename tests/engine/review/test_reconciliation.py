@@ -10,8 +10,9 @@ import pytest
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
-from understudy.api.accepted_documents import AcceptedDocuments, reconcile
-from understudy.engine.review import decision_recovery, editor_accepts
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
+from understudy.engine.review import decision_recovery
+from understudy.engine.review.editors import editor_accepts
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind
 from understudy.process import identity

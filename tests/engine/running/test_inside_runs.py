@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pytest
 from open_documents import Window, decide, states
 
-from understudy.api import saved_files
-from understudy.api.accepted_documents import AcceptedDocuments, reconcile
+from understudy.api.editor_files import saved_files
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.events import Decided
@@ -68,7 +68,7 @@ server.stdin.close()
 print((printed + server.stdout.read()).decode())
 server.wait()
 """
-"""A client that closes the input of its server after the answers to its first requests, as many as it is told."""
+"""A client that closes the input of its server after the answers to its first requests, as many as its argument says."""
 
 
 @pytest.fixture

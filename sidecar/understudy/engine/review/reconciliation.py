@@ -27,15 +27,9 @@ from typing import Literal
 import msgspec
 
 from understudy.engine import workspaces
-from understudy.engine.review import (
-    confirmation,
-    decision_log,
-    decision_recovery,
-    decisions,
-    editor_accepts,
-    review_state,
-)
-from understudy.engine.review.editor_buffers import BufferEdit, Buffers, Documents
+from understudy.engine.review import confirmation, decision_log, decision_recovery, decisions, review_state
+from understudy.engine.review.editors import editor_accepts
+from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.record import load_record
 from understudy.git.apply import transaction
 from understudy.git.changes import Entry

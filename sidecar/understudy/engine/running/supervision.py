@@ -69,7 +69,7 @@ def _recover(found: Delegation, folder: Folder) -> Delegation:
         if decision_recovery.recover_delegation(folder):
             found = summary.load(folder)
     if found.review.accepted and not worker_lock.is_held(folder):
-        from understudy.engine.review import editor_accepts
+        from understudy.engine.review.editors import editor_accepts
 
         if documents := editor_accepts.abandoned(folder.id):
             from understudy.engine.review import reconciliation

@@ -15,7 +15,7 @@ from typing import Any
 
 from acp import schema
 
-from understudy.api import saved_files
+from understudy.api.editor_files import saved_files
 from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
 from understudy.model.text import uris
 

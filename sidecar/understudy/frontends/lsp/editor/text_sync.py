@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from understudy.api.saved_files import file_saved
+from understudy.api.editor_files.saved_files import file_saved
 from understudy.model.text.sanitize import one_line
 from understudy.model.text.uris import path_of
 

@@ -1,0 +1,1 @@
+"""What editors show: their buffers, and the accepts that their documents have."""
