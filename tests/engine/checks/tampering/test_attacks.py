@@ -174,7 +174,7 @@ async def test_a_check_that_fails_once_without_the_probe_is_flaky(project: Any, 
         + f"def test_second():\n    with open({str(count)!r}, 'a') as f:\n        f.write('x')\n        assert f.tell() != 2\n"
     )
     judged = await project.judge({"test_calc.py": text}, recipe="fix", checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.FLAKY)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.FLAKY)
     assert judged.only.tampered is None
 
 
@@ -209,9 +209,9 @@ async def test_pytest_xdist_is_confirmed_and_its_workers_see_contradictions(proj
     project.environment(*PYTEST, "xdist", "execnet")
     check = Check(name="suite", argv=["{python}", "-m", "pytest", "-q", "-p", "xdist.plugin", "-n", "2"])
     judged = await project.judge({"test_calc.py": HEAD + HONEST["outcomes"]}, recipe="fix", checks=(check,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     judged = await project.judge({"test_calc.py": ATTACKS["TestReport.outcome"]}, recipe="fix", checks=(check,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.TAMPERED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.TAMPERED)
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
