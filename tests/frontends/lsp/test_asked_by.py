@@ -45,12 +45,13 @@ def test_an_agent_that_delegates_is_the_parent(workshop: Any, monkeypatch: Any) 
     """Each level adds one; a value that is not an ID is ignored."""
     agent = workshop.agent("worker", {"text": "done"})
     outer = workshop.start("implement", task="x", delegator=agent)
-    monkeypatch.setenv("UNDERSTUDY_DELEGATION", outer)
-    inner = workshop.start("implement", task="x", delegator=agent)
-    monkeypatch.setenv("UNDERSTUDY_DELEGATION", inner)
-    innermost = workshop.start("implement", task="x", delegator=agent)
-    monkeypatch.setenv("UNDERSTUDY_DELEGATION", "../" + inner)
-    stranger = workshop.start("implement", task="x", delegator=agent)
+    with monkeypatch.context() as inside_run:  # what ends the delegations afterwards must not be in one
+        inside_run.setenv("UNDERSTUDY_DELEGATION", outer)
+        inner = workshop.start("implement", task="x", delegator=agent)
+        inside_run.setenv("UNDERSTUDY_DELEGATION", inner)
+        innermost = workshop.start("implement", task="x", delegator=agent)
+        inside_run.setenv("UNDERSTUDY_DELEGATION", "../" + inner)
+        stranger = workshop.start("implement", task="x", delegator=agent)
     assert [(written(one).parent, written(one).depth) for one in (outer, inner, innermost, stranger)] == [
         (None, 0),
         (outer, 1),
