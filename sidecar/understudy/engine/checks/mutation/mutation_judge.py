@@ -220,7 +220,7 @@ class MutationJudge:
         return []
 
     def _nothing_to_mutate(self) -> list[tuple[Reservation, str]]:
-        """Return what a change leaves open in which nothing can be mutated, unless it is one of words for people."""
+        """Return what a change leaves open in which nothing can be mutated, unless only documentation changed."""
         trial = self._trial
         changes = [
             (path, before, after)

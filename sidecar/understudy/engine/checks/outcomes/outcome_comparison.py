@@ -146,9 +146,8 @@ def hidden(base: Observed, restored: Observed, result: Observed) -> Losses:
 def given_up(before: Observed, after: Observed) -> Losses:
     """Return the tests that failed in ``before`` and are skipped, or no longer run, in ``after``.
 
-    A case of a parametrised test that got another id is not given up while as many cases of the test run. Nor is one
-    of which a run says nothing that does not name tests that pass. Without names, the tests that did not pass and were
-    not run are counted.
+    A case of a parametrised test that got another id is not given up while as many cases of the test run. Nor is a
+    missing test if the run does not name the tests that pass. Without names, skipped and missing tests are counted.
     """
     if not before.outcomes and not after.outcomes:
         skipped = (after.skipped or 0) - (before.skipped or 0)
