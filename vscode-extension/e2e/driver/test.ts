@@ -81,7 +81,7 @@ export function inCode(
     } catch (error) {
       await keep(artifacts, world, code, vs, told, error);
       const seen = vs && (await inTime(vs.shown(), 5).catch(() => ""));
-      if (seen && error instanceof Error) error.message += `\nShown: ${seen}`;
+      if (seen && error instanceof Error) error.message += `\nShown: ${seen}; delegations: ${lastEvents(world)}`;
       throw error;
     } finally {
       await context.close();
@@ -136,11 +136,22 @@ async function keep(
   // The full report of an internal error of Understudy; its message shows only a summary.
   const errors = textOf(path.join(world.state, "internal-errors.log"));
   if (errors) write("internal-errors.log", errors);
-  const delegations = path.join(world.state, "delegations");
-  for (const id of fs.existsSync(delegations) ? fs.readdirSync(delegations) : []) {
+  for (const folder of delegationFolders(world)) {
     for (const name of ["events.jsonl", "worker.log", "stderr.log"]) {
-      const text = textOf(path.join(delegations, id, name));
-      if (text) write(`delegation-${id}-${name}`, text);
+      const text = textOf(path.join(folder, name));
+      if (text) write(`delegation-${path.basename(folder)}-${name}`, text);
     }
   }
+}
+
+function delegationFolders({ state }: World): string[] {
+  const all = path.join(state, "delegations");
+  return fs.existsSync(all) ? fs.readdirSync(all).map((id) => path.join(all, id)) : [];
+}
+
+/** How far each delegation has come: where only the output of the tests is kept, it must say that. */
+function lastEvents(world: World): string {
+  const last = (folder: string): string => textOf(path.join(folder, "events.jsonl")).trim().split("\n").at(-1) ?? "";
+  const types = delegationFolders(world).map((folder) => /"type":"(\w+)"/.exec(last(folder))?.[1] ?? "no event");
+  return types.join(", ") || "none";
 }

@@ -168,7 +168,7 @@ describe("Add Delegator", () => {
         await vs.waitForRow("Delegators", "cheap");
         await vs.command("Understudy: Add Delegator");
         await until(() => waiting.length > 0, "a server is asked");
-        assert.ok(await vs.quickIsBusy());
+        await until(() => vs.quickIsBusy(), "the quick pick says that it still loads");
         for (let times = 0; times < 3; times += 1) await vs.quickInput().press("ArrowDown");
         const focused = await vs.focusedQuickRow();
         assert.doesNotMatch(focused, /Claude Code/);

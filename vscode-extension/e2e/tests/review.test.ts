@@ -149,14 +149,14 @@ describe("review", () => {
       await vs.statusItem("Understudy").waitFor();
       await reviewing(vs, "liar", "Unverified");
       await vs.waitForRow(VIEW, "no new test notices");
-      await vs.bar("no new test notices").waitFor();
+      await vs.bar("executes the code under test").waitFor();
       // The bar of the change says only what differs.
-      assert.doesNotMatch(await vs.bar("Change 1 of 1").innerText(), /no new test notices/);
+      assert.doesNotMatch(await vs.bar("Change 1 of 1").innerText(), /under test/);
       await vs.shot("1 reservation");
       // Collapsed bars come back, and nothing else opens.
-      await vs.barAction("no new test notices", "Collapse");
-      await vs.bar("no new test notices").waitFor({ state: "hidden" });
-      await vs.pressUntil(vs.barSigns().first(), vs.bar("no new test notices"));
+      await vs.barAction("executes the code under test", "Collapse");
+      await vs.bar("executes the code under test").waitFor({ state: "hidden" });
+      await vs.pressUntil(vs.barSigns().first(), vs.bar("executes the code under test"));
       assert.equal(await vs.view("Comments").isVisible(), false);
       await vs.pressUntil(vs.row(VIEW, "Unverified"), vs.webview().locator("h1", { hasText: "Unverified" }));
       await vs.shotInThemes("2 evidence");

@@ -46,7 +46,8 @@ class QuickPick {
   }
   set activeItems([item]: readonly Item[]) {
     this.#isSet = true;
-    this.focused = this.visible.find((one) => one === item);
+    // A row that the filter hides takes the focus from all rows.
+    this.focused = this.visible.find((row) => row === item);
   }
   get visible(): readonly Item[] {
     const isShown = ({ label, alwaysShow }: Item): boolean => alwaysShow === true || label.includes(this.value);
@@ -58,7 +59,8 @@ class QuickPick {
   }
   type(text: string): void {
     this.value += text;
-    this.#focus(this.visible[0]);
+    // A filter that hides all rows changes no focus.
+    if (this.visible.length > 0) this.#focus(this.visible[0]);
     for (const listener of this.#values) listener(this.value);
   }
   enter(): void {
@@ -166,5 +168,10 @@ describe("the focus of a quick pick", () => {
     expect(focused()).toBe("typed");
     box.enter();
     expect(await outcome).toMatchObject({ ids: ["typed"], typed: "larger" });
+
+    await show({ active: "standard", items: rows("standard"), typedItem });
+    box.type("own");
+    await settled();
+    expect(focused()).toBe("typed");
   });
 });

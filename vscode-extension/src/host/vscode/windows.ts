@@ -235,7 +235,12 @@ function showPick(request: h.PickRequest): Promise<h.PickOutcome> {
         isMissing = false;
       }),
     );
-    if (request.typedItem) own.add(box.onDidChangeValue(draw));
+    own.add(
+      box.onDidChangeValue((value) => {
+        focused = value === "" ? request.active : undefined;
+        if (request.typedItem) draw();
+      }),
+    );
     box.show();
     request.live?.((content) => {
       if (gone.signal.aborted) return;
