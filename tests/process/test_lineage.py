@@ -78,8 +78,34 @@ def test_this_process_is_outside_of_all_runs(monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as inside_run:
         inside_run.setenv("UNDERSTUDY_DELEGATION", "x")
         assert lineage.surrounding_run() == "x"
-    monkeypatch.delattr(lineage, "lineage")
+    monkeypatch.delattr(lineage, "_run_of")
     assert lineage.surrounding_run() is None, "each process is asked once: it cannot change its run"
+
+
+@pytest.mark.parametrize("ends", ["the process", "its parent"])
+def test_a_process_that_ends_while_it_is_looked_at_is_not_taken_for_one_outside(
+    monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    code = "import os, sys; child = os.fork(); print(child, flush=True) if child else None; sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        asked = parent.pid if ends == "the process" else child
+        looked: list[int] = []
+        is_guardian = lineage._is_guardian
+
+        def end_first(pid: int) -> bool:
+            if pid == parent.pid and not looked:
+                looked.append(pid)
+                parent.kill()
+                parent.wait()
+            return is_guardian(pid)
+
+        monkeypatch.setattr(lineage, "_is_guardian", end_first)
+        expected = "" if ends == "the process" else None
+        assert lineage.surrounding_run(asked) == expected, "an orphan is below another process now"
+        assert looked == [parent.pid]
 
 
 WITHOUT_PROC = """

@@ -18,6 +18,9 @@ from understudy.process.guardian import MOUNT, SIGN
 from understudy.process.guardian.linux import LINUX, stat_of
 from understudy.process.leftovers import MARK
 
+_WALKS = 10
+"""How often the ancestors of a process are read again because one of them ended meanwhile."""
+
 
 def has_proc() -> bool:
     """Return whether ``/proc`` shows processes."""
@@ -45,8 +48,6 @@ def surrounding_run(pid: int | None = None) -> str | None:
     """
     if pid is None:
         return os.environ.get(MARK) or _run_of_this_process()
-    if identity.of(pid) is None:
-        return None if LINUX and not has_proc() else ""
     return _run_of(pid)
 
 
@@ -57,14 +58,29 @@ def _run_of_this_process() -> str | None:
 
 
 def _run_of(pid: int) -> str | None:
+    if LINUX and not has_proc():
+        return None
     mounted = _mounted_mark(pid)
     if mounted is not None:
         return mounted
-    for process in lineage(pid):
-        mark = _environ_mark(process.pid)
-        if mark or _is_guardian(process.pid):
-            return mark
-    return None
+    missing = 0
+    for _ in range(_WALKS):
+        process = pid
+        while process > 0:
+            mark = _environ_mark(process)
+            if mark or _is_guardian(process):
+                return mark
+            parent = _parent(process)
+            if identity.of(process) is None:
+                break  # nothing was read of it
+            process = parent
+        if process == pid:
+            return ""
+        # The children of a process that has ended get another parent; those of one that is hidden keep theirs.
+        if process in {0, missing}:
+            return None
+        missing = process
+    return ""
 
 
 def _own_pid() -> int:
