@@ -93,19 +93,24 @@ def test_a_process_that_ends_while_it_is_looked_at_is_not_taken_for_one_outside(
         child = int(parent.stdout.readline())
         asked = parent.pid if ends == "the process" else child
         looked: list[int] = []
-        is_guardian = lineage._is_guardian
 
         def end_first(pid: int) -> bool:
             if pid == parent.pid and not looked:
                 looked.append(pid)
                 parent.kill()
                 parent.wait()
-            return is_guardian(pid)
+            # The process that adopts the orphan is taken for the guardian of a run.
+            return bool(looked) and pid not in {parent.pid, child}
 
         monkeypatch.setattr(lineage, "_is_guardian", end_first)
-        expected = "" if ends == "the process" else None
-        assert lineage.surrounding_run(asked) == expected, "an orphan is below another process now"
+        assert lineage.surrounding_run(asked) == ""
         assert looked == [parent.pid]
+
+
+def test_an_ancestor_that_is_hidden_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = identity.of
+    monkeypatch.setattr(identity, "of", lambda pid: None if pid == os.getppid() else of(pid))
+    assert lineage.surrounding_run(os.getpid()) is None
 
 
 WITHOUT_PROC = """
