@@ -63,7 +63,7 @@ export const CIRCUIT_STATES = [
 ] as const;
 export type CircuitState = (typeof CIRCUIT_STATES)[number];
 
-/** How a finished delegation ended: the first member whose rule applies (`engine.checks.verdict_rules`). */
+/** How a finished delegation ended: the first member whose rule applies (`judge.verdict_rules`). */
 export const VERDICTS = [
   /** A text recipe answered. */
   "answered",

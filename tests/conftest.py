@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from understudy.process import lineage
+from understudy.process.guardian import lineage
 
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
 settings.register_profile("without-deadline", deadline=None)

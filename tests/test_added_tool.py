@@ -29,7 +29,7 @@ class Runner:
     capabilities = CAPABILITIES
 
     async def run(self, task, emit):
-        from understudy.model.delegations import Usage
+        from understudy.model.delegation.delegations import Usage
         from understudy.runners.runner import Outcome
 
         assert task.worktree is not None
@@ -56,7 +56,7 @@ class Runner:
     capabilities = CAPABILITIES
 
     async def run(self, task, emit):
-        from understudy.model.delegations import Usage
+        from understudy.model.delegation.delegations import Usage
         from understudy.runners.runner import Outcome
 
         assert task.worktree is None

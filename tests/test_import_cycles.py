@@ -65,9 +65,9 @@ SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def imported(source: str, package: str, modules: Iterable[str]) -> Iterator[str]:
-    """Yield the modules that ``source`` imports, also inside functions, but not for type checking only."""
+    """Yield the modules that ``source`` imports, also inside functions and for type checking only."""
     known = set(modules)
-    for node in runtime_nodes(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
                 targets = [alias.name for alias in names]
@@ -82,18 +82,6 @@ def imported(source: str, package: str, modules: Iterable[str]) -> Iterator[str]
                 yield target
             elif (parent := target.rpartition(".")[0]) in known:
                 yield parent
-
-
-def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=rest):
-                for statement in rest:
-                    yield statement
-                    yield from runtime_nodes(statement)
-            case _:
-                yield child
-                yield from runtime_nodes(child)
 
 
 def import_graph(sources: Mapping[str, Path]) -> dict[str, set[str]]:
@@ -140,15 +128,19 @@ def cycles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
     return found
 
 
-def folder_graph(graph: Mapping[str, set[str]], package: str, modules: Iterable[str]) -> dict[str, set[str]]:
-    """Join the modules below each folder of ``package``; a module directly in ``package`` stays by itself."""
+def folder_graph(graph: Mapping[str, set[str]], package: str, folders: Iterable[str]) -> dict[str, set[str]]:
+    """Join the modules below each folder of ``package``, and those that are directly in it, as ``package``."""
+    inside = {folder for folder in folders if folder.startswith(f"{package}.")}
     length = package.count(".") + 2
 
     def place(name: str) -> str:
-        return ".".join(name.split(".")[:length])
+        first = ".".join(name.split(".")[:length])
+        return first if first in inside else package
 
     joined: dict[str, set[str]] = defaultdict(set)
-    for name in modules:
+    for name in graph:
+        if name != package and not name.startswith(f"{package}."):
+            continue
         for target in graph[name]:
             if target.startswith(f"{package}.") and place(target) != place(name):
                 joined[place(name)].add(place(target))
@@ -160,8 +152,7 @@ def all_cycles() -> set[frozenset[str]]:
     found = cycles(graph)
     packages = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
     for package in sorted(packages):
-        inside = [name for name in graph if name.startswith(f"{package}.")]
-        found |= cycles(folder_graph(graph, package, inside))
+        found |= cycles(folder_graph(graph, package, packages))
     return found
 
 
@@ -218,10 +209,16 @@ else:
     from p import six
 """
     modules = ["p", "p.one", "p.two", "p.three", "p.four", "p.five", "p.six"]
-    assert set(imported(source, "p", modules)) == {"p.one", "p.two", "p.three", "p.four", "p.six"}
+    assert set(imported(source, "p", modules)) == set(modules) - {"p"}
 
 
 def test_folders_are_joined():
     graph = {"p.a.x": {"p.b.y"}, "p.b.y": set(), "p.b.z": {"p.a.w"}, "p.a.w": set()}
     assert cycles(graph) == set()
-    assert cycles(folder_graph(graph, "p", graph)) == {frozenset({"p.a", "p.b"})}
+    assert cycles(folder_graph(graph, "p", {"p", "p.a", "p.b"})) == {frozenset({"p.a", "p.b"})}
+
+
+def test_a_package_may_not_be_above_and_below_its_own_folder():
+    graph = {"p.low": set(), "p.a.x": {"p.low"}, "p.high": {"p.a.x"}}
+    assert cycles(folder_graph(graph, "p", {"p", "p.a"})) == {frozenset({"p", "p.a"})}
+    assert cycles(folder_graph({**graph, "p.high": set()}, "p", {"p", "p.a"})) == set()

@@ -21,17 +21,70 @@ LAYERS: dict[str, int] = {
     "config": 2,
     "git": 2,
     "runners": 3,
-    "engine": 4,
-    "api": 5,
-    "frontends": 6,
-    "__main__": 7,
+    "judge": 4,
+    "integrations": 4,
+    "reports": 4,
+    "engine": 5,
+    "api": 6,
+    "frontends": 7,
+    "__main__": 8,
 }
+
+OWN_MODULES = "."
+FOLDERS: dict[str, list[str]] = {
+    "engine": [
+        "planning",
+        "messages",
+        "circuits",
+        "short_workers",
+        "worktrees",
+        "queueing",
+        "review",
+        "checkout_runs",
+        "bases",
+        "check_setup",
+        "retention",
+        "rounds",
+        "text_recipes",
+        "running",
+        "follow_ups",
+    ],
+    "judge": [
+        "injected",
+        "project",
+        "probes",
+        "outcomes",
+        "runs",
+        "deciding",
+        "base_judge",
+        "tampering",
+        "mutation",
+        OWN_MODULES,
+    ],
+    "config": [
+        OWN_MODULES,
+        "builtin",
+        "ready_made_tools",
+        "discovery",
+        "validation",
+        "parsing",
+        "loading",
+        "trust",
+        "editing",
+        "agents",
+        "importing",
+        "exporting",
+        "reference",
+    ],
+    "git": [OWN_MODULES, "base", "merge", "apply", "worktree", "checkout"],
+}
+"""Package → its folders, each of which imports only earlier ones; ``OWN_MODULES``: the modules in none of them."""
 
 ALONE = {
     "testing": "replaces programs of other vendors: it imports no package, and no package imports it",
     "ghostwriter/inside": "is loaded into the project's interpreter, where there is no Understudy",
     "runners/agent_clis/in_python/inside": "is run by the Python that an agent is installed in",
-    "engine/checks/injected": "is loaded into the project's interpreter, where there is no Understudy",
+    "judge/injected": "is loaded into the project's interpreter, where there is no Understudy",
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""
 
@@ -127,6 +180,22 @@ def upward_imports(path: Path, found: list[tuple[int, str]]) -> list[str]:
     return wrong
 
 
+def folder_of(package: str, name: str) -> str:
+    """Return the folder of a module or name of a package, by its dotted name."""
+    folder = name.removeprefix(f"understudy.{package}").lstrip(".").partition(".")[0]
+    return folder if folder and (PACKAGE / package / folder).is_dir() else OWN_MODULES
+
+
+def imports_of_later_folders(package: str, path: Path) -> list[str]:
+    order = FOLDERS[package].index
+    own = folder_of(package, ".".join(("understudy", *path.relative_to(PACKAGE).parts[:-1])))
+    return [
+        f"{relative(path)}:{line} imports {name}"
+        for line, name in imports_of(path)
+        if name.startswith(f"understudy.{package}.") and order(folder_of(package, name)) > order(own)
+    ]
+
+
 def starts_processes(source: str) -> list[int]:
     """Lines that import or call something that starts a process."""
     lines = []
@@ -169,6 +238,20 @@ def test_imports_go_down(path: Path):
         assert not [name for _, name in imports_of(path) if name.startswith("understudy")]
         return
     assert upward_imports(path, imports_of(path)) == []
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_every_folder_has_a_place_in_the_order(package: str):
+    folders = {path.name for path in (PACKAGE / package).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(FOLDERS[package]) - {OWN_MODULES}
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_folder_imports_only_earlier_folders(package: str):
+    wrong = [
+        line for path in sorted((PACKAGE / package).rglob("*.py")) for line in imports_of_later_folders(package, path)
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("frontend", ["cli", "lsp", "rpc", "mcp", "acp"])

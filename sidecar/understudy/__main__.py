@@ -10,7 +10,7 @@ _SHORT = (["ask"], ["write"], ["summarize"])
 
 
 def main() -> int:
-    """Run the command given in ``sys.argv`` and return its exit code (see ``frontends.cli.exit_codes``)."""
+    """Run the command given in ``sys.argv`` and return its exit code (see ``frontends.cli.calls.exit_codes``)."""
     if sys.platform == "win32":
         # Before anything else is imported: most modules need what only POSIX systems have.
         from understudy.frontends.cli import app
@@ -18,7 +18,7 @@ def main() -> int:
         return app.refuse_windows(sys.argv[1:])
     if sys.argv[1:2] == ["worker"]:
         # Twenty workers at once share two cores and 40 MB each: they do not import the command line.
-        from understudy.engine.running import worker
+        from understudy.engine.running.lifecycle import worker
 
         return worker.main(sys.argv[2:])
     if sys.argv[1:2] in _SHORT:

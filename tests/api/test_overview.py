@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy import config
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.config.loading import loader
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -39,11 +39,11 @@ def call(top: Path, method: str, **params):
 
 @pytest.mark.parametrize("scope", ["user", "workspace"])
 def test_the_first_file_changes_nothing_and_is_valid_without_its_comments(project: Path, scope: str) -> None:
-    before = config.load(project, trusted=True)
+    before = loader.load(project, trusted=True)
     made = call(project, "configuration/init", scope=scope)
     assert made.tools == ["claude"]
     assert made.checks == (["pytest"] if scope == "workspace" else [])
-    after = config.load(project, trusted=True)
+    after = loader.load(project, trusted=True)
     assert (after.delegators, after.checks, after.limits, after.problems) == (
         before.delegators,
         before.checks,
@@ -55,7 +55,7 @@ def test_the_first_file_changes_nothing_and_is_valid_without_its_comments(projec
     # Every line that is a setting, as a user would enable it.
     lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
     file.write_text("\n".join(line for line in lines if re.match(r'\[|\]|  |"|\w+ = ', line)))
-    enabled = config.load(project, trusted=True)
+    enabled = loader.load(project, trusted=True)
     assert [problem.message for problem in enabled.problems] == []
     assert {"claude", "quick"} <= set(enabled.delegators)
     assert list(enabled.checks) == made.checks

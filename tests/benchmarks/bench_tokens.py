@@ -43,8 +43,8 @@ MODULES = {
     "path_rules.py": ("sidecar/understudy/git/path_rules.py", "tests/git/test_path_rules.py"),
     "locality.py": ("sidecar/understudy/config/locality.py", "tests/config/test_locality.py"),
     "marked_block.py": (
-        "sidecar/understudy/engine/agent_instructions/marked_block.py",
-        "tests/engine/agent_instructions/test_marked_block.py",
+        "sidecar/understudy/integrations/agent_instructions/marked_block.py",
+        "tests/integrations/agent_instructions/test_marked_block.py",
     ),
 }
 DOCUMENTS = ("configuration.md", "evidence.md", "agents.md")

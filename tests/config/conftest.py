@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config import Configuration, load
+from understudy.config.configuration import Configuration
+from understudy.config.loading.loader import load
 from understudy.model.config.config_entries import Problem
 
 

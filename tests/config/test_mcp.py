@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.config import load
+from understudy.config.loading.loader import load
 
 
 @pytest.mark.parametrize(("text", "allowed"), [("", False), ("[mcp]\n", False), ("[mcp]\ndecide = true\n", True)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.config import load
+from understudy.config.loading.loader import load
 from understudy.model.relay.relay_bounds import RelayBounds
 
 

@@ -6,10 +6,11 @@ import subprocess
 
 import msgspec
 
-from understudy.config import load, locations
+from understudy.config import locations
 from understudy.config.discovery import installed_tools
+from understudy.config.loading.loader import load
+from understudy.config.loading.unsaved import snapshot
 from understudy.config.trust import records
-from understudy.config.unsaved import snapshot
 from understudy.model.config.delegators import Scope
 
 TOOL = 'title = "Mine"\ncommand = ["mine", "{options}"]\n'
@@ -160,6 +161,6 @@ def test_the_definition_of_a_tool_is_part_of_a_specification(user, write, loaded
     definition = loaded().tools["mine"].definition
     spec = spec_of_a_test("x", slots=1)
     spec.candidates[0].tool_definition = definition
-    from understudy.model import spec as specs
+    from understudy.model.delegation import spec as specs
 
     assert specs.decode(msgspec.json.encode(spec)).candidates[0].tool_definition == definition

@@ -19,7 +19,7 @@ from project_python import project_python
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.journal import delegation_folder, reader, state_folder
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 
 MODULE = '''"""Small sums."""
 

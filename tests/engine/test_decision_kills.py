@@ -17,7 +17,7 @@ from numbered_lines import LINES, RESULT
 from understudy.engine.worktrees import ownership
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, state_folder
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import VARIABLE
 

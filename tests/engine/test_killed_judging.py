@@ -14,7 +14,7 @@ from project_python import project_python
 from wait_until import until
 
 from understudy.journal import delegation_folder, state_folder, worker_lock
-from understudy.model import events
+from understudy.model.delegation import events
 
 TESTS = """import calc
 

@@ -11,7 +11,8 @@ from killed_workers import ends, holders
 from killed_workers import kill as kill_process
 from project_python import project_python
 
-from understudy.engine.queueing import base_recorder, base_snapshots, queue_entries
+from understudy.engine.bases import base_recorder, base_snapshots
+from understudy.engine.queueing import queue_entries
 from understudy.journal import state_folder
 
 BUSY = """

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from understudy.engine.evidence_page import evidence_page
 from understudy.engine.running.relay import child_view
 from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import event_lines, verdict_card
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.lsp.delegate import result_messages
-from understudy.frontends.mcp import tool_answers
-from understudy.model import events as e
+from understudy.frontends.mcp.tools import tool_answers
 from understudy.model import verdicts
+from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import verdict_text
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.reports.evidence_page import evidence_page
 
 
 def test_every_text_about_a_failure_names_its_cause(delegation) -> None:

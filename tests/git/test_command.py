@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from wait_until import LIMITS
 
-from understudy.git import command, export
+from understudy.git import command
 from understudy.git.base.capture import write_base
+from understudy.git.merge import export
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree.worktree import create_worktree
 from understudy.model.errors import ErrorKind, UnderstudyError

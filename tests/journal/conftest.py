@@ -13,15 +13,16 @@ import pytest
 from journals import spec_of_a_test
 
 from understudy.journal import delegation_folder
-from understudy.model.spec import Spec
+from understudy.model.delegation.spec import Spec
 
 PRELUDE = """
 import os, sys, time, signal
 from pathlib import Path
-from understudy.journal import change_notifications, dead_workers, delegation_folder, reader, state_folder, worker_lock, worker_requests
+from understudy.journal import change_notifications, delegation_folder, reader, state_folder, worker_lock, worker_requests
+from understudy.journal.writing import dead_workers
 from understudy.journal.summaries import fold, listing, summary
-from understudy.journal.writer import Writer
-from understudy.model import events
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
 from understudy.model.states import *; from understudy.model.verdicts import *
 from understudy.model.errors import *
 from understudy.process import identity

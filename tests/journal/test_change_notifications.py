@@ -10,7 +10,7 @@ import time
 import pytest
 
 from understudy.journal import change_notifications, worker_requests
-from understudy.model.delegations import PermissionOption, PermissionRequest
+from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -240,7 +240,7 @@ def test_the_first_valid_answer_wins(make, second) -> None:
     worker_requests.append_request(folder, worker_requests.Answer(request_id="r0", option="yes", by="old"))
     code = """
 import msgspec
-from understudy.model.delegations import PermissionRequest
+from understudy.model.delegation.delegations import PermissionRequest
 request = msgspec.json.decode(sys.stdin.readline(), type=PermissionRequest)
 try:
     worker_requests.append_answer(folder(), worker_requests.Answer(request_id='r1', option='yes', by=str(os.getpid())), request)

@@ -125,7 +125,7 @@ def test_an_id_in_use_is_not_reused(make, make_spec, monkeypatch) -> None:
 def test_two_processes_never_share_an_id(make, second) -> None:
     folder, _ = make()
     code = """
-from understudy.model.spec import Spec
+from understudy.model.delegation.spec import Spec
 import msgspec
 spec = delegation_folder.read_spec(folder())
 delegation_folder.new_id = lambda now=None: f'20261121-00{next(numbers):04d}-aaaaa'
@@ -351,8 +351,8 @@ def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: P
 
 
 def test_importing_the_package_starts_no_event_loop() -> None:
-    modules = "writer, worker_requests, change_notifications, dead_workers, worker_lock, state_folder, reader"
-    code = f"import sys; from understudy.journal import {modules}; from understudy.journal.summaries import summary; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
+    modules = "worker_requests, change_notifications, worker_lock, state_folder, reader"
+    code = f"import sys; from understudy.journal import {modules}; from understudy.journal.writing import dead_workers, writer; from understudy.journal.summaries import summary; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
 

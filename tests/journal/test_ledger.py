@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.journal import dead_workers, ledger, state_folder, worker_lock
+from understudy.journal import ledger, state_folder, worker_lock
 from understudy.journal.summaries import summary
-from understudy.journal.writer import Writer
-from understudy.model import events
-from understudy.model.delegations import no_usage
+from understudy.journal.writing import dead_workers
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.verdicts import Verdict
 from understudy.process.failpoints import VARIABLE
@@ -94,7 +95,7 @@ def test_an_earlier_attempt_is_recorded_when_the_next_one_starts(make) -> None:
 
 
 WORK = """
-from understudy.model.events import *
+from understudy.model.delegation.events import *
 def started(n): return Started(delegator=f"d{n}", model="m", reason="")
 with Writer(folder(), int(sys.argv[2])) as writer:
     writer.append(started(1), attempt=1)

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from understudy.model.confinement import Confinement
-from understudy.process.children import start
 from understudy.process.environment import base_environment
+from understudy.process.programs.children import start
 
 
 async def own():

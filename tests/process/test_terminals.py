@@ -18,8 +18,8 @@ from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.terminals import Pane
 from understudy.process import identity
-from understudy.process.children import Child, start
 from understudy.process.environment import base_environment
+from understudy.process.programs.children import Child, start
 from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneSocket, Size
 from understudy.process.unix_sockets import socket_folder

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from understudy.model.confinement import Confinement
-from understudy.process.children import TreeLimits, run
 from understudy.process.environment import base_environment
+from understudy.process.programs.children import TreeLimits, run
 
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits need /proc")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.calls import exit_codes
 from understudy.model.verdicts import Reservation, Verdict
 
 TOP = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def test_every_reservation_is_explained():
 
 
 def test_the_sample_configuration_loads(tmp_path, monkeypatch):
-    from understudy import config
+    from understudy.config.loading import loader
 
     [example] = re.findall(r"```toml\n(# ~/.config/understudy/.*?)```", CONFIGURATION, re.DOTALL)
     tomllib.loads(example)
@@ -53,7 +53,7 @@ def test_the_sample_configuration_loads(tmp_path, monkeypatch):
         (tmp_path / "delegators" / f"{name}.toml").write_text(
             f'name = "{name}"\ntool = "generic"\n\n[launch]\ncommand = ["true"]\n'
         )
-    loaded = config.load(None, trusted=False)
+    loaded = loader.load(None, trusted=False)
     assert [problem.message for problem in loaded.problems] == []
     assert (loaded.defaults.delegator, loaded.defaults.recipes) == ("quick", {"tests": "mine"})
     assert (loaded.slots, loaded.limits.total_seconds, loaded.limits.max_usd) == (4, 1800, "0.50")

@@ -12,7 +12,7 @@ from understudy.config.discovery.server_presets import KINDS
 from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import ModelServer, Price
 from understudy.model.config.price_table import PRICES, PRICES_DATE
-from understudy.model.events import UsageReport
+from understudy.model.delegation.events import UsageReport
 from understudy.runners.pricing import priced
 
 OPENAI, ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"

@@ -14,7 +14,7 @@ from understudy.config.validation.delegator_rules import Surroundings, check_del
 from understudy.engine.planning import launch_override
 from understudy.model.config.config_entries import SupportedOption
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
-from understudy.model.delegations import LaunchOverride
+from understudy.model.delegation.delegations import LaunchOverride
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import camel
 from understudy.runners.acp.acp_stream import AcpStream

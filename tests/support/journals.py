@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from understudy.journal import delegation_folder
-from understudy.journal.writer import Writer
+from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import Delegator, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
-from understudy.model.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
+from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
+from understudy.model.delegation.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
 from understudy.model.hunks import Review
-from understudy.model.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
 from understudy.model.states import State
 
 PATIENCE = 60.0

@@ -7,8 +7,8 @@ from typing import Any
 
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event
 from understudy.runners.backends.openai import Runner
 from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome, Task

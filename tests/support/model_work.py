@@ -7,8 +7,8 @@ from typing import Any
 
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import ToolResult
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import ToolResult
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Task
 from understudy.testing.model_server import ModelServer as ScriptedServer

@@ -20,7 +20,7 @@ from understudy.config.parsing import decode
 from understudy.config.parsing.source_file import MAX_BYTES, Source, unusable_value
 from understudy.config.suggestions import near
 from understudy.model.config.delegators import Limits
-from understudy.model.delegations import GroupTask, LaunchOverride
+from understudy.model.delegation.delegations import GroupTask, LaunchOverride
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 from understudy.model.text import uris
 from understudy.model.wire import ready

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from understudy.files.current_folder import current_folder as current_folder  # noqa: PLC0414 - for frontends
 from understudy.files.current_folder import require_current_folder as require_current_folder  # noqa: PLC0414
-from understudy.model.delegations import AskedBy
+from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting, sanitize
 

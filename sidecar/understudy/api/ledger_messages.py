@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.model.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
+from understudy.model.delegation.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.wire import Strict, Wire
 
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.checks import Check
 from understudy.model.config.config_entries import (
     BackendEntry,
     CheckEntry,
@@ -19,7 +18,7 @@ from understudy.model.config.config_entries import (
 )
 from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import (
+from understudy.model.delegation.delegations import (
     Buffer,
     Delegation,
     Explanation,
@@ -30,8 +29,9 @@ from understudy.model.delegations import (
     LaunchOverride,
     Usage,
 )
+from understudy.model.delegation.events import AnyEvent
 from understudy.model.errors import Location, Range
-from understudy.model.events import AnyEvent
+from understudy.model.evidence.checks import Check
 from understudy.model.hunks import FileDiff
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire

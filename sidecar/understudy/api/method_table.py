@@ -19,8 +19,8 @@ from understudy.api import other_agent_messages as others
 from understudy.api import review_messages as r
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
-from understudy.model import delegations
 from understudy.model.config import config_entries
+from understudy.model.delegation import delegations
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.delegations import Delivery, LaunchOverride
+from understudy.model.delegation.delegations import Delivery, LaunchOverride
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
 

@@ -9,8 +9,8 @@ import msgspec
 from understudy.api.messages import EditableScope
 from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.config.config_entries import ImportSource, Problem
+from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.errors import Location
-from understudy.model.ledger import LedgerTotals
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
 

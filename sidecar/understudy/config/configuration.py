@@ -8,13 +8,13 @@ from pathlib import Path
 
 from understudy.config.fallback import Fallback
 from understudy.config.retention import Retention
-from understudy.model.checks import Check
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import Location
+from understudy.model.evidence.checks import Check
 from understudy.model.relay.relay_bounds import RelayBounds
 
 SETUP_TIMEOUT_SECONDS = 600.0

@@ -1,4 +1,4 @@
-"""Layer 6: the frontends.
+"""Layer 7: the frontends.
 
 A frontend translates its input (arguments, JSON lines, an editor's messages) into calls of ``api.method_table``, and
 the results into its own output. It decides nothing, runs no agent, holds no key, and imports no other frontend.

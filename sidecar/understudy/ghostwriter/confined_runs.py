@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LAUNCHER = Path(__file__).with_name("confine_child.py")
-START = Path(__file__).parent / "inside" / "start.py"
+START = Path(__file__).parent / "inside" / "__main__.py"
 MEMORY = 2 << 30
 FILE_SIZE = 16 << 20
 MAX_OUTPUT = 16 << 20

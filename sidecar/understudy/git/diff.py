@@ -16,7 +16,7 @@ from understudy.git import verification
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs
 from understudy.git.path_rules import flagged
-from understudy.model.delegations import FileStat
+from understudy.model.delegation.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text.path_quoting import quote

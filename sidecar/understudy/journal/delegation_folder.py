@@ -22,8 +22,8 @@ import msgspec
 
 from understudy.files import durable, locks
 from understudy.journal.state_folder import state_root
+from understudy.model.delegation.spec import Spec, decode, initial
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Spec, decode, initial
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 """Base 32 in ASCII order ("base32hex"), so that ids sort by time as text."""

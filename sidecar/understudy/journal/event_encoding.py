@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.events import Event
+from understudy.model.delegation.events import Event
 from understudy.model.wire import ready
 
 LONGEST_LINE = 1024 * 1024

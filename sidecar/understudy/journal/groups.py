@@ -10,7 +10,7 @@ import msgspec
 
 from understudy.files import durable, locks
 from understudy.journal import delegation_folder, state_folder
-from understudy.model.delegations import AskedBy, Group, GroupBudget, GroupKind
+from understudy.model.delegation.delegations import AskedBy, Group, GroupBudget, GroupKind
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 

@@ -26,9 +26,9 @@ from understudy.files import durable, locks
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.languages import language_of
-from understudy.model.delegations import Attempt, Delegation
-from understudy.model.ledger import LedgerEntry
-from understudy.model.spec import Spec
+from understudy.model.delegation.delegations import Attempt, Delegation
+from understudy.model.delegation.ledger import LedgerEntry
+from understudy.model.delegation.spec import Spec
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.wire import ready

@@ -14,8 +14,8 @@ import msgspec
 
 from understudy.files import durable
 from understudy.journal.delegation_folder import Folder
-from understudy.model import events
-from understudy.model.events import AnyEvent, Event, Finished, Unknown
+from understudy.model.delegation import events
+from understudy.model.delegation.events import AnyEvent, Event, Finished, Unknown
 from understudy.model.wire import ready
 
 CHUNK = 256 * 1024

@@ -15,7 +15,7 @@ from understudy.files import durable, locks
 from understudy.journal import change_notifications
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Lines
-from understudy.model.delegations import PermissionRequest
+from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 from understudy.model.wire import ready

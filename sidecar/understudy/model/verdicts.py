@@ -9,7 +9,7 @@ from understudy.model.wire import Wire
 
 
 class Verdict(enum.StrEnum):
-    """How a finished delegation ended: the first member whose rule applies (``engine.checks.verdict_rules``)."""
+    """How a finished delegation ended: the first member whose rule applies (``judge.verdict_rules``)."""
 
     ANSWERED = "answered"
     """A text recipe answered."""

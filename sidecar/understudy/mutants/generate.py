@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import EXACT_OPPOSITES, Language, text_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import EXACT_OPPOSITES, Language, text_of
 from understudy.mutants.mutant import Mutant
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import Language
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import Language
 from understudy.mutants.mutant import Mutant
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from understudy.mutants.generate import BLOCKS, still_parses
-from understudy.mutants.language import Language, text_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import Language, text_of
 from understudy.mutants.mutant import Mutant
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import msgspec
 
 from understudy.model.config.delegators import ModelServer, Price
 from understudy.model.config.price_table import PRICES, PRICES_DATE
-from understudy.model.delegations import Usage
-from understudy.model.events import UsageReport
+from understudy.model.delegation.delegations import Usage
+from understudy.model.delegation.events import UsageReport
 
 _MILLION = 1_000_000
 _DATED = re.compile(r"(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")

@@ -14,8 +14,8 @@ from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
 from understudy.model.config.recipes import Recipe
 from understudy.model.confinement import Confinement
-from understudy.model.delegations import PermissionOption, RequestKind, Usage
-from understudy.model.events import Event
+from understudy.model.delegation.delegations import PermissionOption, RequestKind, Usage
+from understudy.model.delegation.events import Event
 from understudy.model.relay.relay_tools import RelayTool
 from understudy.model.terminals import Pane
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy import config
 from understudy.api import config_language
 from understudy.api.config_language import Completion, FileKind, Finding, Fix, Known, Place
 from understudy.api.config_language.text_positions import Text
-from understudy.config import unsaved
 from understudy.config.discovery import declarations
+from understudy.config.loading import loader, unsaved
 from understudy.model.capabilities import COMMON_FIELDS
 
 CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -298,7 +297,7 @@ class TestDiagnostics:
 
     def test_problems_on_the_wire_have_no_data_for_quick_fixes(self, folder: Path):
         (folder / "config.toml").write_text("[limits]\nslot = 1\n[[delegators]]\nname = 'a'\ntool = 'x'\n")
-        loaded = config.load(None, trusted=False)
+        loaded = loader.load(None, trusted=False)
         listed = [*loaded.problems, *loaded.missing, *loaded.delegators["a"].state.problems]
         assert len(listed) >= 3
         assert {type(problem).__name__ for problem in listed} == {"Problem"}
@@ -542,7 +541,7 @@ class TestFixes:
 
 
 def test_know_starts_no_process_and_reads_the_same_as_a_load(known: Known, folder: Path):
-    loaded = config.load(None, trusted=False)
+    loaded = loader.load(None, trusted=False)
     assert known.configuration == loaded
     assert isinstance(known.snapshot, unsaved.Snapshot)
     assert tomllib.loads(CONFIG)["defaults"]["delegator"] == loaded.defaults.delegator

@@ -13,11 +13,11 @@ import tomli_w
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from understudy import config
 from understudy.api import config_language
 from understudy.api.config_language import Edit, Finding, Known
 from understudy.api.config_language.text_positions import Text
 from understudy.api.config_language.toml_scanner import scan
+from understudy.config.loading import loader
 from understudy.config.locations import FileKind
 from understudy.config.parsing.recipe_file import front_matter
 from understudy.config.parsing.toml_positions import Positions
@@ -174,7 +174,7 @@ def test_an_unsaved_text_has_the_same_findings_as_after_a_save(folder: Path, kno
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(Text(text).data)
     try:
-        loaded = config.load(None, trusted=False)
+        loaded = loader.load(None, trusted=False)
     finally:
         path.unlink()
     judged = {

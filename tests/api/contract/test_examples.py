@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from understudy.api import error_codes, method_table
+from understudy.model.delegation.events import AnyEvent
 from understudy.model.errors import ErrorInfo, UnderstudyError
-from understudy.model.events import AnyEvent
 
 PROTOCOL = Path(__file__).parents[3] / "protocol"
 EXAMPLES = sorted((PROTOCOL / "examples").glob("*.json"))

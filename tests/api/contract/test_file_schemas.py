@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from understudy.api import contract
 from understudy.api.contract.__main__ import main
-from understudy.config import load, locations
+from understudy.config import locations
+from understudy.config.editing.tool_template import template
+from understudy.config.loading.loader import load
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import fields
-from understudy.config.tool_template import template
 
 TOP = Path(__file__).parents[3]
 SCHEMAS = TOP / "protocol" / "schema" / "files"

@@ -152,7 +152,7 @@ def test_openrpc_has_the_shape_of_openrpc():
 
 def test_the_order_of_imports_does_not_matter():
     program = (
-        "import understudy.model.events, understudy.model.spec, understudy.api.messages\n"
+        "import understudy.model.delegation.events, understudy.model.delegation.spec, understudy.api.messages\n"
         "from pathlib import Path\n"
         "from understudy.api import contract\n"
         f"assert contract.stale(Path({str(PROTOCOL)!r})) == []"

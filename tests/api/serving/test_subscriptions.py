@@ -22,16 +22,16 @@ from understudy.api import messages as m
 from understudy.api.serving import subscriptions
 from understudy.config.trust import records
 from understudy.journal import change_notifications, delegation_folder, state_folder
-from understudy.journal.writer import Writer
-from understudy.model import events as e
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events as e
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 
 WRITE = """
 import os, sys
 from understudy.journal import delegation_folder
-from understudy.journal.writer import Writer
-from understudy.model import events as e
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events as e
 folder = delegation_folder.open_folder(sys.argv[1])
 with Writer(folder, int(sys.argv[2])) as writer:
     for number in range(int(sys.argv[3])):

@@ -211,7 +211,7 @@ def test_a_preview_shows_what_of_an_agent_applies(project: Path, delegator: str,
 @pytest.mark.usefixtures("claude")
 def test_claude_code_gets_the_model_and_the_tools(project: Path) -> None:
     from understudy.engine.planning.plan import plan
-    from understudy.model.delegations import StartParams
+    from understudy.model.delegation.delegations import StartParams
 
     trust(project)
     params = StartParams(recipe="implement", task="x", delegator="claude", agent="two", workspace=project.as_uri())
@@ -244,7 +244,7 @@ def test_claude_code_gets_the_model_and_the_tools(project: Path) -> None:
 )
 def test_a_model_without_an_agent_gets_the_named_tools(project: Path, fields: str, names, said: str) -> None:
     from understudy.engine.planning.plan import plan
-    from understudy.model.delegations import StartParams
+    from understudy.model.delegation.delegations import StartParams
 
     write(project / ".claude" / "agents" / "only.md", fields)
     trust(project)

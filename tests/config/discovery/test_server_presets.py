@@ -11,7 +11,8 @@ import pytest
 from understudy.config import locality
 from understudy.config.discovery.server_presets import KINDS
 from understudy.config.validation.server_rules import check_server
-from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import exit_codes
 from understudy.model.config.delegators import KeyReference, ModelServer
 
 HOSTED = [one for one in KINDS.values() if one.needs_key]

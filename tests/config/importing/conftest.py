@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
 from understudy.config.importing import import_plan, sources
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.config import load
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
+from understudy.config.loading.loader import load
 from understudy.model.config.delegators import Delegator, Launch, RemoteAgent, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.config import load
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
 from understudy.config.importing import import_plan, sources
+from understudy.config.loading.loader import load
 
 SECRET = "sk-test-0123456789abcdef"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from understudy.config import load
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
 from understudy.config.importing import import_plan, sources
+from understudy.config.loading.loader import load
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 

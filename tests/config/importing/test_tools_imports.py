@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config import load
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
 from understudy.config.importing import import_plan, sources
+from understudy.config.loading.loader import load
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, RemoteAgent, Scope
 from understudy.model.errors import UnderstudyError
 

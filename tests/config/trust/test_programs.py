@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from understudy.config.loader import load
+from understudy.config.loading.loader import load
 from understudy.config.trust import programs, records
 
 

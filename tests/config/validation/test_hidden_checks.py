@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.config.validation.delegator_rules import check_check
 from understudy.config.validation.workspace_rules import check_workspace_check
-from understudy.model.checks import Check
+from understudy.model.evidence.checks import Check
 
 HIDDEN = Check(name="secret", argv=["true"], hidden=True, files=["tests/test_secret.py"])
 

@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from understudy.config import load
 from understudy.config.discovery import declarations
+from understudy.config.loading.loader import load
 from understudy.config.trust.digest import digest
 from understudy.config.trust.effects import describe_effects
 from understudy.model.config.delegators import Launch, Scope

@@ -15,9 +15,9 @@ from wait_until import until
 from understudy.engine.check_setup import check_trial
 from understudy.engine.check_setup.check_trial import CheckTrialRequest
 from understudy.journal import state_folder
-from understudy.model.checks import Check
+from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Bootstrap
+from understudy.model.evidence.checks import Check
 
 
 def git(project: Path, *arguments: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from understudy.config.validation import delegator_rules
 from understudy.engine.check_setup.known_runners import RUNNERS, propose
-from understudy.model.checks import Check
+from understudy.model.evidence.checks import Check
 
 FUNCTION = "def test_add():\n    assert 1 + 1 == 2\n"
 CLASS = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        pass\n"

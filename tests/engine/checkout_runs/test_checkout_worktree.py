@@ -16,7 +16,7 @@ import pytest
 from wait_until import until
 
 from understudy.api.editor_files import saved_files
-from understudy.engine import text_encoding
+from understudy.files import text_encoding
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 

@@ -15,8 +15,8 @@ from understudy.engine.circuits.circuit import LONGEST_RETRY_SECONDS, Circuit
 from understudy.journal import state_folder
 from understudy.model.config.config_entries import CircuitState
 from understudy.model.config.delegators import Delegator
+from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.spec import PauseBounds
 from understudy.process.identity import Identity
 
 PROCESSES = [Identity(pid, 1, "boot") for pid in range(1, 5)]

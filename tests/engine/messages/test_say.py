@@ -16,8 +16,8 @@ import pytest
 from understudy.engine.messages import message_request
 from understudy.journal import delegation_folder, worker_lock, worker_requests
 from understudy.journal.summaries import fold
-from understudy.model import events as e
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 PROGRAM = '''#!@PYTHON@

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy import config
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
+from understudy.config.loading import loader
 from understudy.engine.planning import delegator_choice
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -32,14 +32,14 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def choose(explicit: str | None = None) -> tuple[str, str]:
-    loaded = config.load(None, trusted=False)
+    loaded = loader.load(None, trusted=False)
     recipe = loaded.recipes["implement"]
     entry, explanation = delegator_choice.choose(loaded, recipe, explicit, with_fallback=True)
     return entry.delegator.name, explanation.reason
 
 
 def test_one_without_a_model_that_its_tool_needs_is_not_ready(user: Path) -> None:
-    entry = config.load(None, trusted=False).delegators["opencode"]
+    entry = loader.load(None, trusted=False).delegators["opencode"]
     assert not entry.state.ready
     assert [one.message for one in entry.state.problems] == [INCOMPLETE]
     assert "opencode models" in (entry.state.problems[0].hint or "")

@@ -10,7 +10,7 @@ import pytest
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.engine.planning import launch_override
 from understudy.model.config.delegators import Delegator, Launch, Limits
-from understudy.model.delegations import LaunchOverride, StartParams
+from understudy.model.delegation.delegations import LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 CLAUDE = Delegator(name="x", tool="claude", model="m", launch=Launch(yolo=True, prompt_prefix="p"))

@@ -10,7 +10,7 @@ from understudy.engine.planning import prompt
 from understudy.model.backends import openai
 from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
-from understudy.model.delegations import StartParams
+from understudy.model.delegation.delegations import StartParams
 
 SHARED = "# a library that every task reads\n" * 200
 FILES = {"shared.py": SHARED, "a.py": "a = 1\n", "b.py": "b = 2\n"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy import config
+from understudy.config.loading import loader
 from understudy.engine.planning import delegator_choice
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -22,7 +22,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def chosen(explicit: str | None = None) -> str:
-    found = config.load(None, trusted=False)
+    found = loader.load(None, trusted=False)
     assert [one for one in found.problems if one.severity == "error"] == []
     return delegator_choice.choose(found, found.recipes["tests"], explicit)[0].delegator.name
 
@@ -46,12 +46,12 @@ def test_one_is_not_the_only_delegator(user: Path) -> None:
 def test_what_has_no_effect_on_one_is_an_error(user: Path, line: str) -> None:
     text = REMOTE + line if line.startswith("[") else line + "\n" + REMOTE
     (user / "delegators" / "far.toml").write_text(text)
-    problems = config.load(None, trusted=False).delegators["far"].state.problems
+    problems = loader.load(None, trusted=False).delegators["far"].state.problems
     assert any("the agent runs on another service" in one.message for one in problems)
 
 
 def test_one_cannot_take_over(user: Path) -> None:
     (user / "delegators" / "near.toml").write_text('name = "near"\ntool = "claude"\nfallback = ["far"]\n')
-    (problem,) = config.load(None, trusted=False).delegators["near"].state.problems
+    (problem,) = loader.load(None, trusted=False).delegators["near"].state.problems
     assert problem.severity == "error"
     assert "cannot take over" in problem.message

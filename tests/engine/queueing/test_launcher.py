@@ -27,11 +27,11 @@ from understudy.files import durable
 from understudy.journal import delegation_folder, reader, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.journal.writer import Writer
+from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import Delegator, EnvReference, Limits
+from understudy.model.delegation.events import Finished, Started
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Finished, Started
-from understudy.model.spec import SpecCandidate
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 

@@ -18,9 +18,9 @@ from understudy.engine.retention import delegation_files
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import listing
-from understudy.journal.writer import Writer
-from understudy.model import events
-from understudy.model.spec import Spec
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec
 from understudy.model.verdicts import Verdict
 from understudy.process.failpoints import VARIABLE
 

@@ -9,9 +9,9 @@ from understudy.engine.review import decisions
 from understudy.frontends.cli import app
 from understudy.git import verification
 from understudy.journal import delegation_folder
-from understudy.model import events
-from understudy.model.checks import CheckResult
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.verdicts import Verdict
 

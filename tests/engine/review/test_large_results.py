@@ -13,8 +13,8 @@ from understudy.git.apply.transaction import FileTransaction
 from understudy.git.changes import Change, Entry
 from understudy.git.merge.hunk_merge import Removals, makes_room
 from understudy.journal import delegation_folder
-from understudy.model import events
-from understudy.model.delegations import FileStat
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import FileStat
 from understudy.model.verdicts import Verdict
 
 SIZE = 60

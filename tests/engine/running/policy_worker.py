@@ -16,10 +16,10 @@ from pathlib import Path
 from understudy.engine.running.attempts.failure_policy import Decision, Next, Retry, Stop
 from understudy.engine.running.lifecycle.delegation_run import DelegationRun
 from understudy.journal import delegation_folder
-from understudy.model.delegations import Attempt
+from understudy.model.delegation.delegations import Attempt
 from understudy.model.errors import ErrorInfo
-from understudy.process import children
 from understudy.process.identity import Identity
+from understudy.process.programs import children
 
 DECISIONS = sys.argv[3:]
 

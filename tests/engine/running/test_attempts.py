@@ -15,9 +15,9 @@ from understudy.engine.planning.plan import plan
 from understudy.engine.worktrees import record
 from understudy.git import diff
 from understudy.journal import delegation_folder
-from understudy.model import events
 from understudy.model.config.delegators import Limits
-from understudy.model.delegations import AskedBy, StartParams
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import AskedBy, StartParams
 from understudy.model.errors import ErrorScope
 
 WORKER = Path(__file__).with_name("policy_worker.py")
@@ -186,9 +186,9 @@ def seconds_between(began, ended):
 
 
 NOT_BEFORE_THE_AGENT = (
-    *("understudy.engine.checks.judge", "understudy.engine.checks.check_run", "understudy.engine.checks.mutation"),
+    *("understudy.judge.judge", "understudy.judge.runs.check_run", "understudy.judge.mutation"),
     *(
-        "understudy.engine.checks.tampering",
+        "understudy.judge.tampering",
         "understudy.engine.rounds.rounds",
         "understudy.engine.review.result_export",
         "understudy.engine.running.relay",

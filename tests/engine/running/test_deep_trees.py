@@ -10,7 +10,7 @@ import pytest
 
 from understudy.engine.retention import expired_worktrees
 from understudy.journal import state_folder
-from understudy.model.events import Note
+from understudy.model.delegation.events import Note
 from understudy.model.verdicts import Verdict
 
 DEEP = """

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.engine.running.attempts.failure_policy import Next, Stop, decide
-from understudy.model.delegations import Attempt, no_usage
+from understudy.model.delegation.delegations import Attempt, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope
 
 FAILURES = st.builds(

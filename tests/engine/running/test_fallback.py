@@ -8,7 +8,7 @@ from understudy.engine.worktrees import record
 from understudy.git import diff
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, ledger, state_folder
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 FAILS = """

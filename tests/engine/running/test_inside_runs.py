@@ -18,8 +18,8 @@ from open_documents import Window, decide, states
 from understudy.api.editor_files import saved_files
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
+from understudy.model.delegation.events import Decided
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Decided
 
 CLI = [sys.executable, "-m", "understudy"]
 REFUSED = "is for the user: the process that asks belongs to the run"

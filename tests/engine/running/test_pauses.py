@@ -8,9 +8,9 @@ import pytest
 
 from understudy.engine.circuits import circuit_store
 from understudy.journal import state_folder
-from understudy.model import events
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.spec import PauseBounds
 
 FAILS = """
     sys.stdin.read()

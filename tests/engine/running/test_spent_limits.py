@@ -7,7 +7,7 @@ import pytest
 
 from understudy.engine.running.attempts.spent_limits import left
 from understudy.model.config.delegators import Limits
-from understudy.model.delegations import Attempt, no_usage
+from understudy.model.delegation.delegations import Attempt, no_usage
 
 
 def attempt(cost: str | None = None, **usage: int) -> Attempt:

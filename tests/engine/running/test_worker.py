@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from understudy.engine.running import worker
+from understudy.engine.running.lifecycle import worker
 from understudy.journal import state_folder
 
 

@@ -21,13 +21,15 @@ from understudy.api import messages as m
 from understudy.api import method_table
 from understudy.api.review_messages import SayResult
 from understudy.config.discovery import server_presets
-from understudy.frontends.cli import api_calls, app, exit_codes, options
+from understudy.frontends.cli import app
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import api_calls, exit_codes
 from understudy.frontends.cli.delegate import say as saying
 from understudy.frontends.cli.delegate import start
 from understudy.frontends.cli.terminal import terminal
-from understudy.model import events as e
 from understudy.model.config.delegators import Model, ModelPrice
-from understudy.model.delegations import DelegationResult, Explanation, FileStat
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import DelegationResult, Explanation, FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, Verdict
@@ -109,8 +111,8 @@ def test_a_command_imports_only_what_it_needs() -> None:
 
 def test_a_worker_imports_no_command_line() -> None:
     program = "import sys; sys.argv=['understudy','worker','x','-1']; from understudy import __main__\n"
-    program += "import types; fake=types.ModuleType('understudy.engine.running.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"
-    program += "import understudy.engine.running; understudy.engine.running.worker=fake; sys.modules['understudy.engine.running.worker']=fake; sys.exit(__main__.main())"
+    program += "import types; fake=types.ModuleType('understudy.engine.running.lifecycle.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"
+    program += "import understudy.engine.running.lifecycle; understudy.engine.running.lifecycle.worker=fake; sys.modules['understudy.engine.running.lifecycle.worker']=fake; sys.exit(__main__.main())"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "['x', '-1'] False\n"
 

@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from understudy.api.messages import ListResult
-from understudy.frontends.cli import api_calls, app
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import api_calls
 from understudy.frontends.cli.setup import checks
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.hunks import Review

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from understudy.frontends.cli import app
 from understudy.frontends.cli.delegate import follower
-from understudy.model.events import Permission
+from understudy.model.delegation.events import Permission
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -16,7 +16,7 @@ from wait_until import until
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.calls import exit_codes
 
 Understudy = Callable[..., list[dict]]
 

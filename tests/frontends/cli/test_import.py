@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from understudy import config
+from understudy.config.loading import loader
 from understudy.frontends.cli import app
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -47,7 +47,7 @@ def run(*arguments: str, answers: str = "") -> str:
 
 
 def own() -> list[str]:
-    return [name for name, entry in config.load(None, trusted=False).delegators.items() if entry.scope == "user"]
+    return [name for name, entry in loader.load(None, trusted=False).delegators.items() if entry.scope == "user"]
 
 
 def test_a_dry_run_writes_nothing(profiles: Path, own_home: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_key_goes_to_the_key_store_only(profiles: Path, own_home: Path) -> Non
     text = run("import", "agent-delegate", "--yes", "--store-keys")
     assert "Stored the API key for far." in text
     assert SECRET not in text
-    server = config.load(None, trusted=False).model_servers["far"].model_server
+    server = loader.load(None, trusted=False).model_servers["far"].model_server
     assert server.api_key is not None
     folder = own_home / "config" / "understudy"
     assert not [path for path in folder.rglob("*") if path.is_file() and SECRET in path.read_text()]
@@ -95,7 +95,7 @@ def test_json_does_not_ask(profiles: Path) -> None:
 
 
 def test_what_was_shown_is_what_is_written(profiles: Path) -> None:
-    from understudy.frontends.cli.api_calls import call
+    from understudy.frontends.cli.calls.api_calls import call
 
     seen = call("configuration/import", source="agent-delegate", dryRun=True)
     profiles.write_text(PROFILES.replace("models.example", "elsewhere.example"))

@@ -12,9 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from understudy.engine.agent_instructions import instruction_text
 from understudy.frontends.cli import app
-from understudy.frontends.mcp import tool_table
+from understudy.frontends.mcp.tools import tool_table
+from understudy.integrations.agent_instructions import instruction_text
 from understudy.model.errors import UnderstudyError
 
 

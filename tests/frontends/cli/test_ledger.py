@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from understudy.frontends.cli import app
 from understudy.journal import ledger
-from understudy.model.delegations import AskedBy, no_usage
+from understudy.model.delegation.delegations import AskedBy, no_usage
+from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import UnderstudyError
-from understudy.model.ledger import LedgerEntry
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import exit_codes
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.journal import delegation_folder
-from understudy.model.delegations import AskedBy
+from understudy.model.delegation.delegations import AskedBy
 
 TASK = {"recipe": "implement", "task": "x"}
 

@@ -610,7 +610,7 @@ def test_the_server_stops_reading_from_a_client_that_does_not_read(stalled: Stal
 
 
 def test_a_stalled_client_receives_every_event_later(start_editor: Callable[..., Any], stalled: StalledClient, journal):
-    from understudy.model import events
+    from understudy.model.delegation import events
 
     writer = journal()
     stalled.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})

@@ -14,7 +14,8 @@ from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 
 from understudy.api.method_table import PROTOCOL_VERSION
-from understudy.frontends.lsp import pygls_server, server_capabilities
+from understudy.frontends.lsp import pygls_server
+from understudy.frontends.lsp.editor import server_capabilities
 from understudy.frontends.lsp.editor.client import Client
 
 

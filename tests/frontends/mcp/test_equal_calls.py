@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.api.serving import base_digest
-from understudy.frontends.mcp import tool_functions
+from understudy.frontends.mcp.tools import tool_functions
 
 CALL = {"task": "Write done.txt", "delegator": "patient"}
 FAILS = "import json; print(json.dumps({'type': 'result', 'text': 'Out of credit.', 'ok': False}), flush=True)"

@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from understudy.frontends.mcp import tool_table
+from understudy.frontends.mcp.tools import tool_table
 
 
 def tokens(text: str) -> int:

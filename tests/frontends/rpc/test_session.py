@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from understudy.api import method_table
 from understudy.frontends.json_lines import Malformed, parse
 from understudy.frontends.rpc import dispatch, session
-from understudy.model import events as e
+from understudy.model.delegation import events as e
 
 VERSION = {"jsonrpc": "2.0", "id": 1, "method": "understudy/version"}
 

@@ -19,9 +19,9 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
 from understudy.model.config.delegators import ModelServer as ModelServerEntry
 from understudy.model.config.recipes import AppliesTo, Recipe
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event
 from understudy.runners import registry
 from understudy.runners.runner import Outcome, Task
 from understudy.testing.model_server import ModelServer

@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from understudy.model.config.delegators import Launch, Limits
-from understudy.model.events import Session, ToolCall
+from understudy.model.delegation.events import Session, ToolCall
 from understudy.runners.runner import Question
 from understudy.testing.model_server import ModelServer
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from understudy.model.config.delegators import Delegator, Launch
+from understudy.model.delegation.events import File, PermissionAnswered, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, PermissionAnswered, ToolCall, ToolResult
 from understudy.runners.runner import Outcome, Question
 from understudy.testing.model_server import ModelServer
 

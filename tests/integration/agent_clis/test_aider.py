@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from understudy.model.config.delegators import Launch
+from understudy.model.delegation.events import File, Session, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, ToolCall
 from understudy.runners.agent_clis.in_python import hosted_agent
 from understudy.runners.runner import Outcome
 

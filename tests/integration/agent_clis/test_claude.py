@@ -9,8 +9,7 @@ import time
 import pytest
 
 from understudy.model.config.delegators import Launch, Limits, ModelServer, Price
-from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import (
+from understudy.model.delegation.events import (
     File,
     Permission,
     PermissionAnswered,
@@ -22,6 +21,7 @@ from understudy.model.events import (
     ToolResult,
     UsageReport,
 )
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import Outcome
 from understudy.testing.model_server import ModelServer as Scripted
 from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from understudy.model.config.delegators import Launch
+from understudy.model.delegation.events import File, Session, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, ToolCall, ToolResult
 from understudy.runners.runner import Outcome
 
 pytestmark = pytest.mark.heavy

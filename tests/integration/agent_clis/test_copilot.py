@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from understudy.model.config.delegators import Launch
+from understudy.model.delegation.events import File, Session, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, ToolCall, ToolResult
 from understudy.runners.agent_clis import copilot
 from understudy.runners.runner import Outcome
 

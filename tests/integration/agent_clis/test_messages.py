@@ -7,7 +7,7 @@ import pytest
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch
-from understudy.model.events import Text, ToolCall
+from understudy.model.delegation.events import Text, ToolCall
 from understudy.runners.runner import Message, Outcome, Send
 
 pytestmark = pytest.mark.heavy

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from understudy.model.delegation.events import Session, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Session, ToolCall, ToolResult
 from understudy.runners.runner import Outcome
 
 pytestmark = pytest.mark.heavy

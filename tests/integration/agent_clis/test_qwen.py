@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from understudy.model.config.delegators import Launch
+from understudy.model.delegation.events import File, Session, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, ToolCall, ToolResult
 from understudy.runners.agent_clis.streams.qwen_stream import AT_NOTE
 from understudy.runners.runner import Outcome
 

@@ -10,8 +10,8 @@ from journals import spec_of_a_test
 from understudy.engine.running.relay.relay_host import RelayHost
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.delegators import Launch
-from understudy.model.events import Phase
-from understudy.model.spec import SpecCandidate
+from understudy.model.delegation.events import Phase
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.runners.runner import Outcome
 
 pytestmark = pytest.mark.heavy

@@ -9,8 +9,8 @@ import pytest
 from tmux_server import TMUX, tmux_server
 
 from understudy.model.config.delegators import Delegator, Limits
+from understudy.model.delegation.events import AgentStarted
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import AgentStarted
 from understudy.model.terminals import DONE_NOTE
 from understudy.runners.runner import Outcome
 

@@ -9,7 +9,7 @@ import pytest
 from agent_programs import install_tokenizer
 from count_tokens import count_tokens
 
-from understudy.frontends.mcp import tool_table
+from understudy.frontends.mcp.tools import tool_table
 
 pytestmark = pytest.mark.heavy
 

@@ -18,9 +18,9 @@ from understudy.frontends.cli import app
 from understudy.journal import ledger
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Event
+from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event
-from understudy.model.ledger import LedgerEntry
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
 

@@ -14,7 +14,7 @@ import pytest
 from cached_installs import once, python_environment
 
 from understudy.model.config.delegators import Limits
-from understudy.model.events import Event, File, Text
+from understudy.model.delegation.events import Event, File, Text
 from understudy.testing.model_server import TEXT, ModelServer
 
 pytestmark = pytest.mark.heavy

@@ -12,7 +12,7 @@ import pytest
 from llama_server import LlamaServer, built, tool_call
 
 from understudy.model.config.delegators import Limits
-from understudy.model.events import Event, File, Text, ToolCall, UsageReport
+from understudy.model.delegation.events import Event, File, Text, ToolCall, UsageReport
 
 pytestmark = pytest.mark.heavy
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from wait_until import until
 
-from understudy.model.events import Event, File, Text
+from understudy.model.delegation.events import Event, File, Text
 from understudy.testing.model_server import TEXT, ModelServer
 
 pytestmark = pytest.mark.heavy

@@ -20,10 +20,10 @@ from typing import Any
 import msgspec
 
 from understudy.journal.summaries.fold import fold
-from understudy.model import events
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.model.delegations import AskedBy, Delegation, no_usage
-from understudy.model.events import AnyEvent, Event
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import AskedBy, Delegation, no_usage
+from understudy.model.delegation.events import AnyEvent, Event
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from understudy.journal import delegation_folder, reader, worker_lock
-from understudy.journal.dead_workers import recover
 from understudy.journal.summaries import fold, listing, summary
-from understudy.journal.writer import Writer
-from understudy.model import events
-from understudy.model.checks import CheckResult
+from understudy.journal.writing.dead_workers import recover
+from understudy.journal.writing.writer import Writer
 from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.model.delegations import CostSource, Delegation, FileStat, PermissionOption
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import CostSource, Delegation, FileStat, PermissionOption
+from understudy.model.delegation.spec import Spec, initial
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope, UnderstudyError
-from understudy.model.spec import Spec, initial
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.states import STATES_WITH_WORKER, TRANSITIONS, State
 from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.model.delegations import PermissionRequest
+from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.text.question_text import describe
 
 

@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator, Launch
+from understudy.model.delegation.events import (
+    File,
+    PermissionAnswered,
+    Phase,
+    Plan,
+    Session,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, PermissionAnswered, Phase, Plan, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners import registry
 from understudy.runners.acp import acp_stream
 from understudy.runners.driver.child_source import Reply

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
+from understudy.model.delegation.events import File, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.tools.aider import CAPABILITIES
 from understudy.runners.agent_clis.in_python import aider, hosted_agent
 from understudy.runners.agent_clis.in_python.inside import host

@@ -16,8 +16,7 @@ from msgspec import structs
 from understudy.config.discovery import declarations
 from understudy.engine.running.task import resolve_environment
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Price
-from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import (
+from understudy.model.delegation.events import (
     Event,
     File,
     Note,
@@ -31,6 +30,7 @@ from understudy.model.events import (
     ToolResult,
     UsageReport,
 )
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners import registry
 from understudy.runners.agent_clis import claude
 from understudy.runners.agent_clis.claude import Runner

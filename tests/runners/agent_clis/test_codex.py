@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
+from understudy.model.delegation.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners.agent_clis import codex
 from understudy.runners.agent_clis.streams import codex_stream
 from understudy.runners.driver.child_source import Reply

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
+from understudy.model.delegation.events import File, Session, Text, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, Text, ToolCall, ToolResult, UsageReport
 from understudy.runners.agent_clis import copilot
 from understudy.runners.agent_clis.streams import copilot_stream
 from understudy.runners.driver.source import AgentFinished

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import ModelServer
+from understudy.model.delegation.events import File, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Phase, Text, ToolCall
 
 FAILURES = {
     "400": (ErrorKind.BAD_REQUEST, "[Ss]omething is wrong"),

@@ -12,8 +12,8 @@ import pytest
 
 from understudy.model.config.delegators import Delegator, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Event, File, Phase, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File, Phase, ToolResult, UsageReport
 from understudy.runners.agent_clis.ghostwriter import Runner
 from understudy.runners.runner import Outcome, ProjectPython, Task
 

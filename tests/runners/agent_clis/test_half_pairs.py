@@ -10,7 +10,7 @@ import pytest
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator
-from understudy.model.events import Text, ToolResult
+from understudy.model.delegation.events import Text, ToolResult
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.runner import Outcome
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from understudy.model.config.delegators import ModelServer
+from understudy.model.delegation.events import Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners.agent_clis.in_python import hosted_agent, mini
 from understudy.runners.runner import Outcome
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Delegator, Launch, ModelServer
+from understudy.model.delegation.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners.agent_clis import opencode
 from understudy.runners.agent_clis.streams import opencode_stream
 from understudy.runners.driver.source import AgentFinished

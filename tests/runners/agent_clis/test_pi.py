@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
+from understudy.model.delegation.events import File, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners.agent_clis import pi
 from understudy.runners.agent_clis.streams import pi_stream
 from understudy.runners.driver.child_source import Reply

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.model.config.delegators import Launch, ModelServer
+from understudy.model.delegation.events import File, Permission, Phase, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Permission, Phase, Session, Text, Thinking, ToolCall, ToolResult
 from understudy.runners.agent_clis import qwen
 from understudy.runners.agent_clis.streams.qwen_stream import QwenStream
 from understudy.runners.driver.child_source import Reply

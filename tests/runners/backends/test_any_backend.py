@@ -25,8 +25,8 @@ from model_tasks import model_task, outcome_of
 from understudy.config import locations
 from understudy.frontends.cli import app
 from understudy.model.config.delegators import Limits, ModelServer
+from understudy.model.delegation.events import File, Result, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import File, Result, ToolCall, ToolResult, UsageReport
 from understudy.runners.driver import clock
 from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
 from understudy.model.config.delegators import ModelServer
+from understudy.model.delegation.events import Text, Thinking
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Text, Thinking
-from understudy.runners.backends import dialects, tool_calls
+from understudy.runners.backends import dialects
+from understudy.runners.backends.content import tool_calls
 from understudy.runners.backends.dialects.anthropic_messages import MessagesStream
 from understudy.runners.backends.dialects.openai_responses import ResponsesStream
 from understudy.secrets import Redactor

@@ -13,8 +13,8 @@ from wait_until import until
 
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Price, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
 from understudy.testing import model_server as scripted

@@ -6,8 +6,8 @@ import pytest
 
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Text, Thinking, UsageReport
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Text, Thinking, UsageReport
 from understudy.runners.backends.server_test import probe
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Task

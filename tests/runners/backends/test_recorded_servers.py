@@ -18,8 +18,8 @@ from model_tasks import model_task
 
 from understudy.model.config.delegators import ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Event, Text, Thinking, ToolCall, UsageReport
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event, Text, Thinking, ToolCall, UsageReport
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.runners.backends.request_options import adapt, default_output_tokens
+from understudy.runners.backends.content.request_options import adapt, default_output_tokens
 
 NOT_MAX_TOKENS = (
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."

@@ -15,8 +15,8 @@ from model_tasks import model_task, outcome_of
 
 from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import ModelServer
+from understudy.model.delegation.events import Event, Note
 from understudy.model.errors import ErrorKind
-from understudy.model.events import Event, Note
 from understudy.runners.backends import server_slots
 from understudy.runners.backends.openai import Runner
 from understudy.runners.runner import Outcome

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.runners.backends.content.tool_calls import CallResult, ToolSpec
 from understudy.runners.backends.dialects import anthropic_messages, openai_chat, openai_responses
-from understudy.runners.backends.tool_calls import CallResult, ToolSpec
 from understudy.secrets import Redactor
 
 PATCH = {"path": "a.py", "content": 'print("ü 🎉")\n\\'}

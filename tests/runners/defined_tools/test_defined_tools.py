@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.config import tool_template
 from understudy.config.discovery import declarations
+from understudy.config.editing import tool_template
 from understudy.config.parsing import file_schema
 from understudy.config.validation.tool_rules import check_tool
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.runners import registry
 from understudy.runners.defined_tools.defined_tool import parser_of
 from understudy.runners.driver.source import AgentFinished

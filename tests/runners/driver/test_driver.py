@@ -17,8 +17,8 @@ from understudy.model.backends.openai import CAPABILITIES as BACKEND
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.confinement import Confinement
+from understudy.model.delegation.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
 from understudy.model.tools.ghostwriter import CAPABILITIES as GHOSTWRITER
 from understudy.runners import registry
 from understudy.runners.agent_clis.generic import Runner

@@ -14,11 +14,11 @@ import pytest
 
 from understudy.model.config.delegators import Delegator, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
-from understudy.model.delegations import PermissionOption, no_usage
+from understudy.model.delegation.delegations import PermissionOption, no_usage
+from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Event, Note, Permission, PermissionAnswered, Text, UsageReport
-from understudy.process import children
 from understudy.process.environment import base_environment
+from understudy.process.programs import children
 from understudy.runners.driver import driver
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 from understudy.runners.runner import Message, Outcome, Question, Send, Task

@@ -13,8 +13,8 @@ import pytest
 from model_work import DONE, KEY, PROTOCOLS, call
 from wait_until import until
 
+from understudy.model.delegation.events import AgentStarted, File, Note, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, File, Note, ToolCall, ToolResult, UsageReport
 from understudy.runners.model_loop.conversation import REMOVED
 from understudy.runners.runner import Outcome
 

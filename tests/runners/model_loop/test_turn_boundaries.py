@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from model_work import DONE, PROTOCOLS, call
 
+from understudy.model.delegation.events import Session, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Session, ToolCall
 from understudy.runners.runner import Message, Outcome
 
 SLOW = "touch waiting; until test -e go; do sleep 0.02; done"

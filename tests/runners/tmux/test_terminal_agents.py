@@ -13,8 +13,8 @@ from tmux_server import TMUX
 
 from understudy.model.config.delegators import Delegator, Launch, Limits
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.events import AgentStarted, Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Note
 from understudy.model.terminals import Pane
 from understudy.runners.runner import Outcome
 from understudy.runners.tmux import done_file

@@ -2,7 +2,7 @@
 
 ``know`` reads the configuration once (some milliseconds, no network, no process); everything else is a function of
 the text and of the result of ``know``, and never raises, whatever the text and the cursor. Positions are lines and code
-points, both from 0. The rules are those of ``config``: ``config.unsaved`` finds problems in an unsaved text,
+points, both from 0. The rules are those of ``config``: ``config.loading.unsaved`` finds problems in an unsaved text,
 ``config.reference.fields`` describes the fields. Only ``toml_scanner``, which reads incomplete TOML, is specific to
 this package.
 

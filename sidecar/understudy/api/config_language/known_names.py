@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config import Configuration, unsaved
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
+from understudy.config.loading import unsaved
 from understudy.config.locations import FileKind
 from understudy.config.reference import fields
 from understudy.config.reference.fields import FieldShape, Names

@@ -13,8 +13,8 @@ import msgspec
 
 from understudy.api.method_table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
 from understudy.config.reference import docstrings
+from understudy.model.delegation.events import STATE_AFTER, AnyEvent, Event
 from understudy.model.errors import ErrorInfo
-from understudy.model.events import STATE_AFTER, AnyEvent, Event
 from understudy.model.states import TRANSITIONS, State
 from understudy.model.verdicts import Reservation, Verdict
 

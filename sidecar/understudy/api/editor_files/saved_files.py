@@ -26,7 +26,7 @@ def file_saved(path: Path, text: str | None = None) -> None:
     """
     if inside_runs.surrounding_run() is not None:
         return
-    from understudy.engine import text_encoding
+    from understudy.files import text_encoding
     from understudy.journal import editor_saves
 
     saved = text_encoding.overwritten(text_encoding.read_bytes(path), text) if text is not None else None

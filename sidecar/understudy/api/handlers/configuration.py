@@ -8,18 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from understudy import config
 from understudy.api import messages as m
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller, opened_folders
-from understudy.config import edit
 from understudy.config.agents import agent_tiers
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
+from understudy.config.editing import edit
+from understudy.config.loading import loader
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust import records as trust_records
-from understudy.engine import workspaces
 from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
+from understudy.git import workspaces
 from understudy.journal import change_notifications, state_folder
 from understudy.model.config import languages
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
@@ -33,11 +34,11 @@ CHANGED = "configuration"
 """The topic of the change notification that is sent after a configuration file was replaced."""
 
 
-def load(caller: Caller, workspace: str | None) -> config.Configuration:
+def load(caller: Caller, workspace: str | None) -> Configuration:
     """Return the configuration of a workspace (URI or path; None: the workspace of the caller's folder)."""
     top = _workspace(caller, workspace)
     trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
-    return config.load(top, trusted=trusted)
+    return loader.load(top, trusted=trusted)
 
 
 def find(known: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
@@ -128,7 +129,7 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
     return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults)
 
 
-def _defaults(loaded: config.Configuration) -> dict[str, str]:
+def _defaults(loaded: Configuration) -> dict[str, str]:
     """Return the delegator that a start of each recipe takes if it names none."""
     found = {}
     if delegator_choice.incompleteness(loaded) is None:
@@ -157,7 +158,7 @@ def _add_remote(entry: DelegatorEntry) -> None:
         entry.state.problems.append(problem)
 
 
-def _add_pauses(entry: DelegatorEntry, loaded: config.Configuration) -> None:
+def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add what failed again and again to the state of a delegator, and a warning for each kind of failure."""
     entry.state.pauses = circuit_store.pauses(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
     for pause in entry.state.pauses:
@@ -168,7 +169,7 @@ def _add_pauses(entry: DelegatorEntry, loaded: config.Configuration) -> None:
         entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
 
 
-def _server_of(entry: DelegatorEntry, loaded: config.Configuration) -> ModelServer | None:
+def _server_of(entry: DelegatorEntry, loaded: Configuration) -> ModelServer | None:
     found = loaded.model_servers.get(entry.delegator.model_server or "")
     return found.model_server if found is not None else None
 
@@ -356,7 +357,7 @@ def _saved(caller: Caller, workspace: str | None, entry: DelegatorEntry) -> Dele
     return entry
 
 
-def _add_missing(entry: DelegatorEntry, loaded: config.Configuration) -> None:
+def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add a problem to the state of a delegator whose program is missing."""
     missing = _missing(entry, loaded.definition_of(entry.delegator))
     if missing is not None:

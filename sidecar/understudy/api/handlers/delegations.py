@@ -18,8 +18,8 @@ from understudy.files import durable
 from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, reader, state_folder
 from understudy.journal.summaries import listing
-from understudy.model import events as event_types
-from understudy.model.delegations import Delegation, StartParams
+from understudy.model.delegation import events as event_types
+from understudy.model.delegation.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
@@ -90,7 +90,7 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
     limit = page_limit(params.limit)
     workspace = params.workspace
     if workspace is not None:
-        from understudy.engine import workspaces
+        from understudy.git import workspaces
 
         workspace = str(workspaces.workspace_of([], workspace, None))
     found, cursor = listing.page(
@@ -237,7 +237,7 @@ def logs(caller: Caller, params: m.IdParams) -> m.LogsResult:
 
 def check(caller: Caller, params: m.IdParams) -> Delegation:
     """Run the checks again in a separate worker; return the delegation with its new verdict."""
-    from understudy.engine import recheck
+    from understudy.engine.follow_ups import recheck
 
     return recheck.run(folder_of(params.id), caller.cancelled, limit_seconds=WAIT_SECONDS)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of
-from understudy.engine.checks.mutation import dismissed_mutants
 from understudy.engine.running.supervision import current
 from understudy.journal import state_folder
+from understudy.judge.mutation import dismissed_mutants
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 
 
 def page(caller: Caller, params: m.IdParams) -> m.EvidenceResult:
     """Return everything that was looked at to judge a result, as Markdown."""
-    from understudy.engine.checks import evidence_record
-    from understudy.engine.evidence_page import evidence_page
+    from understudy.judge.runs import evidence_record
+    from understudy.reports.evidence_page import evidence_page
 
     _ = caller
     folder = folder_of(params.id)

@@ -14,7 +14,7 @@ from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import delegations
 from understudy.engine.running import supervision
 from understudy.journal import groups
-from understudy.model.delegations import Group
+from understudy.model.delegation.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 from understudy.model.wire import camel
@@ -30,7 +30,8 @@ def create(caller: Caller, params: m.GroupCreateParams) -> Group:
 def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
     """Start several tasks as one group, once all of them are found valid."""
     from understudy.engine.planning.plan import plan
-    from understudy.engine.queueing import dependencies, group_start
+    from understudy.engine.queueing import dependencies
+    from understudy.engine.running import group_start
 
     group_start.require_budget(params.budget)
     if not 1 <= len(params.tasks) <= group_start.MAX_TASKS:

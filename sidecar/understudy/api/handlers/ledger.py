@@ -5,12 +5,14 @@ from __future__ import annotations
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import page_limit
 from understudy.api.ledger_messages import LedgerParams, LedgerResult
-from understudy.engine import ledger_share, ledger_view, workspaces
-from understudy.engine.ledger_view import Prices, Wanted
-from understudy.journal import change_notifications, dead_workers, delegation_folder, ledger
+from understudy.git import workspaces
+from understudy.journal import change_notifications, delegation_folder, ledger
 from understudy.journal.summaries import summary
+from understudy.journal.writing import dead_workers
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
+from understudy.reports import ledger_share, ledger_view
+from understudy.reports.ledger_view import Prices, Wanted
 
 _COMPLETE_SECONDS = 2.0
 """How long to wait for a worker to record its attempts: it writes the end of a delegation milliseconds before."""

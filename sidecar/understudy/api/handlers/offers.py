@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from understudy import config
 from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import configuration
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.trust import records
-from understudy.engine import workspaces
 from understudy.engine.planning import delegator_choice
+from understudy.git import workspaces
 from understudy.model.config import languages
 from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import Delegation, Explanation
+from understudy.model.delegation.delegations import Delegation, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MOST_CHOICES = 5
@@ -115,7 +115,7 @@ def reads_prompts(tool: str | None) -> bool:
     return known is None or known.follows_instructions
 
 
-def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
+def _of(recipe: Recipe, loaded: Configuration) -> list[RecipeOffer]:
     try:
         return [_offer(recipe, loaded, None)]
     except UnderstudyError as refused:
@@ -125,7 +125,7 @@ def _of(recipe: Recipe, loaded: config.Configuration) -> list[RecipeOffer]:
     return [_offer(recipe, loaded, name) for name in names]
 
 
-def _offer(recipe: Recipe, loaded: config.Configuration, name: str | None) -> RecipeOffer:
+def _offer(recipe: Recipe, loaded: Configuration, name: str | None) -> RecipeOffer:
     entry, explain = delegator_choice.choose(loaded, recipe, name, with_fallback=recipe.returns == "tree")
     asks_server = entry.delegator.tool is None and entry.delegator.model_server is not None
     return RecipeOffer(

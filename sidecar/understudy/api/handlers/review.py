@@ -11,7 +11,7 @@ from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
 from understudy.journal import change_notifications, state_folder, worker_requests
 from understudy.journal.delegation_folder import Folder
-from understudy.model.delegations import PermissionRequest
+from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 
@@ -123,30 +123,30 @@ def undo_amend(caller: Caller, params: r.UndoAmendParams) -> r.AmendResult:
 
 def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
     """Send a result back with instructions."""
-    from understudy.engine import follow_ups
+    from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
-    identifier = follow_ups.reply(folder, params.text, caller.documents(), timestamp(), caller.asked_by())
+    identifier = follow_up.reply(folder, params.text, caller.documents(), timestamp(), caller.asked_by())
     return r.StartedResult(id=identifier)
 
 
 def strengthen(caller: Caller, params: r.StrengthenParams) -> r.StartedResult:
     """Ask for tests that notice what no test of a result noticed."""
-    from understudy.engine import follow_ups
+    from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
     current(folder)
-    identifier = follow_ups.strengthen(folder, params.rounds, caller.documents(), timestamp(), caller.asked_by())
+    identifier = follow_up.strengthen(folder, params.rounds, caller.documents(), timestamp(), caller.asked_by())
     return r.StartedResult(id=identifier)
 
 
 def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
     """Run a delegation again from its original base."""
-    from understudy.engine import follow_ups
+    from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
     current(folder)
-    return r.StartedResult(id=follow_ups.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch))
+    return r.StartedResult(id=follow_up.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch))
 
 
 def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
@@ -180,7 +180,7 @@ def say(caller: Caller, params: r.SayParams) -> r.SayResult:
 def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
     """Add the rule of ``request`` to its delegator; raise ``invalid_params`` for a request that allows none."""
     from understudy.api.handlers import configuration
-    from understudy.config.edit import Editor
+    from understudy.config.editing.edit import Editor
 
     allowed = any(one.id == option and one.kind.startswith("allow") for one in request.options)
     if request.rule is None or not allowed:
@@ -232,11 +232,11 @@ def discard(caller: Caller, params: m.IdParams) -> r.RescueResult:
 
 def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
     """Return the worktrees on disk, and the removed ones that can be restored."""
-    from understudy import config
+    from understudy.config.loading import loader
     from understudy.engine.retention import inventory
 
     _ = caller, params
-    keep_days = config.load(None, trusted=False).worktrees.keep_days
+    keep_days = loader.load(None, trusted=False).worktrees.keep_days
     return r.WorktreesResult(
         worktrees=[
             r.WorktreeEntry(

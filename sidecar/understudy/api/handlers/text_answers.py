@@ -9,10 +9,10 @@ from pathlib import Path
 
 from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
-from understudy.engine import workspaces
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
-from understudy.model import events
+from understudy.git import workspaces
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
 

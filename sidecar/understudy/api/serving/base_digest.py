@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from understudy.engine.queueing import base_snapshots
+from understudy.engine.bases import base_snapshots
 from understudy.git import repository
 from understudy.journal import state_folder
 from understudy.model.errors import UnderstudyError

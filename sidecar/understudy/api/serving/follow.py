@@ -12,9 +12,9 @@ from understudy.engine.running import supervision
 from understudy.journal.change_notifications import ChangeListener
 from understudy.journal.delegation_folder import open_folder
 from understudy.journal.reader import Tail
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.events import Event
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event
 from understudy.model.states import State
 
 WORKER_CHECK_SECONDS = 2.0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from understudy import config
+from understudy.config.loading import loader
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 def may_decide() -> bool:
     """Return whether agents may accept and reject results; a workspace cannot allow it."""
-    return config.load(None, trusted=False).mcp_decide
+    return loader.load(None, trusted=False).mcp_decide
 
 
 def require_decide() -> None:

@@ -25,9 +25,9 @@ from understudy.api import messages as m
 from understudy.journal import change_notifications, delegation_folder, state_folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import fold, summary
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event
 from understudy.model.states import State
 
 BATCH_BYTES = 256 * 1024
@@ -65,12 +65,12 @@ def fingerprints(folders: Sequence[Path]) -> tuple[str, ...]:
 
     Empty if it cannot be read.
     """
-    from understudy import config
+    from understudy.config import locations
     from understudy.config.trust import records
 
     with contextlib.suppress(UnderstudyError, OSError):
         trusted = records.fingerprint(state_folder.state_root())
-        return (trusted, *(config.fingerprint(folder) for folder in (None, *folders)))
+        return (trusted, *(locations.fingerprint(folder) for folder in (None, *folders)))
     return ()
 
 

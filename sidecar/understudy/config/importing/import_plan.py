@@ -20,14 +20,14 @@ import msgspec
 
 from understudy.config import locations
 from understudy.config.configuration import Configuration
-from understudy.config.edit import Editor
+from understudy.config.editing.edit import Editor
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
 from understudy.config.importing.foreign_files import setting
-from understudy.config.loader import load
+from understudy.config.loading.loader import load
+from understudy.config.loading.rendering import render
 from understudy.config.parsing import file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
-from understudy.config.rendering import render
 from understudy.config.validation import delegator_rules, server_rules
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError

@@ -18,9 +18,9 @@ from understudy.config.parsing.decode import decode
 from understudy.config.parsing.recipe_file import read_recipe
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.suggestions import close, near
-from understudy.model.checks import Check
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.evidence.checks import Check
 
 REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""

@@ -17,10 +17,10 @@ import msgspec
 
 from understudy.config.fallback import FallbackTable
 from understudy.config.retention import RetentionTable
-from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, InputLimits, Limits, ModelServer
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import AppliesTo
+from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)

@@ -25,7 +25,6 @@ from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
-from understudy.model.checks import Check
 from understudy.model.config import command_slots
 from understudy.model.config.delegators import (
     INPUT_BYTES,
@@ -42,6 +41,7 @@ from understudy.model.config.delegators import (
 from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import AppliesTo
 from understudy.model.config.tool_definitions import OPTIONS_SLOT, FailureRule, ToolDefinition
+from understudy.model.evidence.checks import Check
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
 Names = Literal["tools", "model_servers", "delegators", "recipes", "checks", "models"]

@@ -12,7 +12,7 @@ from understudy.model.capabilities import MODES, TITLES, USAGE_LIMITS, Capabilit
 from understudy.model.config import command_slots
 from understudy.model.config.config_entries import SupportedOption, SupportedOptions
 from understudy.model.config.delegators import Limits
-from understudy.model.delegations import LaunchOverride
+from understudy.model.delegation.delegations import LaunchOverride
 from understudy.model.wire import camel
 
 _REQUIRED = frozenset({"command"})

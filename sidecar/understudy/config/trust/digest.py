@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.config.configuration import Configuration
-from understudy.config.loader import load
+from understudy.config.loading.loader import load
 from understudy.config.trust import effects, programs
 from understudy.model.text.sanitize import visible_line
 

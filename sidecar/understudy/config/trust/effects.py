@@ -10,7 +10,7 @@ from typing import Any
 
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.loader import load
+from understudy.config.loading.loader import load
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import EnvReference, Launch, Scope
 

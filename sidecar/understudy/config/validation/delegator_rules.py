@@ -1,7 +1,7 @@
 """Rules for delegators, limits, names and checks: nothing that cannot work or has no effect passes.
 
 A finding names the field by its path as written in the file. ``config.load`` turns findings into problems with a place,
-``config.edit`` and a start raise the first error among them.
+``config.editing.edit`` and a start raise the first error among them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
-from understudy.model.checks import Check
 from understudy.model.config import command_slots, result_branch
 from understudy.model.config.delegators import (
     MOST_FALLBACKS,
@@ -34,6 +33,7 @@ from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import RUNNER as DEFINED
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.evidence.checks import Check
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of environment variables."""

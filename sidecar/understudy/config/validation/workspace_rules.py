@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from understudy.config.findings import Finding
 from understudy.config.locality import is_local, origin
-from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, EnvReference, ModelServer
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.evidence.checks import Check
 
 _LOADER_NAME = re.compile(
     r"LD_.*|DYLD_.*|NODE_(OPTIONS|PATH)|PYTHON.*|BASH_ENV|ENV|SHELLOPTS|GIT_.*|PERL5.*|RUBY(OPT|LIB)|JAVA_TOOL_OPTIONS|"

@@ -17,13 +17,6 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from understudy.engine.checks.check_run import (
-    DEFAULT_TIMEOUT_SECONDS,
-    CheckContext,
-    PreparedCheck,
-    run_once,
-    with_interpreter,
-)
 from understudy.engine.short_workers import short_worker
 from understudy.engine.worktrees import setup_command
 from understudy.files import locks
@@ -32,10 +25,17 @@ from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, extra_files, worktree, worktree_paths
 from understudy.journal import state_folder
-from understudy.model.checks import Check
+from understudy.judge.runs.check_run import (
+    DEFAULT_TIMEOUT_SECONDS,
+    CheckContext,
+    PreparedCheck,
+    run_once,
+    with_interpreter,
+)
 from understudy.model.config.config_entries import CheckTrial
+from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.spec import Bootstrap
+from understudy.model.evidence.checks import Check
 
 OPTION = "--check-trial"
 _FOLDER = "check-trials"

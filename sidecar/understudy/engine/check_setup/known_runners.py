@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.engine.checks.builtin_checks import package_mentions, settings_section
-from understudy.engine.checks.check_run import PYTHON_SLOT
 from understudy.files import durable
-from understudy.model.checks import Check
+from understudy.judge.runs.builtin_checks import package_mentions, settings_section
+from understudy.judge.runs.check_run import PYTHON_SLOT
 from understudy.model.config.config_entries import CheckProposal
+from understudy.model.evidence.checks import Check
 
 _FILE_BYTES = 1024 * 1024
 _MOST_ENTRIES = 2000

@@ -29,11 +29,11 @@ from understudy.git.merge import undo as undo_merge
 from understudy.git.verification import require_tree
 from understudy.journal import editor_saves
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.writer import Writer
-from understudy.model import events
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
+from understudy.model.delegation.events import Event
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Event
-from understudy.model.spec import Spec
 from understudy.model.text import path_quoting
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation

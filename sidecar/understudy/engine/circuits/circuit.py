@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from understudy.model.config.config_entries import CircuitState
-from understudy.model.spec import PauseBounds
+from understudy.model.delegation.spec import PauseBounds
 from understudy.process.identity import Identity
 
 LONGEST_RETRY_SECONDS = 7 * 24 * 3600.0

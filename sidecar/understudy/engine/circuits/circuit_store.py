@@ -21,8 +21,8 @@ from understudy.engine.circuits.circuit import Circuit
 from understudy.files import durable, locks
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, ModelServer
+from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, class_of
-from understudy.model.spec import PauseBounds
 from understudy.model.text.timestamps import retry_time
 from understudy.model.wire import ready
 from understudy.process import identity

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from understudy.journal.worker_requests import Item, Say
-from understudy.model import events
 from understudy.model.capabilities import MessageTime
-from understudy.model.delegations import Delivery, SentMessage
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delivery, SentMessage
 from understudy.model.errors import UnderstudyError
 from understudy.runners.runner import Message, Send
 

@@ -8,9 +8,9 @@ from understudy.config.discovery import declarations
 from understudy.journal import change_notifications, delegation_folder, worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation, Delivery, SentMessage
+from understudy.model.delegation.delegations import Delegation, Delivery, SentMessage
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import SpecCandidate
 from understudy.model.states import State
 
 ANSWER_SECONDS = 5.0

@@ -12,7 +12,7 @@ from understudy.engine.planning.launch_override import takes_model
 from understudy.model.config.agent_entries import AgentEntry, loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import LaunchOverride
+from understudy.model.delegation.delegations import LaunchOverride
 from understudy.model.text import uris
 
 _CLAUDE = "claude"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy import config
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
@@ -20,7 +20,7 @@ from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.delegations import Explanation, StartParams
+from understudy.model.delegation.delegations import Explanation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import extras
 from understudy.model.wire import camel
@@ -44,7 +44,7 @@ class ChosenCandidate(msgspec.Struct, frozen=True):
 
 
 def choose_candidate(
-    configuration: config.Configuration,
+    configuration: Configuration,
     recipe: Recipe,
     params: StartParams,
     agent: AgentEntry | None = None,
@@ -92,7 +92,7 @@ def choose_candidate(
 def limits_for(
     params: StartParams,
     chosen: ChosenCandidate,
-    configuration: config.Configuration,
+    configuration: Configuration,
     notes: list[str],
 ) -> Limits:
     """Return the limits that apply. A limit of this request that has no effect is refused, never ignored.
@@ -148,7 +148,7 @@ def _require_relay(delegator: Delegator) -> None:
         )
 
 
-def _server_of(configuration: config.Configuration, delegator: Delegator) -> ModelServer | None:
+def _server_of(configuration: Configuration, delegator: Delegator) -> ModelServer | None:
     if delegator.model_server is None:
         return None
     entry = configuration.model_servers.get(delegator.model_server)

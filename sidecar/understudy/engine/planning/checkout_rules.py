@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.model.config.delegators import Delegator
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import StartParams
+from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 

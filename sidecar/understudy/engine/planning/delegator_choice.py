@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy import config
 from understudy.config import locality
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unusable
 from understudy.config.suggestions import unknown_name
@@ -11,7 +11,7 @@ from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry, Problem
 from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import Candidate, Explanation
+from understudy.model.delegation.delegations import Candidate, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 GHOSTWRITER = "ghostwriter"
@@ -19,7 +19,7 @@ NAMED = "it was chosen for this run"
 """The reason for a delegator that a request names."""
 
 
-def incompleteness(configuration: config.Configuration) -> UnderstudyError | None:
+def incompleteness(configuration: Configuration) -> UnderstudyError | None:
     """Return the error that prevents every start under this configuration, or None.
 
     If a limit or a check cannot be read, the run would lack it without the user noticing.
@@ -35,7 +35,7 @@ def incompleteness(configuration: config.Configuration) -> UnderstudyError | Non
     )
 
 
-def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
+def require_recipe(configuration: Configuration, name: str) -> Recipe:
     """Return the recipe of a request. Errors: ``config_invalid`` (``incompleteness``), ``unknown_recipe``."""
     incomplete = incompleteness(configuration)
     if incomplete is not None:
@@ -47,7 +47,7 @@ def require_recipe(configuration: config.Configuration, name: str) -> Recipe:
 
 
 def choose(
-    configuration: config.Configuration,
+    configuration: Configuration,
     recipe: Recipe,
     explicit: str | None,
     *,
@@ -130,7 +130,7 @@ def choose(
     )
 
 
-def _successors(configuration: config.Configuration, entry: DelegatorEntry) -> list[str]:
+def _successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
     """Return the delegators that may take over from one that cannot be used (see ``fallback_chain``)."""
     server = configuration.model_servers.get(entry.delegator.model_server or "")
     if server is None and entry.delegator.model_server is not None:
@@ -145,7 +145,7 @@ def _successors(configuration: config.Configuration, entry: DelegatorEntry) -> l
     return [one.delegator.name for one in known if not (foreign and one.scope is Scope.WORKSPACE)]
 
 
-def able(configuration: config.Configuration, recipe: Recipe) -> list[str]:
+def able(configuration: Configuration, recipe: Recipe) -> list[str]:
     """Return the configured delegators that could run a recipe if a request named them."""
     own = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
     return [entry.delegator.name for entry in own if why_unusable(configuration, entry, recipe) is None]
@@ -155,7 +155,7 @@ def _is_of(problem: Problem, name: str) -> bool:
     return problem.location is not None and problem.location.uri.endswith(f"/delegators/{name}.toml")
 
 
-def why_unusable(configuration: config.Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
+def why_unusable(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
     """Return why a delegator cannot run a recipe, None when it can."""
     delegator = entry.delegator
     wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
@@ -164,9 +164,7 @@ def why_unusable(configuration: config.Configuration, entry: DelegatorEntry, rec
     return why_unsupported(configuration, entry, recipe)
 
 
-def why_unsupported(
-    configuration: config.Configuration, entry: DelegatorEntry, recipe: Recipe
-) -> UnderstudyError | None:
+def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
     """Return why a delegator can never run a recipe, whatever its state is; None when it can."""
     delegator = entry.delegator
     if delegator.remote_agent is not None:

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from understudy import config
 from understudy.config import locality
+from understudy.config.configuration import Configuration
 from understudy.config.findings import cause_of, unusable
 from understudy.config.validation import delegator_rules
-from understudy.engine import workspaces
 from understudy.engine.planning import launch_override
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for
+from understudy.git import workspaces
 from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.config.delegators import Limits, Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import Candidate, StartParams
+from understudy.model.delegation.delegations import Candidate, StartParams
+from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import SpecCandidate, runs_in_checkout
 
 _SHARED = ("total_seconds", "max_turns", "max_output_tokens", "max_tokens", "max_usd")
 """The limits of everything that is done for one request: the smaller one applies to the whole chain."""
@@ -37,7 +37,7 @@ class ChainRequest:
     first: ChosenCandidate
     limits: Limits
     """Those of the first delegator."""
-    configuration: config.Configuration
+    configuration: Configuration
     recipe: Recipe
     params: StartParams
     workspace: Path
@@ -147,9 +147,7 @@ def _only(limits: Limits, of: Limits) -> Limits:
     return msgspec.structs.replace(Limits(), **kept)
 
 
-def _refuse_remote(
-    earlier: Sequence[ChosenCandidate], chosen: ChosenCandidate, configuration: config.Configuration
-) -> None:
+def _refuse_remote(earlier: Sequence[ChosenCandidate], chosen: ChosenCandidate, configuration: Configuration) -> None:
     """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
     if locality.is_local(chosen.delegator, chosen.model_server):
         return

@@ -9,7 +9,7 @@ from understudy.config.findings import KeyPath
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.model.config.delegators import Delegator, Launch, Limits
-from understudy.model.delegations import LaunchOverride, StartParams
+from understudy.model.delegation.delegations import LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import camel, ready
 

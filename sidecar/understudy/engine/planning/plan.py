@@ -11,28 +11,29 @@ from pathlib import Path
 
 import msgspec
 
-from understudy import config
 from understudy.config.agents import agent_tiers
+from understudy.config.configuration import Worktrees
+from understudy.config.loading import loader
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
 from understudy.config.validation import recipe_rules
-from understudy.engine import text_encoding, workspaces
 from understudy.engine.planning import agent_use, checkout_rules
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
+from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
-from understudy.git import repository
+from understudy.git import repository, workspaces
 from understudy.journal import state_folder
-from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import AskedBy, Explanation, StartParams
+from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
+from understudy.model.delegation.spec import SPEC_VERSION, Bootstrap, PauseBounds, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.evidence.checks import Check
 from understudy.model.relay.relay_bounds import RelayBounds
-from understudy.model.spec import SPEC_VERSION, Bootstrap, PauseBounds, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.terminals import Pane
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
@@ -200,7 +201,7 @@ def plan(
     uris = [*(params.files or []), *([params.target] if params.target else []), *(params.context_files or [])]
     workspace = workspaces.workspace_of(uris, params.workspace, folder, opened)
     status = records.status(workspace, state_folder.state_root())
-    configuration = config.load(workspace, trusted=status.trusted)
+    configuration = loader.load(workspace, trusted=status.trusted)
     recipe = require_recipe(configuration, params.recipe)
     agent = None
     if params.agent is not None:
@@ -372,7 +373,7 @@ def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapp
         )
 
 
-def bootstrap_of(worktrees: config.Worktrees) -> Bootstrap:
+def bootstrap_of(worktrees: Worktrees) -> Bootstrap:
     """Return what each new worktree gets."""
     return Bootstrap(
         copy=list(worktrees.copy),

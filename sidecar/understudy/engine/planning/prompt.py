@@ -17,7 +17,7 @@ from understudy.model.config import agent_entries
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator, ModelServer
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.delegations import StartParams
+from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import decorate
 

@@ -6,7 +6,7 @@ import secrets
 import shlex
 from collections.abc import Iterable, Sequence
 
-from understudy.model.checks import CheckResult
+from understudy.model.evidence.checks import CheckResult
 
 MOST_CHECKS = 5
 _BEFORE = "; it failed before your work, too: if your task is not to correct that, change nothing for it"

@@ -11,11 +11,12 @@ from contextlib import suppress
 
 from understudy.config import suggestions
 from understudy.engine.queueing import queue_entries
-from understudy.journal import dead_workers, delegation_folder, groups, state_folder
+from understudy.journal import delegation_folder, groups, state_folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.journal.writing import dead_workers
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.spec import Spec
 from understudy.model.states import STATES_WITH_WORKER, State
 from understudy.model.text.verdict_text import meaning
 from understudy.model.verdicts import Verdict

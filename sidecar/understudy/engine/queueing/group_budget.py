@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 CHECK_SECONDS = 1.0

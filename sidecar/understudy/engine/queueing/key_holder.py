@@ -19,7 +19,7 @@ from understudy.engine.queueing.queue_entries import NeededKeys
 from understudy.files import durable, locks
 from understudy.journal import change_notifications
 from understudy.model.config.delegators import EnvReference
-from understudy.model.spec import Spec
+from understudy.model.delegation.spec import Spec
 
 TOPIC = "queue"
 """The change notification that asks holders to start what waits for their keys."""

@@ -22,17 +22,18 @@ from understudy.config.discovery import declarations
 from understudy.engine.queueing import dependencies, group_budget, key_holder, queue_entries, spare_worker
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.files import durable, locks
-from understudy.journal import change_notifications, dead_workers, delegation_folder, state_folder, worker_lock
+from understudy.journal import change_notifications, delegation_folder, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.journal.writer import Writer
+from understudy.journal.writing import dead_workers
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation.events import Finished, Queued
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Finished, Queued
-from understudy.model.spec import Spec
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
-from understudy.process import detached
 from understudy.process.failpoints import failpoint
+from understudy.process.programs import detached
 
 if TYPE_CHECKING:
     from understudy.engine.planning.plan import Plan

@@ -33,8 +33,8 @@ import msgspec
 from understudy.journal import state_folder
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
-from understudy.process import detached
 from understudy.process.failpoints import failpoint
+from understudy.process.programs import detached
 
 OPTION = "--spare"
 IDLE_SECONDS = 600.0

@@ -22,10 +22,11 @@ from understudy.engine.retention.inventory import DAY_SECONDS, last_event, never
 from understudy.engine.review import decision_log
 from understudy.engine.worktrees import ownership
 from understudy.files import locks
-from understudy.journal import dead_workers, delegation_folder, ledger, worker_lock
+from understudy.journal import delegation_folder, ledger, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.journal.writing import dead_workers
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.process.failpoints import failpoint

@@ -17,7 +17,7 @@ from understudy.files import locks
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 

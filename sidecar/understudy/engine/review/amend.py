@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from understudy.engine import text_encoding
 from understudy.engine.review import confirmation, review_state
 from understudy.engine.review import decisions as review
 from understudy.engine.worktrees import review_file
+from understudy.files import text_encoding
 from understudy.git import commits, path_rules
 from understudy.git import diff as git_diff
 from understudy.journal import delegation_folder
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting

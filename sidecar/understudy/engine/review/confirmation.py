@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from understudy.journal.writer import Writer
-from understudy.model import events
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.verdicts import Reservation, Verdict
 

@@ -37,8 +37,8 @@ from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.journal.summaries import summary
-from understudy.journal.writer import Writer
-from understudy.model import events
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.states import State

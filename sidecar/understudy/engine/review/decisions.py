@@ -14,21 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine import workspaces
 from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
+from understudy.git import workspaces
 from understudy.git.apply import transaction
 from understudy.git.changes import Change
 from understudy.git.merge import hunk_merge
 from understudy.git.merge import undo as undo_merge
 from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, editor_saves
-from understudy.journal.writer import Writer
-from understudy.model import events
-from understudy.model.delegations import Delegation
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State

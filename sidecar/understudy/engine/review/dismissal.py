@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.engine.review import decision_recovery
 from understudy.journal.delegation_folder import Folder
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 

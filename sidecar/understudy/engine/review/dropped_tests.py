@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.engine.checks import evidence_record
 from understudy.engine.review import amend
 from understudy.engine.review import decisions as review
 from understudy.git import diff as git_diff
 from understudy.git import verification
 from understudy.journal import delegation_folder
+from understudy.judge.runs import evidence_record
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import noticed
 from understudy.model.text import path_quoting

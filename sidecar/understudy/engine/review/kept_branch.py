@@ -8,8 +8,8 @@ from understudy.engine.review import result_export
 from understudy.files import durable
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config import result_branch
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Spec
 
 SECONDS = 60.0
 """Time limit: the delegation's end waits for the branch. An export of 30,000 files takes 14 s."""

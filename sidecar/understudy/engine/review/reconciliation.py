@@ -26,11 +26,11 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine import workspaces
 from understudy.engine.review import confirmation, decision_log, decision_recovery, decisions, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.record import load_record
+from understudy.git import workspaces
 from understudy.git.apply import transaction
 from understudy.git.changes import Entry
 from understudy.git.diff import Split
@@ -40,11 +40,11 @@ from understudy.git.merge.disjoint_edits import difference
 from understudy.git.merge.undo import FileImage, UndoRecord
 from understudy.git.objects import read_blobs
 from understudy.journal import delegation_folder
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.text import path_quoting
-from understudy.process import lineage
+from understudy.process.guardian import lineage
 
 DocumentEvent = Literal["open", "change", "save", "close", "later", "ended"]
 """What happened to a document.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from understudy.engine.review import review_state
 from understudy.engine.worktrees.record import WorktreeRecord, load_record
-from understudy.git import changes, export, repository
+from understudy.git import changes, repository
+from understudy.git.merge import export
 from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary

@@ -14,8 +14,8 @@ from understudy.git import diff as git_diff
 from understudy.git.object_store import ObjectStore
 from understudy.journal import reader
 from understudy.journal.delegation_folder import Folder
-from understudy.model import events
-from understudy.model.events import Event
+from understudy.model.delegation import events
+from understudy.model.delegation.events import Event
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
 from understudy.model.text import path_quoting
 

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from understudy.engine.checks.judge import Judgement
-from understudy.engine.checks.mutation.planning import MutantSample
-from understudy.engine.checks.verdict_rules import in_order
 from understudy.engine.planning import repair_prompt, strengthen_prompt
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
-from understudy.model import events
+from understudy.judge.judge import Judgement
+from understudy.judge.mutation.planning import MutantSample
+from understudy.judge.verdict_rules import in_order
+from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import Noticed, noticed
 from understudy.model.text import path_quoting

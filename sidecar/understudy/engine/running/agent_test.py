@@ -24,8 +24,8 @@ from understudy.model.config.config_entries import ConnectionTestStep
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.events import AgentStarted, Event, Note, Session, UsageReport
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import AgentStarted, Event, Note, Session, UsageReport
 from understudy.runners import registry
 from understudy.runners import runner as base
 from understudy.secrets import keys

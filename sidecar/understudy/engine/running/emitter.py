@@ -6,9 +6,9 @@ import asyncio
 
 import msgspec
 
-from understudy.journal.writer import Writer
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation.events import AnyEvent, Event, Text, Thinking
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import AnyEvent, Event, Text, Thinking
 from understudy.model.wire import ready
 from understudy.secrets.redaction import Redactor, TextStream
 

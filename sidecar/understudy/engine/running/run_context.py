@@ -11,9 +11,9 @@ from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.worker_threads import WorkerThreads
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.writer import Writer
-from understudy.model import events
-from understudy.model.spec import Spec
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec
 
 if TYPE_CHECKING:  # imported only for an agent that works in the checkout
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree

@@ -11,8 +11,8 @@ from understudy.engine.planning.plan import Plan
 from understudy.engine.queueing import launcher
 from understudy.git import repository
 from understudy.journal import delegation_folder, groups
-from understudy.model.delegations import AskedBy
-from understudy.model.spec import Origin, Spec
+from understudy.model.delegation.delegations import AskedBy
+from understudy.model.delegation.spec import Origin, Spec
 from understudy.process.failpoints import failpoint
 
 

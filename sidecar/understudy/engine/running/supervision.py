@@ -9,7 +9,6 @@ from understudy.engine.worktrees import ownership
 from understudy.files import durable
 from understudy.journal import (
     change_notifications,
-    dead_workers,
     delegation_folder,
     state_folder,
     worker_lock,
@@ -17,7 +16,8 @@ from understudy.journal import (
 )
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.journal.writing import dead_workers
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict

@@ -13,10 +13,10 @@ from understudy.engine.planning.prompt import FILE_BYTES, prompt_for
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.files import nofollow
 from understudy.journal.delegation_folder import Folder
-from understudy.model import events
 from understudy.model.config.delegators import EnvReference
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import UnderstudyError
-from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.text.path_quoting import unquote
 from understudy.process.environment import proxy_passwords
 from understudy.runners.runner import Ask, McpServer, Messages, ProjectPython, Relay, Task
@@ -174,7 +174,7 @@ def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
 
 def _interpreter(spec: Spec, folder: Folder, tree: Path) -> ProjectPython | None:
     """Return the project's Python as the checks of the result will start it."""
-    from understudy.engine.checks import interpreter
+    from understudy.judge.project import interpreter
 
     found = interpreter.project_python(
         Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"

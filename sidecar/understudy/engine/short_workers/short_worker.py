@@ -19,7 +19,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
-from understudy.process import children
+from understudy.process.programs import children
 
 MAX_BYTES = 4 * 1024 * 1024
 """The size of a request or an answer: a server may list thousands of models."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy import __version__, config
+from understudy import __version__
 from understudy.config import locality, locations
 from understudy.files import durable
 from understudy.journal import state_folder
@@ -136,8 +136,9 @@ def load(workspace: Path | None, *, trusted: bool) -> Kept:
 
 def _read(workspace: Path | None, *, trusted: bool) -> Kept:
     from understudy.config.discovery import declarations
+    from understudy.config.loading import loader  # most text requests start without it
 
-    found = config.load(workspace, trusted=trusted)
+    found = loader.load(workspace, trusted=trusted)
     defaults = found.defaults
     return Kept(
         delegators=found.delegators,

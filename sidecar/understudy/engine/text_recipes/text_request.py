@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from understudy import config
 from understudy.config import locality
-from understudy.engine import workspaces
+from understudy.config.configuration import Configuration
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes import kept_configuration
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.engine.text_recipes.kept_configuration import Kept
+from understudy.git import workspaces
 from understudy.journal import delegation_folder, ledger, state_folder
-from understudy.model import events
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Limits
 from understudy.model.config.languages import language_of
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
+from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
-from understudy.model.ledger import LedgerEntry
 from understudy.model.text.timestamps import timestamp
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
@@ -106,7 +106,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     """
     workspace, kept = request.configured or configured(request.folder)
     # It has all the fields that choosing a delegator reads.
-    configuration = cast("config.Configuration", kept)
+    configuration = cast("Configuration", kept)
     recipe = require_recipe(configuration, request.recipe)
     params = _params(request)
     chosen = choose_candidate(configuration, recipe, params)
@@ -328,7 +328,7 @@ def _not_sent(prompt: prompts.Prompt) -> list[str]:
     return [f"{one.path} is not sent: {one.withheld}." for one in prompt.files if one.withheld]
 
 
-def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: config.Configuration) -> UnderstudyError:
+def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: Configuration) -> UnderstudyError:
     name = chosen.delegator.name
     able = [
         entry.delegator.name

@@ -31,11 +31,11 @@ from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.tracked_content import TrackedContent
 from understudy.git.worktree.worktree import Worktree
 from understudy.journal import delegation_folder as journal_store
-from understudy.model import events
-from understudy.model.delegations import Delegation, FileStat
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation, FileStat
+from understudy.model.delegation.events import Event
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event
-from understudy.model.spec import Spec
 from understudy.model.text import path_quoting
 from understudy.process.failpoints import failpoint
 

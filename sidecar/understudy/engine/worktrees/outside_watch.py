@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.engine.checks.interpreter import find_interpreter
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.outside_files import (
     Look,
@@ -17,9 +16,10 @@ from understudy.engine.worktrees.outside_files import (
     look_at,
     programs_of,
 )
-from understudy.model import events
+from understudy.judge.project.interpreter import find_interpreter
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import UnderstudyError
-from understudy.model.spec import Spec
 from understudy.model.text.name_list import name_list
 from understudy.process.environment import base_environment
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from understudy.files import durable
 from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 

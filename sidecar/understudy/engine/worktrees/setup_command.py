@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process import children
 from understudy.process.environment import base_environment
+from understudy.process.programs import children
 
 
 def environment(tree: Path, workspace: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Layer 6: every delegator as an agent of the Agent Client Protocol, for Zed, JetBrains IDEs, Neovim and Emacs.
+"""Layer 7: every delegator as an agent of the Agent Client Protocol, for Zed, JetBrains IDEs, Neovim and Emacs.
 
 A session is a conversation with a delegator in a workspace. Its prompts are delegations, which remember the session in
 ``asked_by``, so that a session can be loaded from their journals after any process was killed. ``acp_agent`` has the

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 from acp import helpers, schema
 
-from understudy.model import events as e
-from understudy.model.checks import CheckResult
+from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorInfo
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.text import path_quoting, sanitize
 
 Update = Any

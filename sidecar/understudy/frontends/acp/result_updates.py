@@ -12,7 +12,7 @@ from acp import helpers, schema
 from understudy.api.messages import DiffResult
 from understudy.frontends.acp.event_updates import Update, counts
 from understudy.frontends.acp.session_caller import SessionCaller
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting, sanitize

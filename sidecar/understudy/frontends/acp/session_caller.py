@@ -16,7 +16,7 @@ import msgspec
 from understudy.api import method_table
 from understudy.api.caller import describe_asker
 from understudy.api.serving.thread_pool import ThreadPool
-from understudy.model.delegations import AskedBy
+from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 NAME = "acp"

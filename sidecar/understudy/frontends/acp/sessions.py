@@ -16,7 +16,7 @@ from understudy.api.serving import conversations
 from understudy.frontends.acp.event_updates import Translator, one_line
 from understudy.frontends.acp.session_caller import NAME, SessionCaller
 from understudy.frontends.acp.session_options import DEFAULT, FIRST_RECIPE, Options
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
 

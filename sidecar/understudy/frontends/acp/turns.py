@@ -25,8 +25,8 @@ from understudy.frontends.acp.prompt_blocks import Prompt
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.session_options import DECISIONS, DEFAULT
 from understudy.frontends.acp.sessions import Session
-from understudy.model import events as e
-from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest, StartParams
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
 from understudy.model.states import State

@@ -1,4 +1,4 @@
-"""Layer 6: the command line.
+"""Layer 7: the command line.
 
 ``app`` is the entry point: a lazy group that imports a command's module when that command runs, so that ``--help`` and
 completion start fast. The folders ``delegate``, ``review`` and ``setup`` hold the commands, ``output`` renders events

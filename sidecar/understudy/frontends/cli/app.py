@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from understudy.frontends.cli.command_group import SuggestingGroup
-from understudy.frontends.cli.exit_codes import Exit, table
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.exit_codes import Exit, table
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -65,7 +65,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Set up": {
         "init": ("setup.starter:init", "Write a commented configuration file."),
-        "import": ("import_command:import_", "Import the configuration of another delegation tool."),
+        "import": ("moving_in.import_command:import_", "Import the configuration of another delegation tool."),
         "doctor": ("setup.doctor:doctor", "Check that everything a delegation needs is installed."),
         "tools": ("setup.tools:tools", "List the known agent CLIs; define and test your own."),
         "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
@@ -90,7 +90,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rpc": ("serve:rpc", "Serve the API as JSON-RPC on stdio or a Unix socket."),
         "acp": ("serve:acp", "Be an agent for editors, over the Agent Client Protocol."),
         "mcp": ("serve:mcp", "Serve other agents over the Model Context Protocol."),
-        "completion": ("setup.shell_completion:completion", "Print the completion script for a shell."),
+        "completion": ("shell_completion:completion", "Print the completion script for a shell."),
         "version": ("setup.doctor:version", "Print the version of Understudy and of its protocol."),
     },
 }

@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from understudy.frontends.cli import options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, uri
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget

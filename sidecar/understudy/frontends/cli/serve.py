@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from understudy.frontends.cli import options
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 
 
 @click.command(epilog=options.examples("understudy serve"))

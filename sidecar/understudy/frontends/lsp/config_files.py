@@ -15,7 +15,7 @@ from understudy.model.text import uris
 
 if TYPE_CHECKING:
     from understudy.api.config_language import FileKind, Finding, Fix, Known, Span
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 OWNER = "understudy-files"
 SETTLE_SECONDS = 0.15

@@ -19,7 +19,7 @@ from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegat
 from understudy.frontends.lsp.review import review_feature
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 
 def register(host: FeatureHost) -> None:

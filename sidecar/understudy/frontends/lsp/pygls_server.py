@@ -14,14 +14,15 @@ from pygls.lsp.server import LanguageServer
 
 import understudy
 from understudy.api import method_table
-from understudy.frontends.lsp import aggregator, features, server_capabilities
+from understudy.frontends.lsp import features
+from understudy.frontends.lsp.editor import aggregator, server_capabilities
 from understudy.frontends.lsp.strict_protocol import StrictProtocol
 from understudy.frontends.lsp.transport import lenient_converter
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client
-    from understudy.frontends.lsp.feature_host import CommandHook, Review
+    from understudy.frontends.lsp.editor.feature_host import CommandHook, Review
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ import msgspec
 
 from understudy.api import error_codes, internal_errors, method_table
 from understudy.api.serving import request
-from understudy.frontends.lsp import server_capabilities
-from understudy.frontends.lsp.editor import text_sync
+from understudy.frontends.lsp.editor import server_capabilities, text_sync
 from understudy.frontends.lsp.editor.client import Client
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -1,4 +1,4 @@
-"""Layer 6: the API as tools of the Model Context Protocol, for other agents.
+"""Layer 7: the API as tools of the Model Context Protocol, for other agents.
 
 ``tool_table`` declares every tool once: its parameters, description and function. ``tool_functions`` and ``seed_tools``
 translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
@@ -45,7 +45,7 @@ def serve_relay(folder: str) -> int:
     Errors: ``tool_missing`` without the official SDK.
     """
     require_sdk()
-    from understudy.frontends.mcp.relay import relay_server
+    from understudy.frontends.mcp import relay_server
 
     return relay_server.serve(folder)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from understudy.api import result_files
-from understudy.frontends.mcp.tool_caller import ToolCaller
+from understudy.frontends.mcp.tools.tool_caller import ToolCaller
 from understudy.model import wire
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import patches

@@ -14,10 +14,11 @@ from mcp.shared.exceptions import MCPError
 
 from understudy import __version__
 from understudy.api.internal_errors import internal_error
-from understudy.frontends.mcp import delegation_resources, following, tool_table
-from understudy.frontends.mcp.client_requests import Context, Inputs, NeedsInput
-from understudy.frontends.mcp.tool_caller import Client, ToolCaller
-from understudy.frontends.mcp.tool_functions import Follow
+from understudy.frontends.mcp import delegation_resources
+from understudy.frontends.mcp.tools import following, tool_table
+from understudy.frontends.mcp.tools.client_requests import Context, Inputs, NeedsInput
+from understudy.frontends.mcp.tools.tool_caller import Client, ToolCaller
+from understudy.frontends.mcp.tools.tool_functions import Follow
 from understudy.model import wire
 from understudy.model.errors import UnderstudyError
 

@@ -1,4 +1,4 @@
-"""Layer 6: the API as JSON-RPC 2.0, one message per line, for programs.
+"""Layer 7: the API as JSON-RPC 2.0, one message per line, for programs.
 
 ``frontends.json_lines`` splits bytes into messages, ``dispatch`` answers one request through
 jsonrpcserver, ``session`` is one client (its requests, each answered exactly once, and its subscriptions),

@@ -16,7 +16,7 @@ from understudy.api.serving.subscriptions import Subscriptions
 from understudy.api.serving.thread_pool import RequestThreads
 from understudy.frontends import json_lines
 from understudy.frontends.rpc import dispatch
-from understudy.model.delegations import AskedBy
+from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+from typing import Any, Callable, Iterator
 
 from .calls import Target
 from .loading import Example, evaluate
 from .shapes import FLOAT, INT, INTS, TEXT, TEXTS, Shape, counter_example, pool
+from .subject import Subject
 from .unit_candidates import prepare, targets_of
-
-if TYPE_CHECKING:
-    from .search import Coordinator
-    from .unit_search import UnitSearch
+from .unit_search import UnitSearch
 
 HELD = 1000
 """Random examples, with fresh seeds, for which a property must hold."""
@@ -46,10 +44,10 @@ class Candidate:
         self.form = form
         self.count = count
 
-    def survivors(self, parent: Coordinator) -> list[int]:
+    def survivors(self, subject: Subject) -> list[int]:
         """Return the mutants that the property may kill and no example kills."""
-        reached = [one for unit in self.units for one in parent.relevant(unit)]
-        return [one for one in dict.fromkeys(reached) if one not in parent.killed]
+        reached = [one for unit in self.units for one in subject.relevant(unit)]
+        return [one for one in dict.fromkeys(reached) if one not in subject.killed]
 
 
 def candidates(units: list[str]) -> Iterator[Candidate]:
@@ -100,9 +98,8 @@ def try_property(search: UnitSearch, candidate: Candidate, say: Callable[..., No
         return
     if not _holds_for_readable(search, candidate):
         return
-    parent = search.parent
     kills = []
-    for mutant in candidate.survivors(parent)[:MOST_MUTANTS]:
+    for mutant in candidate.survivors(search.subject)[:MOST_MUTANTS]:
         if search.late():
             break
         scope = search.scope(mutant)
@@ -115,7 +112,7 @@ def try_property(search: UnitSearch, candidate: Candidate, say: Callable[..., No
 
 def _holds_for_readable(search: UnitSearch, candidate: Candidate) -> bool:
     """Return whether the property holds for words and numbers of the module itself, which random values miss."""
-    target: Target = prepare(targets_of(candidate.units[0], search.value, search.parent.effects), search.context)[0]
+    target: Target = prepare(targets_of(candidate.units[0], search.value, search.subject.effects), search.context)[0]
     values = [text for shape in target.variants[0] for text in pool(shape, search.context.words, MOST_READABLE)]
     for first, second in zip(values, values[::-1]):
         outcome = search.context.outcome(candidate.form.format(first, second))
@@ -126,7 +123,9 @@ def _holds_for_readable(search: UnitSearch, candidate: Candidate) -> bool:
 
 def _arguments(search: UnitSearch, candidate: Candidate) -> list[tuple[str, str]] | None:
     """Return the names and the strategies of the arguments, None when the function takes others."""
-    targets: list[Target] = prepare(targets_of(candidate.units[0], search.value, search.parent.effects), search.context)
+    targets: list[Target] = prepare(
+        targets_of(candidate.units[0], search.value, search.subject.effects), search.context
+    )
     if not targets or not targets[0].variants:
         return None
     required = [one for one in targets[0].parameters if one.required]

@@ -6,12 +6,10 @@ Reads one JSON request from standard input and writes JSON lines to standard out
 
 from __future__ import annotations
 
-import base64
 import importlib
 import inspect
 import json
 import os
-import random
 import select
 import signal
 import sys
@@ -21,13 +19,11 @@ from typing import Any, Callable
 
 from .audit import Guard
 from .loading import Source, run_imports
-from .outside_effects import Effects
 from .properties import Candidate, candidates, try_property
+from .subject import Subject
 from .unit_candidates import is_function
-from .unit_search import WALL_PER_CPU, UnitSearch, sample
+from .unit_search import WALL_PER_CPU, UnitSearch
 
-OWN_MUTANTS = 250
-REACHED_MUTANTS = 150
 FIRST_SECONDS = 1.0
 MOST_SECONDS = 24.0
 GRACE = 2.0
@@ -78,93 +74,66 @@ def main() -> None:
         say("import_failed", reason=f"{type(error).__name__}: {error}"[:300])
         return
     source.prepare()
-    Coordinator(request, module, source, guard, say).run()
+    Coordinator(Subject(request, module, source, guard), say).run()
 
 
 class Coordinator:
     """Runs one process per unit, two at a time, and forwards what they find."""
 
-    def __init__(self, request: dict[str, Any], module: Any, source: Source, guard: Guard, say: Say) -> None:
-        """Analyse the module."""
-        self.request = request
-        self.module = module
-        self.source = source
-        self.guard = guard
+    def __init__(self, subject: Subject, say: Say) -> None:
+        """Run nothing yet."""
+        self.subject = subject
         self.say = say
-        self.effects = Effects(source.tree)
-        self.mutants = [Change(encoded) for encoded in request["mutants"]]
-        self.touched = {
-            i: self.effects.touched_by(source.piece_of(m.start)) for i, m in enumerate(self.mutants) if not m.function
-        }
-        self.killed: set[int] = set()
-        self.until = time.monotonic() + request["seconds"]
 
     def run(self) -> None:
         """Search every unit."""
-        outside = self.effects.outside_imports()
-        if outside and not self.request["confined"]:
+        subject = self.subject
+        outside = subject.effects.outside_imports()
+        if outside and not subject.request["confined"]:
             self.say("unconfined", imports=outside)
             return
-        public = {n: v for n, v in vars(self.module).items() if not n.startswith("_") and n in self.source.own}
+        public = {n: v for n, v in vars(subject.module).items() if not n.startswith("_") and n in subject.source.own}
         units = []
         for name, value in public.items():
-            own_class = inspect.isclass(value) and value.__module__ == self.module.__name__
-            if not own_class and not is_function(value, self.module.__name__):
+            own_class = inspect.isclass(value) and value.__module__ == subject.module.__name__
+            if not own_class and not is_function(value, subject.module.__name__):
                 continue
-            reason = self.effects.reason(name)
+            reason = subject.effects.reason(name)
             if reason and own_class:  # only the methods that do it are left out
-                init = self.effects.definitions.get(name)
-                reason = self.effects.method_reason(init, "__init__") if init is not None else reason  # type: ignore[arg-type]
+                init = subject.effects.definitions.get(name)
+                reason = subject.effects.method_reason(init, "__init__") if init is not None else reason  # type: ignore[arg-type]
             if reason:
                 self.say("left_out", unit=name, why=reason)
             else:
                 units.append(name)
-        names = [name for name in vars(self.module) if name.isidentifier() and not name.startswith("__")]
-        self.say("module", units=units, own=sorted(self.source.own), names=names)
-        documented = self.request["documented"]
+        names = [name for name in vars(subject.module) if name.isidentifier() and not name.startswith("__")]
+        self.say("module", units=units, own=sorted(subject.source.own), names=names)
+        documented = subject.request["documented"]
         plan = [("", None)] if documented else []
-        own = {name: len(self.own_mutants(name)) for name in units}
-        plan += [(name, public[name]) for name in sorted(units, key=lambda n: -own[n]) if self.relevant(name)]
-        stop = self.until
-        self.until -= PROPERTY_SHARE * self.request["seconds"] if self.request["hypothesis"] else 0
+        own = {name: len(subject.own_mutants(name)) for name in units}
+        plan += [(name, public[name]) for name in sorted(units, key=lambda n: -own[n]) if subject.relevant(name)]
+        stop = subject.until
+        subject.until -= PROPERTY_SHARE * subject.request["seconds"] if subject.request["hypothesis"] else 0
         self._run_all(plan)
-        self.until = stop
-        if self.request["hypothesis"]:
+        subject.until = stop
+        if subject.request["hypothesis"]:
             functions = [name for name in units if not inspect.isclass(public[name])]
-            tried = [(one.units[0], one) for one in candidates(functions) if one.survivors(self)]
+            tried = [(one.units[0], one) for one in candidates(functions) if one.survivors(subject)]
             self._run_all([(name, one) for name, one in tried[:MOST_PROPERTIES]])
-        self.say("end", seconds=round(self.request["seconds"] - (self.until - time.monotonic()), 1))
-
-    def own_mutants(self, name: str) -> list[int]:
-        """Return the mutants in a function or class of this name."""
-        return [i for i, m in enumerate(self.mutants) if m.function == name or m.function.startswith(name + ".")]
-
-    def relevant(self, name: str) -> list[int]:
-        """Return the mutants that an example of this unit may kill, sampled evenly."""
-        reached = self.effects.reach(name) - {name}
-        used = self.effects.touched(name)
-        others = [
-            i
-            for i, m in enumerate(self.mutants)
-            if (m.function.split(".")[0] in reached if m.function else self.touched[i] & used)
-        ]
-        own = set(self.own_mutants(name))
-        others = [i for i in others if i not in own]
-        numbers = random.Random(11)
-        return sample(self.own_mutants(name), OWN_MUTANTS, numbers) + sample(others, REACHED_MUTANTS, numbers)
+        self.say("end", seconds=round(subject.request["seconds"] - (subject.until - time.monotonic()), 1))
 
     def _run_all(self, plan: list[tuple[str, Any]]) -> None:
         running: dict[int, Child] = {}
         waiting = list(plan)
         while waiting or running:
-            while waiting and len(running) < self.request["jobs"]:
-                left = self.until - time.monotonic()
+            while waiting and len(running) < self.subject.request["jobs"]:
+                left = self.subject.until - time.monotonic()
                 if left <= 0:
                     if not isinstance(waiting[0][1], Candidate):
                         self.say("left_out", unit=waiting[0][0], why="the time was over")
                     waiting.pop(0)
                     continue
-                share = min(MOST_SECONDS, max(FIRST_SECONDS, left * self.request["jobs"] / len(waiting)))
+                share = min(MOST_SECONDS, max(FIRST_SECONDS, left * self.subject.request["jobs"] / len(waiting)))
                 if not waiting[0][0]:
                     share = max(share, min(MOST_SECONDS, left * DOCUMENTED_SHARE))
                 child = self._start(*waiting.pop(0), min(share, left))
@@ -179,7 +148,7 @@ class Coordinator:
                         self.say("left_out", unit=child.name, why=why)
 
     def _heard(self, answer: dict[str, Any]) -> None:
-        self.killed.update(answer.get("kills", ()))
+        self.subject.killed.update(answer.get("kills", ()))
         kind = answer.pop("type")
         self.say(kind, **answer)
 
@@ -197,30 +166,19 @@ class Coordinator:
                         pipe.write(json.dumps({"type": kind, **fields}) + "\n")
                         pipe.flush()
 
-                    self.guard.start_clocks()
+                    self.subject.guard.start_clocks()
                     if isinstance(value, Candidate):
-                        function = vars(self.module)[name]
-                        try_property(UnitSearch(self, name, function, seconds, say), value, say)
+                        function = vars(self.subject.module)[name]
+                        try_property(UnitSearch(self.subject, name, function, seconds, say), value, say)
                     else:
-                        UnitSearch(self, name, value, seconds, say).run()
+                        UnitSearch(self.subject, name, value, seconds, say).run()
                     say("done")
                 code = 0
             finally:
                 os._exit(code)
         os.close(write)
-        until = min(self.until, time.monotonic() + WALL_PER_CPU * seconds) + GRACE
+        until = min(self.subject.until, time.monotonic() + WALL_PER_CPU * seconds) + GRACE
         return Child(name, pid, read, until, optional=isinstance(value, Candidate))
-
-
-class Change:
-    """A mutant of the module: bytes, the function, the first and the last line that run when it runs."""
-
-    __slots__ = ("end", "first", "function", "last", "start", "text")
-
-    def __init__(self, encoded: list[Any]) -> None:
-        """Decode it."""
-        self.start, self.end, text, self.function, self.first, self.last = encoded
-        self.text = base64.b64decode(text)
 
 
 class Child:

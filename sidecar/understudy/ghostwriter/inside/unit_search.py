@@ -9,16 +9,14 @@ import random
 import re
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import Any, Callable, Iterable
 
 from .audit import Guard, Refused, TooSlow
 from .calls import Context, Known, searched_calls
 from .loading import DOCUMENTED, Example, Outcome, crash, detects, evaluate, executed_lines, record
 from .shapes import Late, generated, smallest
+from .subject import Subject, sample
 from .unit_candidates import candidates, cost, make_objects, recorded_texts, vocabulary
-
-if TYPE_CHECKING:
-    from .search import Coordinator
 
 Say = Callable[..., None]
 SEARCH_EXAMPLES = 300
@@ -39,20 +37,20 @@ REPORT_SECONDS = 1.0
 class UnitSearch:
     """The search of one function or class, in its own process. The unit without a name is the documentation."""
 
-    def __init__(self, parent: Coordinator, name: str, value: Any, seconds: float, say: Say) -> None:
+    def __init__(self, subject: Subject, name: str, value: Any, seconds: float, say: Say) -> None:
         """Prepare the scope of the original."""
-        self.parent = parent
+        self.subject = subject
         self.name = name
         self.value = value
         self.seconds = seconds
-        self.until = min(parent.until, time.monotonic() + WALL_PER_CPU * seconds)
+        self.until = min(subject.until, time.monotonic() + WALL_PER_CPU * seconds)
         self.say = say
-        self.guard = parent.guard
-        self.source = parent.source
-        texts = [(one["expression"], 0) for one in parent.request["documented"]]
-        texts += [(text, 0) for one in parent.request["documented"] for text in one["setup"]]
-        texts += [(text, 1) for text in parent.request["calls"]]
-        self.context = Context(self.source.original(), vars(parent.module), self.guard, Known(texts))
+        self.guard = subject.guard
+        self.source = subject.source
+        texts = [(one["expression"], 0) for one in subject.request["documented"]]
+        texts += [(text, 0) for one in subject.request["documented"] for text in one["setup"]]
+        texts += [(text, 1) for text in subject.request["calls"]]
+        self.context = Context(self.source.original(), vars(subject.module), self.guard, Known(texts))
         self.scopes: dict[int, dict[str, Any] | None] = {}
         self.kept: list[Example] = []
 
@@ -66,9 +64,9 @@ class UnitSearch:
             self._keep_documented()
             return
         self.read_words()
-        effects = self.parent.effects
+        effects = self.subject.effects
         for name, value in self.context.scope.items():
-            if name != self.name and inspect.isclass(value) and value.__module__ == self.parent.module.__name__:
+            if name != self.name and inspect.isclass(value) and value.__module__ == self.subject.module.__name__:
                 self.context.made[name] = (
                     make_objects(name, value, self.context, effects) if effects.reason(name) is None else []
                 )
@@ -80,11 +78,11 @@ class UnitSearch:
             self.say("left_out", unit=self.name, why=self._why_without_example(targets))
             return
         found.sort(key=lambda one: one.cost)
-        left = self.parent.relevant(self.name)
+        left = self.subject.relevant(self.name)
         random.Random(11).shuffle(left)  # the time may end before all were tried
-        left = [m for m in left if m not in self.parent.killed] + [m for m in left if m in self.parent.killed]
+        left = [m for m in left if m not in self.subject.killed] + [m for m in left if m in self.subject.killed]
         survivors = self._kill(left, found)
-        if self.parent.request["hypothesis"]:
+        if self.subject.request["hypothesis"]:
             self._search(survivors, targets)
         if not self.kept:
             why = "the time was over before" if self.late() else "no example was found with which"
@@ -112,7 +110,7 @@ class UnitSearch:
 
     def read_words(self) -> None:
         """Collect the words and numbers of the functions that the unit may reach, and of the tables that they use."""
-        effects = self.parent.effects
+        effects = self.subject.effects
         # A name that is assigned, such as a named tuple, has no definition.
         names = [self.name, *sorted(effects.reach(self.name) - {self.name})]
         reached = [effects.definitions[one] for one in names if one in effects.definitions]
@@ -128,7 +126,7 @@ class UnitSearch:
     def scope(self, mutant: int) -> dict[str, Any] | None:
         """Return the scope of a mutant, None when it cannot be loaded."""
         if mutant not in self.scopes:
-            one = self.parent.mutants[mutant]
+            one = self.subject.mutants[mutant]
             self.scopes[mutant] = self.source.mutated(one.start, one.end, one.text)
         return self.scopes[mutant]
 
@@ -140,11 +138,11 @@ class UnitSearch:
 
     def _reaches(self, example: Example, mutant: int) -> bool:
         """Return whether the example executes a line of the mutant."""
-        one = self.parent.mutants[mutant]
+        one = self.subject.mutants[mutant]
         if not one.function:
             return True
         if example.lines is None:
-            path = self.parent.module.__file__ or ""
+            path = self.subject.module.__file__ or ""
             example.lines = executed_lines(example, self.context.scope, self.guard, path)
         return any(one.first <= line <= one.last for line in example.lines)
 
@@ -180,7 +178,7 @@ class UnitSearch:
 
     def _search(self, survivors: list[int], targets: list[Any]) -> None:
         """Let Hypothesis invent arguments, in rounds, for the mutants that survive; then shrink what reads badly."""
-        patterns = _patterns(vars(self.parent.module).values())
+        patterns = _patterns(vars(self.subject.module).values())
         strategies = [
             s for target in targets[:6] for s in [searched_calls(target, self.context, patterns)] if s is not None
         ]
@@ -202,7 +200,7 @@ class UnitSearch:
 
     def _shrunk(self, example: Example, strategies: list[Any]) -> Example:
         """Return a simpler example that kills one of the mutants that this one kills."""
-        killed = [m for m in self.parent.relevant(self.name) if self._kills(example, m)]
+        killed = [m for m in self.subject.relevant(self.name) if self._kills(example, m)]
         others = [m for m in killed if not any(self._kills(one, m) for one in self.kept if one is not example)][:3]
         stop = time.process_time() + SECONDS_PER_SEARCH
         best = example
@@ -237,7 +235,7 @@ class UnitSearch:
 
     def _keep_documented(self) -> None:
         """Keep every example of the documentation that is true, and report why the others are not kept."""
-        for one in self.parent.request["documented"]:
+        for one in self.subject.request["documented"]:
             try:
                 example = Example(one["expression"], tuple(one["setup"]), DOCUMENTED)
             except (SyntaxError, ValueError) as error:
@@ -250,7 +248,7 @@ class UnitSearch:
             else:
                 self.say("documented", example=one["expression"], why=why)
         numbers = random.Random(11)
-        self._report(sample(list(range(len(self.parent.mutants))), 200, numbers))
+        self._report(sample(list(range(len(self.subject.mutants))), 200, numbers))
 
     def _why_not_kept(self, example: Example, one: dict[str, Any]) -> str | None:
         """Return why no test can be made of an example of the documentation; None if one can."""
@@ -270,7 +268,7 @@ class UnitSearch:
         return None if self._steady(example) else "does not give the same value again"
 
     def _report(self, mutants: list[int] | None = None) -> None:
-        chosen = self.parent.relevant(self.name) if mutants is None else mutants
+        chosen = self.subject.relevant(self.name) if mutants is None else mutants
         kills: list[list[int]] = [[] for _ in self.kept]
         for mutant in chosen:
             for place, example in enumerate(self.kept):
@@ -284,11 +282,11 @@ class UnitSearch:
 
     def _report_crashes(self) -> None:
         """Report the shortest call for each kind of crash."""
-        documentation = f"{inspect.getdoc(self.value)}\n{self.parent.module.__doc__}"
+        documentation = f"{inspect.getdoc(self.value)}\n{self.subject.module.__doc__}"
         found: dict[str, str] = {}
         for text, outcome in sorted(self.context.seen.items(), key=lambda item: len(item[0])):
             if outcome.kind == "raises" and text.startswith((self.name + "(", self.name + ".")):
-                name = crash(outcome.value, self.parent.request["root"], documentation)
+                name = crash(outcome.value, self.subject.request["root"], documentation)
                 if name and name not in found and not self.late(REPORT_SECONDS):
                     again = evaluate(Example(text), self.context.scope, self.guard)
                     if again.kind == "raises" and type(again.value) is type(outcome.value):
@@ -351,8 +349,3 @@ def _patterns(values: Iterable[Any]) -> list[Any]:
             if isinstance(one, re.Pattern) and isinstance(one.pattern, str):
                 found[one.pattern] = one
     return list(found.values())
-
-
-def sample(mutants: list[int], most: int, numbers: random.Random) -> list[int]:
-    """Return up to ``most`` of the mutants, in order."""
-    return sorted(numbers.sample(mutants, most)) if len(mutants) > most else mutants

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events
 from understudy.model.confinement import Sandbox
-from understudy.model.delegations import (
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import (
     Attempt,
     Delegation,
     DelegationResult,
@@ -19,7 +19,7 @@ from understudy.model.delegations import (
     Usage,
     no_usage,
 )
-from understudy.model.events import STATE_AFTER, Event
+from understudy.model.delegation.events import STATE_AFTER, Event
 from understudy.model.evidence.mutation import Round
 from understudy.model.hunks import Review
 from understudy.model.states import TRANSITIONS, State

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from understudy.journal import delegation_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries.summary import peek
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 

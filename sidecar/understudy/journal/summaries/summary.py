@@ -10,10 +10,10 @@ from understudy.files import durable
 from understudy.journal import delegation_folder, reader
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries.fold import fold
-from understudy.model import events
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.spec import initial
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import initial
 from understudy.model.states import State
 from understudy.model.wire import ready
 

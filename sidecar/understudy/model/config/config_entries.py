@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 
 from understudy.model.capabilities import Install, MessageTime, OptionValue
-from understudy.model.checks import Check
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.errors import FailureClass, Location
+from understudy.model.evidence.checks import Check
 from understudy.model.wire import Wire
 
 ImportSource = Literal["agent-delegate", "delegate-local", "agent-delegator", "sideagent", "operator"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from understudy.model.delegations import PermissionRequest
+from understudy.model.delegation.delegations import PermissionRequest
 
 
 def remembered(request: PermissionRequest) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorInfo
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from understudy.mutants.language import Language
 from understudy.mutants.languages import go, java, javascript, python, rust
+from understudy.mutants.languages.language import Language
 
 LANGUAGES = (
     python.PYTHON,

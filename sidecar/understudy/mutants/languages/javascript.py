@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LOGIC, STEPS, Language, text_of
+from understudy.mutants.languages.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, LOGIC, STEPS, Language, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, Language, text_of
+from understudy.mutants.languages.language import ARITHMETIC, ASSIGNMENTS, COMPARISONS, Language, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import text_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

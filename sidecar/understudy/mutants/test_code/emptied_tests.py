@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import text_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import text_of
 from understudy.mutants.test_code.definitions import DefinedTest, defining_call, definitions_of, node_of
 
 if TYPE_CHECKING:

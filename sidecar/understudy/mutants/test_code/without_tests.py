@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from understudy.mutants.language import Language, text_of
 from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import Language, text_of
 from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, node_of
 
 if TYPE_CHECKING:

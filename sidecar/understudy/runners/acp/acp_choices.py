@@ -9,7 +9,7 @@ from typing import Any
 from acp import schema
 from acp.meta import AGENT_METHODS
 
-from understudy.runners.agent_clis.stream_values import string
+from understudy.runners.agent_clis.streams.stream_values import string
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from acp import schema
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.runners.agent_clis.agent_failures import failure
-from understudy.runners.agent_clis.stream_values import string
+from understudy.runners.agent_clis.streams.agent_failures import failure
+from understudy.runners.agent_clis.streams.stream_values import string
 
 _AUTH_REQUIRED = -32000
 _INVALID = frozenset({-32602, -32600, -32601})

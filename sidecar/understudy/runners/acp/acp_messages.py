@@ -11,9 +11,9 @@ import msgspec
 from acp import schema
 
 from understudy.model.config.permission_rules import PermissionKind
-from understudy.model.delegations import PermissionOption
-from understudy.model.events import Event, File, ToolCall, ToolResult, UsageReport
-from understudy.runners.agent_clis.stream_values import (
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Event, File, ToolCall, ToolResult, UsageReport
+from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     WorktreePaths,
     bounded,

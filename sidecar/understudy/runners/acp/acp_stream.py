@@ -22,16 +22,16 @@ from acp import PROTOCOL_VERSION, schema
 from acp.meta import AGENT_METHODS, CLIENT_METHODS
 from pydantic import ValidationError
 
-from understudy.model import events
 from understudy.model.capabilities import Capabilities
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Phase, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.events import Phase, Text, Thinking, UsageReport
 from understudy.model.text import foreign_json
 from understudy.runners.acp import acp_failures
 from understudy.runners.acp.acp_choices import choices_of
 from understudy.runners.acp.acp_messages import CANCELLED, Call, added, usage_of
-from understudy.runners.agent_clis.stream_values import WorktreePaths, line_of
+from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, line_of
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
 from understudy.runners.runner import Message

@@ -30,8 +30,8 @@ import msgspec
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.runners.agent_clis.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launch_flags import invalid, refuse_flags
+from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
+from understudy.runners.agent_clis.launching.launch_flags import invalid, refuse_flags
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

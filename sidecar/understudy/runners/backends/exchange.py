@@ -12,18 +12,14 @@ from contextlib import aclosing, suppress
 
 import msgspec
 
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Event, Note, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Event, Note, UsageReport
 from understudy.model.text.sanitize import strip_controls
 from understudy.model.text.timestamps import retry_time
 from understudy.runners import pricing
-from understudy.runners.backends import (
-    file_answers,
-    protocol_choice,
-    request_options,
-    server_slots,
-)
+from understudy.runners.backends import file_answers, protocol_choice, server_slots
+from understudy.runners.backends.content import request_options
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.http import http_client, http_errors
 from understudy.runners.backends.http.sse import Decoder

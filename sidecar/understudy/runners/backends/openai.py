@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from understudy.config import locality
 from understudy.model.backends.openai import CAPABILITIES
 from understudy.model.config.delegators import ModelServer
+from understudy.model.delegation.events import Event, File, Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File, Note
 from understudy.runners.backends import file_answers, protocol_choice
 from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Exchange

@@ -13,8 +13,8 @@ from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinit
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
 from understudy.model.tools import claude, opencode
-from understudy.process.children import Child
-from understudy.runners.agent_clis.launch_flags import invalid
+from understudy.process.programs.children import Child
+from understudy.runners.agent_clis.launching.launch_flags import invalid
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream

@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from understudy.model import events
 from understudy.model.config.tool_definitions import EventRule, FailureRule, ToolDefinition
+from understudy.model.delegation import events
+from understudy.model.delegation.events import File, Phase, Plan, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.events import File, Phase, Plan, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.text import foreign_json, json_paths
-from understudy.runners.agent_clis.agent_failures import failure
-from understudy.runners.agent_clis.stream_values import WorktreePaths, bounded, string, whole
+from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.event_stream import money
+from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, bounded, string, whole
 from understudy.runners.driver.source import AgentFinished, SourceItem
 
 _SEARCHED_CHARACTERS = 64 << 10

@@ -10,7 +10,7 @@ import msgspec
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.runners.agent_clis.agent_failures import login_hint
+from understudy.runners.agent_clis.streams.agent_failures import login_hint
 from understudy.runners.driver.child_source import Dialect, EndsByExit, LineParser, Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 from understudy.runners.runner import Question

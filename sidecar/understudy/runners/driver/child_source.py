@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from understudy.config import locality
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import AgentStarted, Event, Note, Text
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, Note, Text
-from understudy.process import children, environment
+from understudy.process import environment
+from understudy.process.programs import children
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.last_words import SHOWN_CHARACTERS, last_words

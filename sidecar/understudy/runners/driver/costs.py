@@ -10,7 +10,7 @@ import msgspec
 
 from understudy.config.discovery import declarations
 from understudy.model.capabilities import CostAddress
-from understudy.model.events import UsageReport
+from understudy.model.delegation.events import UsageReport
 from understudy.runners.pricing import priced
 from understudy.runners.runner import Task
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 
 from understudy.model import wire
-from understudy.model.delegations import Usage, no_usage
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import (
+from understudy.model.delegation.delegations import Usage, no_usage
+from understudy.model.delegation.events import (
     AgentStarted,
     Event,
     Note,
@@ -34,6 +33,7 @@ from understudy.model.events import (
     ToolResult,
     UsageReport,
 )
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.runners.budgets import estimate_tokens, estimate_tokens_of, over_budget
 from understudy.runners.driver import clock

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, Note, Permission, PermissionAnswered
 from understudy.runners.driver.source import Source
 from understudy.runners.runner import Ask, Question
 

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import Event
 from understudy.model.errors import ErrorInfo
-from understudy.model.events import Event
 from understudy.runners.runner import Message, Question
 from understudy.secrets import Redactor
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.process import children, resource_limits
+from understudy.process import resource_limits
+from understudy.process.programs import children
 
 DEFAULT_SECONDS = 120.0
 MAX_SECONDS = 600.0

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from understudy.runners.backends.content.tool_calls import CallResult, ToolSpec
 from understudy.runners.backends.dialects import Answer, Dialect
-from understudy.runners.backends.tool_calls import CallResult, ToolSpec
 from understudy.runners.runner import Task
 
 REMOVED = "[This result was removed because the conversation became too long. Make the call again if you need it.]"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from understudy.config import locality
 from understudy.git import path_rules
 from understudy.model.backends.openai import CAPABILITIES
+from understudy.model.delegation.events import Event, File
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event, File
 from understudy.runners.backends import file_answers, openai
 from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Deliver

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.model.delegations import CostSource
+from understudy.model.delegation.delegations import CostSource
+from understudy.model.delegation.events import AgentStarted, Event, Note, Session, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, Note, Session, ToolCall, ToolResult, UsageReport
+from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
 from understudy.runners.backends.http import http_client
-from understudy.runners.backends.tool_calls import CallResult, RequestedCall
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
 from understudy.runners.model_loop import edit_blocks, instructions, kept_conversations
 from understudy.runners.model_loop.conversation import Conversation

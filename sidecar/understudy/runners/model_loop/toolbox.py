@@ -14,9 +14,9 @@ from typing import Any
 
 from understudy.model.config.agent_entries import may_change
 from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.delegation.events import Event, File
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event, File
-from understudy.runners.backends.tool_calls import RequestedCall, ToolSpec
+from understudy.runners.backends.content.tool_calls import RequestedCall, ToolSpec
 from understudy.runners.model_loop import command_tool, edit_blocks
 from understudy.runners.model_loop.edit_blocks import EditBlock
 from understudy.runners.model_loop.file_tools import FileTools, ToolError

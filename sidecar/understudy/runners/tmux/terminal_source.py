@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import AgentStarted, Event, Note
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import AgentStarted, Event, Note
 from understudy.model.terminals import DONE_FILE
 from understudy.model.text.sanitize import strip_controls
-from understudy.process import children
+from understudy.process.programs import children
 from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneLink, PaneSocket, Size
 from understudy.process.terminals.tmux import Opened

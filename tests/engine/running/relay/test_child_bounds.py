@@ -15,7 +15,7 @@ from understudy.engine.running.relay import peer_messages, relay_host
 from understudy.engine.running.relay.child_delegations import ChildDelegations, budget_of
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.worker_requests import PeerMessage
-from understudy.model.delegations import AskedBy, GroupBudget, StartParams
+from understudy.model.delegation.delegations import AskedBy, GroupBudget, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.relay.relay_tools import LONGEST_TEXT, TOOLS, Delegate

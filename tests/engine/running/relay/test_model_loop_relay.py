@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from understudy.model import events as e
+from understudy.model.delegation import events as e
 from understudy.testing.model_server import ModelServer
 
 TURNS = [

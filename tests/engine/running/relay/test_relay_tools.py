@@ -11,7 +11,7 @@ import pytest
 
 from understudy.engine.running.relay import relay_socket
 from understudy.journal import delegation_folder
-from understudy.model import events as e
+from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 QUICK = 'sys.stdin.read()\npathlib.Path("new.txt").write_text("made\\n")\nsay(type="result", ok=True, text="Done.")'

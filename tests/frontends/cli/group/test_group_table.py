@@ -10,7 +10,7 @@ from journals import delegation_of_a_test as delegation
 
 from understudy.frontends.cli.group.group_table import GroupTable
 from understudy.frontends.cli.terminal.terminal import width_of
-from understudy.model.delegations import Attempt, GroupBudget, no_usage
+from understudy.model.delegation.delegations import Attempt, GroupBudget, no_usage
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 

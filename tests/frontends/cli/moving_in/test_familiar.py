@@ -13,14 +13,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from understudy import config
+from understudy.config.loading import loader
 from understudy.frontends.cli import app
 from understudy.frontends.cli.moving_in import familiar
 from understudy.journal import ledger
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits
-from understudy.model.delegations import AskedBy, no_usage
+from understudy.model.delegation.delegations import AskedBy, no_usage
+from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.ledger import LedgerEntry
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def refused(*arguments: str) -> ErrorKind:
 
 
 def delegator(name: str) -> Delegator:
-    return config.load(None, trusted=False).delegators[name].delegator
+    return loader.load(None, trusted=False).delegators[name].delegator
 
 
 def test_capabilities_are_those_of_the_tools(project: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_default_has_the_names_of_other_tools(project: Path, key: str) -> No
     run("config", key, "echo")
     assert run("config", key).strip() == "echo"
     run("config", key, "--unset")
-    assert config.load(None, trusted=False).defaults.delegator is None
+    assert loader.load(None, trusted=False).defaults.delegator is None
 
 
 def test_config_refuses_what_it_cannot_set(project: Path) -> None:

@@ -14,7 +14,7 @@ from understudy.config import locations
 from understudy.frontends.cli.output import live_view
 from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
-from understudy.model import events as e
+from understudy.model.delegation import events as e
 from understudy.model.verdicts import Verdict
 from understudy.testing.model_server import ModelServer
 

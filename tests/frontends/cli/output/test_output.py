@@ -13,16 +13,16 @@ import screens
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import event_lines, live_view, mutation_lines, output, units, verdict_card
 from understudy.frontends.cli.review import diff, hunk_targets
 from understudy.frontends.cli.terminal import terminal
-from understudy.model import events as e
 from understudy.model import verdicts as verdict_words
-from understudy.model.checks import BaseComparison, ChangedTest, CheckResult
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.model.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.evidence.checks import BaseComparison, ChangedTest, CheckResult
 from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.hunks import FileDiff, Review
 from understudy.model.states import State

@@ -18,7 +18,8 @@ from click.testing import CliRunner
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import output_file
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import terminal

@@ -21,7 +21,7 @@ from understudy.frontends.cli.review.review_steps import KEYS, Next, Review
 from understudy.frontends.cli.review.verdict_notice import VerdictNotice
 from understudy.frontends.cli.terminal import editor, permission_prompt, terminal
 from understudy.git import path_rules
-from understudy.model.delegations import PermissionOption, PermissionRequest
+from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State

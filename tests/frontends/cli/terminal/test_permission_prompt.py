@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from understudy.config import locations
-from understudy.frontends.cli import app, exit_codes
+from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.delegate import answer
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.journal import worker_requests
-from understudy.model import events as e
 from understudy.model.config.permission_rules import PermissionRule
-from understudy.model.delegations import PermissionOption, PermissionRequest
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.verdicts import Verdict
 
 ASKED = e.Permission(

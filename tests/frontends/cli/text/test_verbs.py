@@ -274,13 +274,19 @@ def test_one_request_imports_only_what_it_needs(served):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
         answer, modules = done.stdout.splitlines()
         imported = set(modules.split())
-        if "understudy.config.loader" not in imported:
+        if "understudy.config.loading.loader" not in imported:
             break
     assert answer == "Because."
     assert "httpx" in imported
     unneeded = {
         *("asyncio", "anyio.lowlevel", "subprocess", "ctypes", "tomllib", "jsonschema", "keyring", "pathspec", "pygls"),
-        *("yaml", "rich", "understudy.config.loader", "understudy.config.trust.records", "understudy.api.messages"),
+        *(
+            "yaml",
+            "rich",
+            "understudy.config.loading.loader",
+            "understudy.config.trust.records",
+            "understudy.api.messages",
+        ),
         *(
             "understudy.model.tools.claude",
             "understudy.engine.running.lifecycle.delegation_run",

@@ -12,8 +12,8 @@ import pytest
 from wait_until import until
 
 from understudy.journal import worker_requests
-from understudy.model import events as e
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.verdicts import Verdict
 
 ASK = "window/showMessageRequest"

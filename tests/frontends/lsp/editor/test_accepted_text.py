@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.model.events import Decided
+from understudy.model.delegation.events import Decided
 
 LINES = [f"line {number}\n" for number in range(1, 31)]
 BEFORE = "".join(LINES)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.engine import workspaces
 from understudy.frontends.lsp.editor import documents as docs
 from understudy.frontends.lsp.editor.documents import Documents, offset_of, position_of, text_edits
+from understudy.git import workspaces
 from understudy.journal import editor_saves
 from understudy.model.errors import ErrorKind, UnderstudyError
 

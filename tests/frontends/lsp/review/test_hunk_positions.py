@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.frontends.lsp import line_alignment
+from understudy.frontends.lsp.editor import line_alignment
 from understudy.frontends.lsp.review import hunk_positions
 from understudy.git import diff
 from understudy.git.object_store import ObjectStore

@@ -9,10 +9,10 @@ from typing import Any
 
 from operations import counted, require_linear
 
-from understudy.frontends.lsp.aggregator import Aggregator
+from understudy.frontends.lsp.editor.aggregator import Aggregator
 from understudy.frontends.lsp.editor.client import Client
 from understudy.frontends.lsp.review import review_feature
-from understudy.model.delegations import FileStat
+from understudy.model.delegation.delegations import FileStat
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from understudy.frontends.lsp.line_alignment import align, lines_of
+from understudy.frontends.lsp.editor.line_alignment import align, lines_of
 from understudy.frontends.lsp.review import hunk_positions as places_of
 from understudy.frontends.lsp.review.review_document import (
     WHOLE,

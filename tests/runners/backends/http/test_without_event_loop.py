@@ -11,8 +11,8 @@ from wait_until import until
 
 from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.delegation.events import Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Note
 from understudy.runners.backends.http import blocking_http
 from understudy.runners.driver import clock
 from understudy.runners.model_loop.loop_runner import Runner

@@ -13,7 +13,7 @@ from understudy.config.importing import agent_profile, import_plan
 from understudy.config.importing.draft import Draft
 from understudy.config.importing.foreign_files import read_exact
 from understudy.config.parsing import kept_profiles
-from understudy.engine import workspaces
+from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
-from understudy.engine import workspaces
 from understudy.engine.check_setup import check_trial, known_runners
 from understudy.engine.planning import plan
+from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import CheckEntry, CheckTrial
 from understudy.model.config.delegators import Scope

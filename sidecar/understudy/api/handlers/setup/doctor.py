@@ -12,7 +12,7 @@ from pathlib import Path
 from understudy.api import messages as m
 from understudy.api.caller import Caller
 from understudy.api.handlers.setup import installation
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import uris
@@ -145,7 +145,8 @@ def _isolation(caller: Caller) -> m.DoctorCheck:
     import asyncio
 
     from understudy.model.confinement import Confinement
-    from understudy.process import children, environment
+    from understudy.process import environment
+    from understudy.process.programs import children
 
     _ = caller
 
@@ -235,7 +236,7 @@ def _trust(caller: Caller) -> m.DoctorCheck | None:
 def _interpreter(caller: Caller) -> m.DoctorCheck | None:
     """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
     from understudy.api.handlers import configuration
-    from understudy.engine.checks import interpreter
+    from understudy.judge.project import interpreter
 
     top = _workspace(caller)
     if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not _is_trusted(top):
@@ -266,7 +267,7 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
 
 
 def _workspace(caller: Caller) -> Path | None:
-    from understudy.engine import workspaces
+    from understudy.git import workspaces
 
     folder = caller.folder()
     return None if folder is None else workspaces.workspace_of([], None, folder)
@@ -338,11 +339,11 @@ def _queue_is_paused() -> bool:
 
 
 def _worktrees(caller: Caller) -> m.DoctorCheck:
-    from understudy import config
+    from understudy.config.loading import loader
     from understudy.engine.retention import inventory, stale_refs
     from understudy.journal import state_folder
 
-    state, kept = state_folder.state_root(), config.load(None, trusted=False).worktrees
+    state, kept = state_folder.state_root(), loader.load(None, trusted=False).worktrees
     places = inventory.list_worktrees(state, kept.keep_days)
     size = sum(inventory.size_of(place.root) for place in places)
     pending = sum(place.state == "pending" for place in places)

@@ -11,7 +11,7 @@ from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.config.importing import import_plan, sources
-from understudy.engine import workspaces
+from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError

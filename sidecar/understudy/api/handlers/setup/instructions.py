@@ -11,8 +11,8 @@ from understudy.api.other_agent_messages import (
     InstructionsParams,
     InstructionsResult,
 )
-from understudy.engine import workspaces
-from understudy.engine.agent_instructions import instruction_files, instruction_text
+from understudy.git import workspaces
+from understudy.integrations.agent_instructions import instruction_files, instruction_text
 
 
 def read(caller: Caller, params: InstructionsParams) -> InstructionsResult:

@@ -11,8 +11,8 @@ from understudy.api.other_agent_messages import (
     McpClientsParams,
     McpClientsResult,
 )
-from understudy.engine import workspaces
-from understudy.engine.mcp_clients import registration
+from understudy.git import workspaces
+from understudy.integrations.mcp_clients import registration
 
 
 def read(caller: Caller, params: McpClientsParams) -> McpClientsResult:

@@ -12,7 +12,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
 from understudy.api.handlers.setup import configured_checks, installation
 from understudy.api.ledger_messages import LedgerParams
-from understudy.config import starter_file
+from understudy.config.editing import starter_file
 from understudy.journal import change_notifications
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import Location, Position, Range

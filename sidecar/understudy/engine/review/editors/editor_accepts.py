@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine import workspaces
 from understudy.files import durable
+from understudy.git import workspaces
 from understudy.journal.state_folder import state_root
 from understudy.model.text import path_quoting
 from understudy.process import identity

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from understudy.engine import text_encoding, workspaces
+from understudy.files import text_encoding
+from understudy.git import workspaces
 from understudy.git.apply import transaction
 from understudy.git.changes import Change, Entry
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -8,9 +8,9 @@ import msgspec
 
 from understudy.config.discovery import declarations
 from understudy.engine.messages.message_delivery import UserMessages
-from understudy.journal.writer import Writer
+from understudy.journal.writing.writer import Writer
 from understudy.model.capabilities import Capabilities
-from understudy.model.spec import Spec, SpecCandidate, session_owner
+from understudy.model.delegation.spec import Spec, SpecCandidate, session_owner
 
 _FOLLOWING = "# What is asked for now"
 _SAID = "# What the user said after that"

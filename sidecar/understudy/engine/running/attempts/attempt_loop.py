@@ -21,10 +21,10 @@ from understudy.engine.running.attempts.failure_policy import Decision, FailureP
 from understudy.engine.running.attempts.single_attempt import AgentLinks, Order, SingleAttempt
 from understudy.engine.running.attempts.spent_limits import SpentLimits
 from understudy.engine.running.run_context import RunContext
-from understudy.model import events
 from understudy.model.config.delegators import Limits
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
-from understudy.model.spec import SpecCandidate
 from understudy.runners.runner import Outcome
 
 MAX_ATTEMPTS = 20

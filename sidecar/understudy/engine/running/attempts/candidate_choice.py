@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from understudy.engine.circuits import circuit_store
 from understudy.engine.running.attempts.spent_limits import SpentLimits
 from understudy.engine.running.run_context import RunContext
-from understudy.model import events
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Limits
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
-from understudy.model.spec import SpecCandidate
 
 
 @dataclass(frozen=True)

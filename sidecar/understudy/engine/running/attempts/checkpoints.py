@@ -6,7 +6,7 @@ import contextlib
 
 from understudy.engine.running import task
 from understudy.engine.running.run_context import RunContext
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
 
 SNAPSHOT_SECONDS = 300.0

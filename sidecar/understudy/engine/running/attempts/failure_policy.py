@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from understudy.model.delegations import Attempt
+from understudy.model.delegation.delegations import Attempt
 from understudy.model.errors import ErrorInfo, class_of
 
 

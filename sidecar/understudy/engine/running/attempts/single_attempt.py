@@ -15,9 +15,9 @@ from understudy.engine.running.attempts.checkpoints import Checkpoints
 from understudy.engine.running.attempts.spent_limits import SpentLimits
 from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.run_context import RunContext
-from understudy.model import events
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Spec, SpecCandidate
 from understudy.runners.registry import runner_for
 from understudy.runners.runner import Emit, Outcome
 

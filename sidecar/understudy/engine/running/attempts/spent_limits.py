@@ -8,11 +8,11 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
-from understudy.journal.writer import Writer
+from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import Limits
-from understudy.model.delegations import Attempt
+from understudy.model.delegation.delegations import Attempt
+from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UNBILLED, UnderstudyError, class_of
-from understudy.model.spec import SpecCandidate
 
 
 class SpentLimits:

@@ -32,18 +32,19 @@ from understudy.journal import state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Item
-from understudy.model import events
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import UnderstudyError
-from understudy.model.spec import Spec
 from understudy.model.verdicts import Reservation, Verdict
-from understudy.process import children, leftovers
+from understudy.process import leftovers
+from understudy.process.programs import children
 from understudy.runners.registry import runner_for
 
 if TYPE_CHECKING:
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
-    from understudy.engine.checks.judge import Judgement
     from understudy.engine.running.relay.relay_host import RelayHost
+    from understudy.judge.judge import Judgement
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""

@@ -10,8 +10,8 @@ from understudy.engine.running.task import proxy_secrets
 from understudy.journal import worker_lock
 from understudy.journal.change_notifications import notify
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.writer import Writer
-from understudy.model import events
+from understudy.journal.writing.writer import Writer
+from understudy.model.delegation import events
 from understudy.process import identity
 from understudy.secrets.redaction import Redactor
 

@@ -15,14 +15,14 @@ from understudy.engine.running.lifecycle.outside_comparison import OutsideCompar
 from understudy.engine.running.lifecycle.result_collection import ResultCollection
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.task import paths
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.model.verdicts import Reservation, Verdict
 
 if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``import_judge``
     from understudy.config.configuration import Configuration
-    from understudy.engine.checks.judge import Judgement
-    from understudy.engine.checks.mutation.planning import MutantSample
     from understudy.engine.rounds.rounds import JudgedResult, Rounds
+    from understudy.judge.judge import Judgement
+    from understudy.judge.mutation.planning import MutantSample
 
 _T = TypeVar("_T")
 VerdictOn = Callable[["Judgement"], tuple[Verdict, list[Reservation]]]
@@ -101,11 +101,11 @@ class Judging:
 
     def _configured_now(self) -> Configuration:
         """Return the configuration of the workspace as it is now: the user may have added a check since."""
-        from understudy import config
+        from understudy.config.loading import loader
 
         workspace = Path(self._run.spec.workspace)
         trusted = records.status(workspace, self._run.state).trusted
-        return config.load(workspace, trusted=trusted)
+        return loader.load(workspace, trusted=trusted)
 
     # -- what rounds call: see ``rounds.RoundHost`` ------------------------------------------------------------
 
@@ -123,8 +123,8 @@ class Judging:
         self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
     ) -> Judgement:
         """Judge a commit of the worktree."""
-        from understudy.engine.checks.judge import JudgeRequest, judge
-        from understudy.engine.checks.mutation import dismissed_mutants
+        from understudy.judge.judge import JudgeRequest, judge
+        from understudy.judge.mutation import dismissed_mutants
 
         run, spec = self._run, self._run.spec
         await self._outside.start()
@@ -170,6 +170,6 @@ class Judging:
 
 def import_judge() -> None:
     """Import what judges a result: it takes longer than the rest of a worker's start."""
-    from understudy.engine.checks import judge
+    from understudy.judge import judge
 
     del judge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.worktrees.outside_watch import OutsideWatch
-from understudy.model.checks import CheckResult
+from understudy.model.evidence.checks import CheckResult
 
 
 class OutsideComparison:

@@ -7,12 +7,13 @@ import contextlib
 from pathlib import Path
 
 from understudy.config.trust import records
-from understudy.engine import workspaces
-from understudy.engine.queueing import base_recorder, launcher
+from understudy.engine.bases import base_recorder
+from understudy.engine.queueing import launcher
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.worktrees import setup_command
-from understudy.model import events
+from understudy.git import workspaces
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import leftovers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from understudy.engine.running.attempts.attempt_loop import Attempts
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
 from understudy.engine.running.run_context import RunContext
-from understudy.model import events
+from understudy.model.delegation import events
 from understudy.runners.runner import Outcome
 
 STOPPED_LOOK_SECONDS = 0.5

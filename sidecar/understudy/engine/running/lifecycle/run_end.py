@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from understudy.engine.checks import verdict_rules
-from understudy.model.delegations import Delegation
+from understudy.judge import verdict_rules
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 
 if TYPE_CHECKING:  # imported while the agent works
-    from understudy.engine.checks.judge import Judgement
+    from understudy.judge.judge import Judgement
 
 ENDED_EARLY = frozenset(
     {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}

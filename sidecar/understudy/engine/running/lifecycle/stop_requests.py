@@ -12,8 +12,8 @@ from understudy.journal import delegation_folder, worker_lock
 from understudy.journal.change_notifications import ChangeListener
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.worker_requests import Cancel, Item, RequestTail, worker_topic
+from understudy.model.delegation.spec import RELAY
 from understudy.model.errors import UnderstudyError
-from understudy.model.spec import RELAY
 
 LOOK_SECONDS = 1.0
 """How much later a cancel is noticed when its change notification is lost."""

@@ -28,10 +28,10 @@ from understudy.git import path_rules
 from understudy.journal import delegation_folder, groups, worker_requests
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
-from understudy.model.delegations import AskedBy, Delegation, GroupBudget, StartParams
+from understudy.model.delegation.delegations import AskedBy, Delegation, GroupBudget, StartParams
+from understudy.model.delegation.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import Delegate
-from understudy.model.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
 from understudy.model.states import State
 from understudy.model.text import path_quoting, uris
 from understudy.model.text.timestamps import timestamp

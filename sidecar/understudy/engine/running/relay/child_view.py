@@ -8,7 +8,7 @@ from understudy.engine.worktrees.record import load_record
 from understudy.git import diff
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import patches

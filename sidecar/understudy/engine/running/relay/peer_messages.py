@@ -20,10 +20,10 @@ from understudy.journal import delegation_folder, groups, worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Item, PeerMessage
-from understudy.model import events
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.spec import Spec
 from understudy.model.states import State
 from understudy.model.text.sanitize import strip_controls
 

@@ -16,11 +16,11 @@ from understudy.engine.running.relay.peer_messages import PeerMessages
 from understudy.engine.running.relay.relay_socket import CONFIG, RelaySocket, Request, Response
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.worker_requests import Item
-from understudy.model import events
-from understudy.model.delegations import Delegation, PermissionOption
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation, PermissionOption
+from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay import relay_tools as t
-from understudy.model.spec import Spec, SpecCandidate
 from understudy.model.states import State
 from understudy.model.text.sanitize import one_line, strip_controls
 from understudy.runners.runner import McpServer, Question

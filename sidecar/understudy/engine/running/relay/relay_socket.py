@@ -24,7 +24,8 @@ import msgspec
 from understudy.model.relay.relay_tools import SERVER
 from understudy.model.text import foreign_json
 from understudy.model.wire import ready
-from understudy.process import lineage, unix_sockets
+from understudy.process import unix_sockets
+from understudy.process.guardian import lineage
 from understudy.runners.runner import McpServer
 
 SOCKET, TOKEN, CONFIG = "socket", "token", "mcp.json"

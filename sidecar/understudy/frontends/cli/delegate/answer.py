@@ -8,11 +8,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
-from understudy.model.delegations import Delegation, PermissionRequest
+from understudy.model.delegation.delegations import Delegation, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, members
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, members
 from understudy.frontends.cli.output import output, verdict_card
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.states import State
 
 _JOIN_SECONDS = 10.0

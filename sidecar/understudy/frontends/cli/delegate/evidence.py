@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal.terminal import sanitize
 

@@ -10,16 +10,16 @@ from typing import IO, Any
 import click
 
 from understudy.api.serving.follow import follow
-from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.api_calls import call, caller
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, caller
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
 from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
+from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text
 from understudy.model.errors import UnderstudyError
-from understudy.model.events import Event, Note, Permission, PermissionAnswered, Text
 
 
 def view_on(stream: IO[str], *, answer: bool = False) -> View:

@@ -13,14 +13,15 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from understudy.frontends.cli import exit_codes, option_names, options
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.output.units import cost_origin, duration, thousands, usd
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.delegations import Usage
-from understudy.model.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
+from understudy.model.delegation.delegations import Usage
+from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.verdicts import Verdict
 
 _PAGE = 1000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
-from understudy.model.delegations import Delivery
+from understudy.model.delegation.delegations import Delivery
 
 _OUTCOMES: dict[Delivery, str] = {
     "sent": "sent to its agent",

@@ -9,8 +9,9 @@ from urllib.parse import unquote
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve, uri, whole_group
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve, uri, whole_group
 from understudy.frontends.cli.delegate import answer, follower
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.frontends.cli.output.units import age

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import uri, whole_group
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.arguments.trusted_call import with_trust
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import uri, whole_group
 from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.group import group_run, queue_commands
 from understudy.frontends.cli.output import preview_page
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
-from understudy.frontends.cli.trusted_call import with_trust
 
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 

@@ -8,11 +8,12 @@ from functools import partial
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, members
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, members
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.states import State
 
 _MOST_SECONDS = 86_400.0

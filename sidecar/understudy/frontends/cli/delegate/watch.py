@@ -7,8 +7,9 @@ import sys
 import click
 
 from understudy.api.serving.follow import follow
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS

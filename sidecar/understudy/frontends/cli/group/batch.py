@@ -10,10 +10,10 @@ import msgspec
 
 from understudy.api import batch_file
 from understudy.api.caller import require_current_folder
-from understudy.frontends.cli import options
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.arguments.trusted_call import with_trust
 from understudy.frontends.cli.group import group_run
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
-from understudy.frontends.cli.trusted_call import with_trust
 from understudy.model.errors import UnderstudyError
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.group import group_table, queue_commands
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 
 
 def to_the_end(started: Any, held: HeldInterrupt, *, detach: bool, quiet: bool, as_json: bool) -> int:

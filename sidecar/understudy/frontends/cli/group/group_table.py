@@ -14,13 +14,13 @@ from typing import IO
 import click
 
 from understudy.api.serving.follow import follow_group
-from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import cut, one_line, width_of
-from understudy.model.delegations import Delegation, GroupBudget
+from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.states import State
 from understudy.model.text.verdict_text import cause
 

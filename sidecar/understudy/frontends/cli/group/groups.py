@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import click
 
 from understudy.api.serving.follow import follow_group
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import age

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 
 _PAUSED = "The queue is paused, so nothing starts; continue with: understudy queue resume"

@@ -16,14 +16,15 @@ import click
 
 from understudy.api.handlers import offers
 from understudy.api.serving.follow import follow_all
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, caller, uri
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, caller, uri
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.units import size, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _DECIDED = frozenset({"decided", "expired"})

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, option_names, options
-from understudy.frontends.cli.api_calls import call, uri
-from understudy.frontends.cli.import_command import show_not_carried
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls.api_calls import call, uri
+from understudy.frontends.cli.moving_in.import_command import show_not_carried
 from understudy.frontends.cli.output import output, output_file
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import one_line
-from understudy.model import events as e
-from understudy.model.checks import CheckResult
+from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorInfo
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.evidence.mutation import Round
 from understudy.model.text.verdict_text import cause
 from understudy.model.verdicts import Reservation

@@ -12,7 +12,7 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
-from understudy.model import events as e
+from understudy.model.delegation import events as e
 from understudy.model.states import State
 
 REDRAW_SECONDS = 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from understudy.model.ledger import LedgerTotals
+from understudy.model.delegation.ledger import LedgerTotals
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 

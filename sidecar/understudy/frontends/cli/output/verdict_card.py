@@ -11,9 +11,9 @@ from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_
 from understudy.frontends.cli.output.units import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
-from understudy.model.checks import BaseComparison, SuspiciousCode
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
+from understudy.model.evidence.checks import BaseComparison, SuspiciousCode
 from understudy.model.states import State
 from understudy.model.text import verdict_text
 from understudy.model.text.name_list import name_list

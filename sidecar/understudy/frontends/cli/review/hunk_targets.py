@@ -10,8 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.frontends.cli import options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes, option_names, options
-from understudy.frontends.cli.api_calls import call, resolve
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import check as checking
 from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.output import event_lines, output

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import exit_codes
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_view

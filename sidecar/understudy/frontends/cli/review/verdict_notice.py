@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.frontends.cli.output import event_lines, verdict_card
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.states import State
 
 QUESTION = "Wait for the verdict [Y/n/q]?"

@@ -7,9 +7,10 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, resolve
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, resolve
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import size
 from understudy.frontends.cli.terminal import terminal

@@ -10,9 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli import exit_codes, option_names, options
-from understudy.frontends.cli.api_calls import call, uri
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls.api_calls import call, uri
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.moving_in import profile_commands
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard

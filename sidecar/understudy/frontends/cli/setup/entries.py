@@ -11,7 +11,7 @@ from typing import Any, cast
 import click
 import msgspec
 
-from understudy.frontends.cli import exit_codes
+from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep

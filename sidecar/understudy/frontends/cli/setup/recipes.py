@@ -8,8 +8,9 @@ import click
 
 from understudy.api.caller import TerminalCaller
 from understudy.api.handlers import offers
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 
 

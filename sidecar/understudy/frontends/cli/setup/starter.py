@@ -6,9 +6,10 @@ import copy
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
-from understudy.frontends.cli.command_group import SuggestingGroup
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, uri
+from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegators
 from understudy.model.text import uris

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
 from understudy.frontends.cli.output.units import thousands
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.ledger import LedgerTotals
+from understudy.model.delegation.ledger import LedgerTotals
 
 
 @click.command(epilog=options.examples("understudy status", "understudy status --json"))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from understudy.api.messages import ToolsResult
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call, uri
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_connection_test
 from understudy.model.config.config_entries import ToolEntry

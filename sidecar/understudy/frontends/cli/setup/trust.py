@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from understudy.frontends.cli import exit_codes, options
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal, trust_prompt
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.delegations import PermissionOption, PermissionRequest
+from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import question_text
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli.api_calls import call
+from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.terminal import terminal
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli import option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 OK, FAILED, UNUSABLE, STOPPED = 0, 1, 2, 130

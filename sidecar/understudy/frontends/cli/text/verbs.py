@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli import options
+from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from understudy.api.messages import TextResult
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 RUN = "text/run"
 

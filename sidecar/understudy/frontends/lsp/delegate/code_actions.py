@@ -23,7 +23,7 @@ from understudy.model.text import uris
 if TYPE_CHECKING:
     from understudy.api.handlers.offers import Offers, RecipeOffer
     from understudy.frontends.lsp.editor.client import Client
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 START = method_table.PREFIX + "delegations/start"
 ASK = method_table.PREFIX + "text/run"

@@ -16,14 +16,14 @@ from lsprotocol import types
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
-from understudy.model import events as e
-from understudy.model.delegations import Delegation, PermissionOption, PermissionRequest
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import question_text
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 LATER = "Later"
 DEFAULT_SECONDS = 3600.0

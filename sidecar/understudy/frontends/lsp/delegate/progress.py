@@ -16,8 +16,8 @@ from lsprotocol import types
 
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import say
-from understudy.model import events as e
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import verdict_text
@@ -25,7 +25,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 REPORT_SECONDS = 0.5
 """Shortest time between two reports of one delegation, unless its state changes."""

@@ -14,15 +14,15 @@ from understudy.api import result_files
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
-from understudy.model import events as e
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import uris, verdict_text
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 REVIEW = "Review"
 SHOW = "Show the answer"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.api.serving import subscriptions
-from understudy.model import events as e
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events as e
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 

@@ -23,7 +23,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.api.messages import TrustResult
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 TRUST = "Trust"
 NOT_NOW = "Not now"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.frontends.lsp.line_alignment import align
+from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
 

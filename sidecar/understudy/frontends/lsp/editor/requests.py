@@ -12,7 +12,7 @@ from understudy.api import method_table
 from understudy.api.caller import describe_asker
 from understudy.api.serving import request, thread_pool
 from understudy.frontends.lsp.editor import apply_edit
-from understudy.model.delegations import AskedBy
+from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:

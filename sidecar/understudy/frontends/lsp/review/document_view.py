@@ -9,7 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from understudy.frontends.lsp import server_capabilities
+from understudy.frontends.lsp.editor import server_capabilities
 from understudy.frontends.lsp.review import review_actions
 from understudy.frontends.lsp.review.review_actions import OpenReview, ReviewAction
 from understudy.frontends.lsp.review.review_document import WHOLE, EditedReview, ReviewTarget, letter

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from understudy.frontends.lsp.line_alignment import align
+from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.model.hunks import FileDiff, Hunk
 
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

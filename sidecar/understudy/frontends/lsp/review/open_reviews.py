@@ -17,8 +17,8 @@ from understudy.frontends.lsp.review import hunk_positions, path_index
 from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import Found, OriginalReview, ReviewTarget
-from understudy.model import events
-from understudy.model.delegations import Delegation
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 

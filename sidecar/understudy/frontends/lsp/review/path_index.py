@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from understudy.frontends.lsp.review import survivor_hints
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.text import path_quoting
 
 

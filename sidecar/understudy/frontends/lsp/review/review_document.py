@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from understudy.frontends.lsp.line_alignment import align, lines_of
+from understudy.frontends.lsp.editor.line_alignment import align, lines_of
 from understudy.model.text import path_quoting
 
 MARK = ">"

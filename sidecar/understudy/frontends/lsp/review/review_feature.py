@@ -25,7 +25,7 @@ from lsprotocol import types
 from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
 from understudy.frontends.lsp.editor.client import EditorRefused
-from understudy.frontends.lsp.line_alignment import lines_of
+from understudy.frontends.lsp.editor.line_alignment import lines_of
 from understudy.frontends.lsp.review import (
     document_view,
     hunk_positions,
@@ -38,7 +38,7 @@ from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import EditedReview, ReviewTarget
 from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import JudgedMutant
 from understudy.model.hunks import FileDiff, HunkState
@@ -46,7 +46,7 @@ from understudy.model.states import State
 from understudy.model.text import path_quoting, sanitize, uris
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 log = logging.getLogger(__name__)
 

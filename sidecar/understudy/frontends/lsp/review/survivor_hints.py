@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from understudy.frontends.lsp.line_alignment import align
+from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.frontends.lsp.review.review_actions import OpenReview
-from understudy.model.delegations import Delegation
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.evidence.mutation import JudgedMutant, noticed
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Reservation

@@ -13,8 +13,8 @@ from pathlib import Path
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.aider import CAPABILITIES
 from understudy.runners.agent_clis.in_python import hosted_agent
-from understudy.runners.agent_clis.launch_flags import invalid, refuse_flags
-from understudy.runners.agent_clis.stream_values import WorktreePaths
+from understudy.runners.agent_clis.launching.launch_flags import invalid, refuse_flags
+from understudy.runners.agent_clis.streams.stream_values import WorktreePaths
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Emit, Outcome, Task
 

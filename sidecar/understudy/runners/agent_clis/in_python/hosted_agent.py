@@ -19,14 +19,14 @@ from typing import Any
 import msgspec
 
 from understudy.model.capabilities import Capabilities
+from understudy.model.delegation.events import Event
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.events import Event
 from understudy.model.text import foreign_json
 from understudy.model.wire import Wire, ready
-from understudy.runners.agent_clis.agent_failures import failure
 from understudy.runners.agent_clis.in_python.litellm_errors import kind_of_exception
-from understudy.runners.agent_clis.installed_program import find_binaries, find_program, worktree_of
-from understudy.runners.agent_clis.launch_flags import invalid
+from understudy.runners.agent_clis.launching.installed_program import find_binaries, find_program, worktree_of
+from understudy.runners.agent_clis.launching.launch_flags import invalid
+from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

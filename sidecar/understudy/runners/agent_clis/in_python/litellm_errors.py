@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.model.errors import ErrorKind
-from understudy.runners.agent_clis.agent_failures import kind_reported
+from understudy.runners.agent_clis.streams.agent_failures import kind_reported
 
 _KINDS = {
     "AuthenticationError": ErrorKind.AUTH_FAILED,

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from understudy.model.config.permission_rules import PermissionKind
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.text import foreign_json
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.runners.agent_clis.agent_failures import failure
-from understudy.runners.agent_clis.stream_values import (
+from understudy.runners.agent_clis.streams.agent_failures import failure
+from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     WorktreePaths,
     bounded,

@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from understudy.model import events
+from understudy.model.delegation import events
+from understudy.model.delegation.events import Event, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.events import Event, UsageReport
 from understudy.model.text import foreign_json
 from understudy.model.wire import Wire, ready
 from understudy.runners.driver.source import AgentFinished

@@ -19,14 +19,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model import events
-from understudy.model.delegations import PermissionOption
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.text import foreign_json
 from understudy.model.tools.pi import CAPABILITIES
-from understudy.runners.agent_clis.agent_failures import failure
-from understudy.runners.agent_clis.stream_values import MOST_ITEMS, WorktreePaths, bounded, line_of, string, whole
+from understudy.runners.agent_clis.streams.agent_failures import failure
+from understudy.runners.agent_clis.streams.stream_values import (
+    MOST_ITEMS,
+    WorktreePaths,
+    bounded,
+    line_of,
+    string,
+    whole,
+)
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
 from understudy.runners.runner import Message

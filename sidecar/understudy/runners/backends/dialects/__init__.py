@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import ModelServer
-from understudy.model.delegations import Usage
+from understudy.model.delegation.delegations import Usage
+from understudy.model.delegation.events import Event
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.events import Event
-from understudy.runners.backends.tool_calls import CallResult, RequestedCall, ToolSpec
+from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall, ToolSpec
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 

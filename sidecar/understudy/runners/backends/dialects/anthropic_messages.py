@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from understudy.model.events import Event
-from understudy.runners.backends import dialects, request_options
-from understudy.runners.backends.streamed_answer import StreamedAnswer, part, parts
-from understudy.runners.backends.tool_calls import CallResult, PartialCall, ToolSpec
+from understudy.model.delegation.events import Event
+from understudy.runners.backends import dialects
+from understudy.runners.backends.content import request_options
+from understudy.runners.backends.content.streamed_answer import StreamedAnswer, part, parts
+from understudy.runners.backends.content.tool_calls import CallResult, PartialCall, ToolSpec
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.model.events import Event
+from understudy.model.delegation.events import Event
 from understudy.runners.backends import dialects
-from understudy.runners.backends.streamed_answer import StreamedAnswer, part, parts
-from understudy.runners.backends.tool_calls import CallResult, ToolSpec, parse_arguments
+from understudy.runners.backends.content.streamed_answer import StreamedAnswer, part, parts
+from understudy.runners.backends.content.tool_calls import CallResult, ToolSpec, parse_arguments
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 

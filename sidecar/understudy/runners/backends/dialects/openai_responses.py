@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from understudy.model.events import Event
+from understudy.model.delegation.events import Event
 from understudy.runners.backends import dialects
-from understudy.runners.backends.streamed_answer import StreamedAnswer, part, parts
-from understudy.runners.backends.tool_calls import CallResult, ToolSpec
+from understudy.runners.backends.content.streamed_answer import StreamedAnswer, part, parts
+from understudy.runners.backends.content.tool_calls import CallResult, ToolSpec
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
 

@@ -1,0 +1,1 @@
+"""What follows a result: a reply, a retry, or its checks once more."""

@@ -1,0 +1,343 @@
+"""Continue from a result: reply to it in the same worktree, or retry from the same base.
+
+The base of a reply is what the user sees now, and its worktree is that base plus the pending hunks. So accepted hunks
+are in the base, including the user's later edits, rejected hunks are gone, and pending hunks are under review
+again; the prompt lists them. The reply takes over the parent's pending hunks (``superseded``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from understudy.engine.checkout_runs import checkout_claim
+from understudy.engine.follow_ups.reply_prompt import about_answer, words
+from understudy.engine.messages import message_request
+from understudy.engine.planning import delegator_choice, strengthen_prompt
+from understudy.engine.planning import plan as resolve
+from understudy.engine.queueing import dependencies, launcher
+from understudy.engine.review import decision_recovery, review_state
+from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees.record import load_record
+from understudy.git import repository
+from understudy.journal import delegation_folder, groups
+from understudy.journal.summaries import summary
+from understudy.model.delegation import events
+from understudy.model.delegation.delegations import AskedBy, Delegation, LaunchOverride
+from understudy.model.delegation.spec import Origin, Spec, session_owner
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.mutation import noticed
+from understudy.model.hunks import FileDiff, HunkState
+from understudy.model.states import State
+from understudy.model.text import path_quoting, uris
+from understudy.process.failpoints import failpoint
+
+# -- asking --------------------------------------------------------------------------------------------------------
+
+
+def reply(
+    folder: delegation_folder.Folder, text: str, documents: Mapping[str, str], created_at: str, asked_by: AskedBy
+) -> str:
+    """Send a result back with instructions; return the id of the new delegation, which takes over the worktree.
+
+    Errors: ``input_empty``, ``conflict`` (not finished, already continued, or a decision is in progress),
+    ``invalid_params`` (an agent that follows no instructions), ``base_unavailable`` (its worktree is gone), and those
+    of a start.
+    """
+    if not text.strip():
+        raise UnderstudyError(
+            ErrorKind.INPUT_EMPTY, "The reply is empty.", hint="Write what the agent should do differently."
+        )
+    request = _Request(text, said=text, title=f"Reply: {text.strip().splitlines()[0]}"[:100])
+    return _continue(folder, lambda _: request, documents, (created_at, asked_by))
+
+
+def strengthen(
+    folder: delegation_folder.Folder,
+    rounds: int | None,
+    documents: Mapping[str, str],
+    created_at: str,
+    asked_by: AskedBy,
+) -> str:
+    """Send a result back with the small changes of the code that no test noticed; return the id as ``reply`` does.
+
+    Errors: those of ``reply``; ``input_empty`` if tests noticed every change.
+    """
+
+    def request(delegation: Delegation) -> _Request:
+        if delegation.head is None:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"{folder.id} has no result whose tests could notice more.",
+                hint=f"See what happened: understudy show {folder.id}",
+            )
+        found = noticed(check.mutation for check in delegation.checks)
+        if found is None:
+            raise UnderstudyError(
+                ErrorKind.INPUT_EMPTY,
+                f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
+                hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
+            )
+        if not strengthen_prompt.is_worthwhile(found):
+            raise UnderstudyError(
+                ErrorKind.INPUT_EMPTY,
+                f"The tests of {folder.id} notice all of the small changes that were tried.",
+                hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
+            )
+        text = strengthen_prompt.request_of(found)
+        return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
+
+    return _continue(folder, request, documents, (created_at, asked_by))
+
+
+_SAME = "it did the earlier work"
+"""The reason for the delegator of a follow-up that names none."""
+_STRENGTHEN = "Write tests that notice more mistakes in the code."
+
+
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """What the agent is asked for in a follow-up."""
+
+    text: str
+    said: str
+    """The same for the prompts of later follow-ups."""
+    title: str
+    rounds: int | None = None
+    """None: as many as in the parent."""
+
+
+def _continue(
+    folder: delegation_folder.Folder,
+    request_of: Callable[[Delegation], _Request],
+    documents: Mapping[str, str],
+    asked: tuple[str, AskedBy],
+) -> str:
+    spec = delegation_folder.read_spec(folder)
+    with _settled(folder) as (writer, delegation):
+        if checkout_claim.is_uncollected(folder.id):
+            raise checkout_claim.uncollected(folder.id)
+        request = request_of(delegation)
+        kept = message_request.undelivered(folder, delegation)
+        text = "\n\n".join([*(one.text for one in kept), request.text])
+        has_ground = (folder.path / "worktree.json").exists()
+        origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
+        files: list[FileDiff] = []
+        said = [] if spec.origin is None else list(spec.origin.said)
+        if has_ground:
+            record, objects = load_record(folder)
+            ownership.require_owner(Path(record.root), folder.id)
+            if delegation.head is not None:
+                files = review_state.files_of(folder, objects, record.base_commit, delegation.head)
+            origin.base, origin.head = record.base_commit, delegation.head
+            origin.undecided = [hunk for _, hunk in review_state.in_state(files, HunkState.PENDING)]
+            origin.words = words(
+                objects, (record.base_commit, delegation.head or record.base_commit), files, said, text
+            )
+        else:
+            if delegation.result is None or delegation.result.text is None:
+                raise UnderstudyError(
+                    ErrorKind.CONFLICT,
+                    f"{folder.id} has no result to reply to.",
+                    hint="Start it again: understudy retry " + folder.id,
+                )
+            origin.words = about_answer(delegation.result.text, said, text)
+        answered = delegation.result.text if delegation.result is not None else None
+        if spec.recipe.returns == "text" and answered:
+            origin.words = about_answer(answered, said, text)
+        origin.said = [*said, *(one.text for one in kept), request.said]
+        plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
+        message_request.require_instructable(
+            plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
+        )
+        if plan.in_checkout:
+            _require_in_checkout(plan, origin)
+        identifier = _begin(
+            plan,
+            spec,
+            origin,
+            asked,
+            title=request.title,
+            after=_hand_on(folder, has_ground),
+        )
+        recorded = {one.id for one in delegation.messages}
+        for one in kept:
+            if one.message_id not in recorded:  # its worker was killed before it read it
+                said_then = events.UserMessage(message_id=one.message_id, text=one.text, by=one.by, delivery="kept")
+                writer.append(said_then, attempt=0)
+            writer.append(events.MessageDelivered(message_id=one.message_id), attempt=0)
+        if origin.undecided:
+            writer.append(events.Superseded(by=identifier), attempt=0)
+            failpoint("superseded")
+            writer.sync()
+    return identifier
+
+
+def retry(
+    folder: delegation_folder.Folder,
+    delegator: str | None,
+    created_at: str,
+    asked_by: AskedBy,
+    launch: LaunchOverride | None = None,
+) -> str:
+    """Retry from the original base, in a separate worktree; return the id of the new delegation.
+
+    Without ``launch``, the same delegator starts as it did before.
+
+    Errors: ``conflict`` (not finished), ``base_unavailable`` (its worktree is gone), and those of a start.
+    """
+    spec = delegation_folder.read_spec(folder)
+    delegation = summary.load(folder)
+    if delegation.state is not State.FINISHED:
+        raise decision_recovery.unfinished(delegation.id, delegation.state)
+    after: Callable[[str], None] | None = None
+    if (folder.path / "worktree.json").exists():
+        record, _ = load_record(folder)
+        origin = Origin(kind="retry", parent=folder.id, base=record.base_commit)
+        if spec.origin is not None:
+            origin.words, origin.said = spec.origin.words, spec.origin.said
+    elif spec.origin is not None:
+        # It ended before it had a base, so start it again.
+        origin = spec.origin
+        parent = ownership.folder_of(spec.origin.parent)
+        if origin.kind == "reply" and parent is not None:
+            after = _hand_on(parent, (parent.path / "worktree.json").exists())
+    else:
+        origin = Origin(kind="retry", parent=folder.id, base="")
+    plan = _plan(spec, delegator, {}, fresh=not origin.base, launch=launch)
+    if plan.in_checkout:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{folder.id} cannot be retried in your checkout: a retry starts from the original base, in a worktree.",
+            hint=f"Retry it in one (understudy retry {folder.id} --worktree), or start it again.",
+        )
+    waits_for = dependencies.after_retries(spec)
+    return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after, waits_for=waits_for)
+
+
+# -- what the new worker starts from -------------------------------------------------------------------------------
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _settled(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
+    """Lock a finished delegation, with or without a worktree."""
+    with decision_recovery.lock_delegation(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise decision_recovery.unfinished(writer.delegation.id, writer.delegation.state)
+        yield writer, writer.delegation
+
+
+def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
+    """Raise ``conflict`` if the reply's agent cannot work in the checkout now."""
+    if origin.undecided:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{len(origin.undecided)} changes of {origin.parent} are not decided, and not in your checkout.",
+            hint="Accept or reject them, then reply again.",
+        )
+    checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
+
+
+def _plan(
+    spec: Spec,
+    delegator: str | None,
+    documents: Mapping[str, str],
+    *,
+    fresh: bool,
+    rounds: int | None = None,
+    launch: LaunchOverride | None = None,
+) -> resolve.Plan:
+    """Plan the parent's request again: configuration, trust and checks may have changed."""
+    workspace = Path(spec.workspace)
+    gone = {path for path in (*spec.files, *spec.context) if not (workspace / _path(path)).is_file()}
+    params = msgspec.structs.replace(
+        spec.params,
+        delegator=delegator or spec.params.delegator or spec.candidates[0].delegator.name,
+        workspace=str(workspace),
+        # The base has them, even if the checkout no longer does.
+        files=[uris.uri_of(workspace / _path(path)) for path in spec.files if path not in gone],
+        context_files=[uris.uri_of(workspace / _path(path)) for path in spec.context if path not in gone],
+        target=uris.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
+        base=spec.params.base if not fresh else None,
+        # Limits and launch options were chosen for the first delegator; another one may not support them.
+        rounds=spec.params.rounds if rounds is None else rounds,
+        launch=launch or (spec.params.launch if delegator in {None, spec.candidates[0].delegator.name} else None),
+        fallback=spec.params.fallback if delegator in {None, spec.candidates[0].delegator.name} else None,
+        limits=spec.params.limits if delegator in {None, spec.candidates[0].delegator.name} else None,
+        buffers=None,
+        group_id=None,
+        idempotency_key=None,
+        work_done_token=None,
+    )
+    decided = resolve.plan(params, documents, workspace, follow_up=delegator_choice.NAMED if delegator else _SAME)
+    return dataclasses.replace(
+        decided, files=[_path(path) for path in spec.files], context=[_path(path) for path in spec.context]
+    )
+
+
+def _begin(
+    plan: resolve.Plan,
+    parent: Spec,
+    origin: Origin,
+    asked: tuple[str, AskedBy],
+    *,
+    title: str,
+    after: Callable[[str], None] | None,
+    waits_for: Sequence[str] = (),
+) -> str:
+    def build(identifier: str) -> Spec:
+        spec = plan.spec(identifier, *asked)
+        return msgspec.structs.replace(
+            spec,
+            title=title,
+            parent_id=origin.parent,
+            group_id=parent.group_id,
+            origin=origin,
+            after=list(waits_for),
+        )
+
+    folder, lock = delegation_folder.create(build, plan.buffer_files())
+    try:
+        failpoint("created")
+        if after is not None:
+            after(folder.id)
+            failpoint("handed on")
+        if parent.group_id is not None:
+            groups.add(parent.group_id, folder.id)
+    except BaseException:
+        os.close(lock)
+        raise
+    launcher.submit(folder, lock)
+    failpoint("spawned")
+    return folder.id
+
+
+def _hand_on(parent: delegation_folder.Folder, has_ground: bool) -> Callable[[str], None] | None:
+    if not has_ground:
+        return None
+    record, _ = load_record(parent)
+    return lambda identifier: ownership.assign(Path(record.root), identifier)
+
+
+def _sessions(delegation: Delegation) -> dict[str, str]:
+    """Return the last session of each tool."""
+    return {
+        owner: attempt.session_id
+        for attempt in delegation.attempts
+        if attempt.session_id and (owner := session_owner(attempt.tool, attempt.delegator)) is not None
+    }
+
+
+def _path(quoted: str) -> str:
+    return os.fsdecode(path_quoting.unquote(quoted))

@@ -1,0 +1,248 @@
+"""Options that several commands share, and shell completion of their values."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_COMPLETED_IDS = 50
+
+LIMITS: tuple[tuple[str, type, str], ...] = (
+    ("total-seconds", float, "Limit the duration of all attempts together."),
+    ("idle-seconds", float, "Limit the time between two events of the agent."),
+    ("first-event-seconds", float, "Limit the time from the start of an attempt to its first event."),
+    ("after-result-seconds", float, "Limit the time from the agent's result to its exit."),
+    ("max-turns", int, "Limit the agent's turns."),
+    ("max-output-tokens", int, "Limit the tokens that the model writes, in all turns."),
+    ("max-tokens", int, "Limit the tokens read and written in one attempt."),
+    ("max-usd", str, "Limit the cost, in USD."),
+)
+
+
+def words_or_stdin(words: tuple[str, ...]) -> str:
+    """Return the words of a command line as a text; ``-`` reads it from stdin."""
+    return stdin() if words == ("-",) else " ".join(words)
+
+
+def stdin() -> str:
+    """Read stdin as UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"stdin is not UTF-8: {error}.") from None
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog that shows these examples, one per line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def as_json(command: Command) -> Command:
+    """Add ``--json``."""
+    return click.option("--json", "json_", is_flag=True, help="Print JSON, as protocol/README.md documents it.")(
+        command
+    )
+
+
+class Identifier(click.types.StringParamType):
+    """An ID; one that is missing is an error that says where to look it up."""
+
+    def __init__(self, where: str = "`understudy list` shows the IDs; their last five characters are enough.") -> None:
+        """Remember the sentence."""
+        self._where = where
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return the sentence that says where the IDs are."""
+        _ = (param, ctx)
+        return self._where
+
+
+def identifiers(command: Command) -> Command:
+    """Add the argument ``ID…``."""
+    return click.argument(
+        "identifiers",
+        type=Identifier(),
+        metavar="ID...",
+        nargs=-1,
+        required=True,
+        shell_complete=complete_identifiers,
+    )(command)
+
+
+def members(command: Command) -> Command:
+    """Add the argument ``ID…``, which may be left out with ``--group``."""
+    command = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifiers)(command)
+    return group(command, "All delegations of this group.")
+
+
+def group(command: Command, text: str) -> Command:
+    """Add ``--group``."""
+    return click.option("--group", metavar="ID", help=text)(command)
+
+
+def identifier(command: Command) -> Command:
+    """Add the argument ``ID``."""
+    return click.argument("identifier", type=Identifier(), metavar="ID", shell_complete=complete_identifiers)(command)
+
+
+def following(command: Command) -> Command:
+    """Add ``--detach`` and ``--quiet``, for commands that start a delegation and follow it."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Print only the result, no progress.")(command)
+    return click.option("--detach", is_flag=True, help="Print the ID and return at once; the work continues.")(command)
+
+
+def scope(command: Command) -> Command:
+    """Add ``--scope``."""
+    return click.option(
+        "--scope",
+        type=click.Choice(["user", "workspace"]),
+        default="user",
+        show_default=True,
+        help="Where to save: your configuration, or the repository's .understudy folder.",
+    )(command)
+
+
+def in_workspace(command: Command) -> Command:
+    """Add ``--workspace``: whose configuration a command reads."""
+    return click.option(
+        "--workspace",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="The workspace (default: the current directory).",
+    )(command)
+
+
+def rounds(command: Command) -> Command:
+    """Add ``--rounds``."""
+    return click.option(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="Ask the agent up to N more times for a repair if a check fails, and for tests that notice more, within "
+        "the limits; keep what is better.",
+    )(command)
+
+
+def limit_options(command: Command) -> Command:
+    """Add an option for each of ``LIMITS``."""
+    for name, type_, text in reversed(LIMITS):
+        command = click.option(f"--{name}", type=type_, metavar="N", help=text)(command)
+    return command
+
+
+def limits(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the ``Limits`` among a command's options, None if there are none."""
+    from understudy.model.wire import camel
+
+    names = [name.replace("-", "_") for name, _, _ in LIMITS]
+    return {camel(name): given[name] for name in names if given.get(name) is not None} or None
+
+
+def complete_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete IDs, newest first, with their titles."""
+    _ = context, parameter
+    return _quietly(lambda: _identifiers(incomplete))
+
+
+def complete_delegators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of delegators."""
+    _ = context, parameter
+    return _quietly(lambda: _names("delegators/list", "delegators", "delegator", incomplete))
+
+
+def complete_servers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of model servers."""
+    _ = context, parameter
+    return _quietly(lambda: _names("modelServers/list", "model_servers", "model_server", incomplete))
+
+
+def complete_checks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of checks."""
+    _ = context, parameter
+    return _quietly(lambda: _checks(incomplete))
+
+
+def complete_recipes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete recipes."""
+    _ = context, parameter
+    return _quietly(lambda: _recipes(incomplete))
+
+
+def complete_agents(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of agents."""
+    _ = context, parameter
+    return _quietly(lambda: _agents(incomplete))
+
+
+def complete_tools(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete names of agent CLIs."""
+    _ = context, parameter
+    return _quietly(lambda: _tools(incomplete))
+
+
+def _quietly(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+    # An error message would be inserted into the user's command line.
+    with contextlib.suppress(Exception):
+        return find()
+    return []
+
+
+def _identifiers(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call
+    from understudy.frontends.cli.terminal.terminal import one_line
+
+    found = call("delegations/list", limit=_COMPLETED_IDS).delegations
+    return [
+        CompletionItem(one.id, help=f"{one.verdict or one.state} {one_line(one.title)}")
+        for one in found
+        if one.id.startswith(incomplete) or one.id.rpartition("-")[2].startswith(incomplete)
+    ]
+
+
+def _here() -> str:
+    from understudy.api.caller import require_current_folder
+
+    return str(require_current_folder())
+
+
+def _names(method: str, plural: str, singular: str, incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call
+
+    entries = getattr(call(method, workspace=_here()), plural)
+    found = [getattr(entry, singular) for entry in entries]
+    return [CompletionItem(one.name, help=one.display_name or "") for one in found if one.name.startswith(incomplete)]
+
+
+def _checks(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call
+
+    names = [entry.check.name for entry in call("checks/list", workspace=_here()).checks]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _agents(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call, uri
+
+    found = call("agents/list", workspace=uri(".")).agents
+    return [CompletionItem(one.name, help=one.description) for one in found if one.name.startswith(incomplete)]
+
+
+def _recipes(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call
+
+    found = call("recipes/list").recipes
+    return [CompletionItem(one.name, help=one.title) for one in found if one.name.startswith(incomplete)]
+
+
+def _tools(incomplete: str) -> list[CompletionItem]:
+    from understudy.frontends.cli.calls.api_calls import call
+
+    found = call("tools/list").tools
+    return [CompletionItem(one.name, help=one.display_name) for one in found if one.name.startswith(incomplete)]

@@ -1,0 +1,47 @@
+"""The interface of the server for features, so that no feature imports the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from understudy.frontends.lsp.editor.aggregator import Aggregator
+from understudy.frontends.lsp.editor.client import Client
+from understudy.model.errors import UnderstudyError
+
+CommandHook = Callable[[str, Any, Any, UnderstudyError | None], None]
+"""``(wire name, parameters, result, error)`` of a request of the contract that was executed as a command."""
+
+
+class Review(Protocol):
+    """The feature that shows results for review."""
+
+    async def open(self, delegation: str) -> None:
+        """Show the review of a delegation. Errors: ``unknown_delegation``."""
+        ...
+
+
+class FeatureHost(Protocol):
+    """The objects that the features of one editor share."""
+
+    client: Client
+    aggregator: Aggregator
+    """Combines the answers of several features to one request."""
+    review: Review
+    """Set by the review feature."""
+    before: dict[str, list[Callable[[Any], Awaitable[None]]]]
+    """Command name without prefix → hooks that are awaited with the command's parameters before it runs."""
+    instead: dict[str, Callable[[Any], Awaitable[Any]]]
+    """Command name without prefix → the function that answers it with the command's parameters, and not the request
+    alone."""
+    on_command: list[CommandHook]
+    on_progress_cancel: list[Callable[[str | int], None]]
+    """Called with the token of a progress that the user cancelled."""
+
+    def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]]) -> None:
+        """Register the handler of a standard request."""
+        ...
+
+    def add_command(self, name: str, handler: Callable[..., Awaitable[Any]]) -> None:
+        """Register the handler of a command, which gets the command's arguments."""
+        ...

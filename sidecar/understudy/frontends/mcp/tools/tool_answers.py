@@ -1,0 +1,113 @@
+"""What a model reads about a delegation: short, and with the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
+from understudy.model.states import State
+from understudy.model.text import sanitize
+from understudy.model.text.verdict_text import verdict_sentence
+from understudy.model.verdicts import check_outcome
+
+MOST_TEXT = 20_000
+"""Characters of an answer; the rest is a resource."""
+MOST_FILES = 100
+
+Answer = dict[str, Any]
+
+
+def brief(found: Delegation) -> Answer:
+    """Return the state of a delegation; ``status`` is ``running``, ``asks`` or ``finished``."""
+    answer: Answer = {"status": status_of(found), "id": found.id, "title": found.title, "delegator": found.delegator}
+    if found.state is not State.FINISHED:
+        answer |= {"state": str(found.state), "activity": found.activity}
+        if found.waiting_for is not None:
+            answer |= {"question": question(found.waiting_for), "next": "answer"}
+        else:
+            answer["next"] = "wait"
+        return {key: value for key, value in answer.items() if value is not None}
+    answer |= {
+        "verdict": str(found.verdict),
+        "meaning": verdict_sentence(found),
+        "cost_usd": found.cost_usd if found.cost_known else None,
+        "tokens": found.usage.input_tokens + found.usage.output_tokens or None,
+    }
+    if found.result is not None:
+        text = found.result.text if found.result.text is not None else found.result.summary
+        answer |= shortened(text, found.id)
+        answer["files"] = [
+            {"path": file.path, "status": file.status, "added": file.additions, "removed": file.deletions}
+            for file in found.result.files[:MOST_FILES]
+        ] or None
+    if found.checks:
+        answer["checks"] = {check.name: check_outcome(check.ok, found.reservations) for check in found.checks}
+    if found.error is not None:
+        answer["error"] = {"kind": str(found.error.kind), "message": found.error.message, "hint": found.error.hint}
+    if found.review.pending:
+        answer |= {"pending": found.review.pending, "next": "diff"}
+    if found.superseded_by is not None:
+        answer["continued_by"] = found.superseded_by
+    return {key: value for key, value in answer.items() if value is not None}
+
+
+def marked(answer: Answer, marks: Answer | None, *, again: bool) -> Answer:
+    """Return an answer with the ``marks`` of work that an earlier call started, and how to start it once more.
+
+    ``again``: whether the tool has that parameter.
+    """
+    if marks is None:
+        return answer
+    if again:
+        steps = [answer["next"]] if "next" in answer else []
+        marks = marks | {"next": ", or ".join([*steps, "the same call with `again`: true to start it once more"])}
+    return answer | marks
+
+
+def status_of(found: Delegation) -> str:
+    """Return ``running``, ``asks`` or ``finished``."""
+    if found.state is State.FINISHED:
+        return "finished"
+    return "asks" if found.waiting_for is not None else "running"
+
+
+def of_group(identifier: str, members: Sequence[Delegation]) -> Answer:
+    """Return the state of a group, with its members in the order of their tasks."""
+    statuses = [status_of(one) for one in members]
+    status = "asks" if "asks" in statuses else "running" if "running" in statuses else "finished"
+    answer: Answer = {"status": status, "id": identifier, "finished": statuses.count("finished"), "of": len(members)}
+    if status != "finished":
+        answer["next"] = "wait" if status == "running" else "answer"
+    return answer | {"results": [brief(one) for one in members]}
+
+
+def question(request: PermissionRequest) -> Answer:
+    """Return a permission request."""
+    options: list[Answer] = [{"option": _named(option, request), "title": option.title} for option in offered(request)]
+    for option, entry in zip(offered(request), options, strict=True):
+        if option.takes_text:
+            entry["answer_in"] = "note"
+    return {
+        "request_id": request.request_id,
+        "title": sanitize.one_line(request.title),
+        "detail": sanitize.sanitize(request.detail)[:2000],
+        "options": options,
+    }
+
+
+def _named(option: PermissionOption, request: PermissionRequest) -> str:
+    """Return what names an option: its kind, if no other one has it."""
+    return option.id if sum(one.kind == option.kind for one in offered(request)) > 1 else option.kind
+
+
+def offered(request: PermissionRequest) -> list[PermissionOption]:
+    """Return the options for one time only: only the user allows something permanently, elsewhere."""
+    return [one for one in request.options if one.kind in {"allow_once", "reject_once"}]
+
+
+def shortened(text: str | None, identifier: str) -> Answer:
+    """Return a text, or its beginning with the resource that has the rest."""
+    if text is None or len(text) <= MOST_TEXT:
+        return {"text": text}
+    return {"text": text[:MOST_TEXT], "text_is_cut": True, "resource": f"understudy://delegations/{identifier}/answer"}

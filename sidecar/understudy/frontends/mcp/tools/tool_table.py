@@ -1,0 +1,168 @@
+"""The tools: one declaration each, from which its name, description, schema and annotations come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.api.serving import mcp_permissions
+from understudy.frontends.mcp.tools import seed_tools
+from understudy.frontends.mcp.tools import tool_functions as f
+from understudy.frontends.mcp.tools import tool_params as p
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.relay.tool_schema import parameters_of
+
+INSTRUCTIONS = (
+    "Understudy gives work to cheaper agents and models, each in its own worktree, and verifies the results. "
+    "The user's files change only when a result is accepted."
+)
+Effect = Literal["reads", "adds", "stops", "changes"]
+"""Reads only; adds work; stops work, which stays restorable; changes the user's files."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool."""
+
+    name: str
+    params: type[p.Arguments]
+    function: Callable[[Any, Any], Any]
+    effect: Effect
+    description: str
+    set: Literal["own", "delegate-local"] = "own"
+    decides: bool = False
+    """Whether the user must have allowed it."""
+    idempotent: bool = True
+    """Whether the same call again does nothing more."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of its parameters."""
+        return parameters_of(self.params)
+
+    def decode(self, arguments: dict[str, Any] | None) -> Any:
+        """Return the parameters; raise ``invalid_params``."""
+        try:
+            return msgspec.convert(arguments or {}, self.params)
+        except msgspec.ValidationError as error:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{self.name}: {error}",
+                hint=f"Its parameters are {', '.join(self.params.__struct_fields__) or 'none'}.",
+            ) from None
+
+
+_ROWS: tuple[Tool, ...] = (
+    Tool(
+        "start",
+        p.Start,
+        f.start,
+        "adds",
+        "Delegate self-contained work (tests, docs, a fix, a well-described change) to a cheaper agent. Not for a few "
+        "lines, or for what needs this conversation. Returns an id at once; then `wait`. An equal call attaches to it "
+        "while it runs, and for minutes after.",
+    ),
+    Tool("batch", p.Batch, f.batch, "adds", "Start independent tasks together. Returns a group id for `wait`."),
+    Tool(
+        "wait",
+        p.Wait,
+        f.wait,
+        "reads",
+        "Wait up to 45 s for a delegation or group: verdict, files and checks; or `running`: call again; or `asks`: "
+        "`answer`.",
+    ),
+    Tool("show", p.Named, f.show, "reads", "Like `wait`, without waiting."),
+    Tool("diff", p.Diff, f.diff, "reads", "A result as a patch. The user's files do not have it yet."),
+    Tool("evidence", p.Named, f.evidence, "reads", "What the verdict rests on."),
+    Tool("reply", p.Reply, f.reply, "adds", "Send a finished result back with instructions. Returns a new id."),
+    Tool("answer", p.Answer, f.answer, "adds", "Answer an agent's permission request; if in doubt, ask the user."),
+    Tool("say", p.Say, f.say, "adds", "Say something to a running agent.", idempotent=False),
+    Tool("cancel", p.Named, f.cancel, "stops", "Stop a delegation or group. Partial work is kept."),
+    Tool("list_delegators", p.Workspace, f.list_delegators, "reads", "Delegators, recipes and agents."),
+    Tool(
+        "ask",
+        p.Ask,
+        f.ask,
+        "adds",
+        "Let a cheap model read files and answer, instead of reading them yourself. Changes nothing.",
+    ),
+    Tool(
+        "decide",
+        p.Decide,
+        f.decide,
+        "changes",
+        "Accept a result into the user's files, or reject it. Read its diff first.",
+        decides=True,
+        idempotent=False,
+    ),
+    Tool(
+        "delegate_to_local_agent",
+        p.LocalAgentTask,
+        seed_tools.delegate_to_local_agent,
+        "adds",
+        "Let an agent (see list_local_agents) do a task in its own worktree of workdir; returns its final response, or "
+        "`running` with an id for `wait` after 45 s. max_turns 0: the configured limit.",
+        set="delegate-local",
+    ),
+    Tool(
+        "delegate_batch",
+        p.LocalBatch,
+        seed_tools.delegate_batch,
+        "adds",
+        "Run delegate_to_local_agent for several tasks; results are in the order of the tasks.",
+        set="delegate-local",
+    ),
+    Tool(
+        "delegate_to_provider",
+        p.ProviderTask,
+        seed_tools.delegate_to_provider,
+        "adds",
+        "Like delegate_to_local_agent, on the model server with this address; the user configures it and its key.",
+        set="delegate-local",
+    ),
+    Tool(
+        "list_local_agents",
+        p.NoArguments,
+        seed_tools.list_local_agents,
+        "reads",
+        "Names and descriptions of the agents that delegate_to_local_agent takes.",
+        set="delegate-local",
+    ),
+    Tool(
+        "local_backend_status",
+        p.NoArguments,
+        seed_tools.local_backend_status,
+        "reads",
+        "Whether the configured model servers answer, and their models.",
+        set="delegate-local",
+    ),
+)
+
+TOOLS: dict[str, Tool] = {row.name: row for row in _ROWS}
+"""Every tool, by name."""
+SETS = ("delegate-local",)
+"""Sets that are listed only when asked for; a call of one of their tools is always answered."""
+
+
+def listed(sets: tuple[str, ...]) -> list[Tool]:
+    """Return the tools that clients see: our own, those of ``sets``, and ``decide`` if the user allows it."""
+    may_decide = mcp_permissions.may_decide()
+    return [tool for tool in _ROWS if tool.set in {"own", *sets} and (may_decide or not tool.decides)]
+
+
+def tool(name: str) -> Tool:
+    """Return a tool; raise ``unknown_method`` with similar names."""
+    found = TOOLS.get(name)
+    if found is None:
+        import difflib
+
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_METHOD,
+            f"There is no tool {name[:64]!r}.",
+            hint="List the tools.",
+            names=difflib.get_close_matches(name[:64], TOOLS, n=3),
+        )
+    return found

@@ -1,0 +1,13 @@
+"""Layer 4: run the project's own checks on exactly one result, and compute its verdict.
+
+``judge.judge`` checks out a result commit, runs each check in the project's own environment, and returns the check
+results and reservations; ``verdict_rules.verdict_of`` computes the verdict of a delegation. This package starts no
+agent, reads no journal, and ignores what the agent claimed: its only inputs are two commits, the configured checks,
+and the behaviour of the programs it runs.
+
+``project`` finds the project's interpreter and makes it import the judged worktree instead of the user's checkout;
+``runs`` detects tests, runs a check and keeps every run; ``outcomes`` reads reports and compares tests; ``deciding``
+finds the files that decide a check; ``base_judge`` runs checks with the files of the base; ``mutation`` finds out which
+small changes of the code the tests notice; ``check_findings`` collects what the runs show; ``probes`` and ``tampering``
+guard the reports, and ``injected/`` runs inside the project's programs.
+"""

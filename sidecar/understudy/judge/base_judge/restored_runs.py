@@ -1,0 +1,534 @@
+"""Run checks on a result with the files of its base, and say what depends on the difference."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+import msgspec
+
+from understudy.judge.base_judge import suites
+from understudy.judge.base_judge.unchanged_tests import without_unchanged_tests
+from understudy.judge.deciding import deciding_files
+from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
+from understudy.judge.deciding.runner_modules import RUNNER_MODULES
+from understudy.judge.deciding.test_support import CODE_SUFFIXES
+from understudy.judge.outcomes import outcome_comparison as compare
+from understudy.judge.outcomes.outcome_cache import OutcomeCache
+from understudy.judge.outcomes.outcome_comparison import Losses, Observed
+from understudy.judge.runs.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOutcome, PreparedCheck
+from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.model.evidence.checks import BaseComparison, ChangedTest
+from understudy.model.text.name_list import name_list
+from understudy.model.verdicts import Reservation
+
+_MOST_LISTED = 100
+"""Most tests and files that a result lists."""
+_TESTS = frozenset({Reason.TEST, Reason.SUPPORT})
+_TEST_NAME = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(test\w*)[ \t]*\(", re.MULTILINE)
+
+
+class Run(Protocol):
+    """Runs a check on exactly one commit."""
+
+    def __call__(
+        self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
+    ) -> Awaitable[CheckOutcome]:
+        """Return the outcome.
+
+        ``keep_going`` makes pytest run the other files if one cannot be collected, ``without_coverage`` switches
+        pytest-cov off: without the new tests, the new code may be below its threshold.
+        """
+        ...
+
+
+@dataclass(kw_only=True)
+class Finding:
+    """What the base showed about one check of a result."""
+
+    reservations: list[tuple[Reservation, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    red: str = ""
+    """Why the check counts as failed although it passed; empty if it does not."""
+    seconds: float = 0.0
+    comparison: BaseComparison | None = None
+
+
+class BaseJudge:
+    """Judges the checks of one result."""
+
+    def __init__(
+        self,
+        trial: ResultToJudge,
+        *,
+        cache: OutcomeCache,
+        run: Run,
+        composed: Callable[[str, Iterable[str]], None],
+    ) -> None:
+        """Read nothing yet; ``composed`` is called with every commit that is the result with some of the base's files.
+
+        ``cache`` keeps what checks show on bases, and ``run`` runs a check on a commit.
+        """
+        self._trial = trial
+        self._cache = cache
+        self._run = run
+        self._composed = composed
+        self._trees: Trees | None = None
+        self._support: frozenset[str] | None = None
+        self._cut_off: dict[str, tuple[float, Observed]] = {}
+        """Runs on the base that reached their time limit: key → limit and what they showed."""
+
+    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> Finding:
+        """Judge a check that passed, of a recipe that changes code: with the base's tests and deciding files."""
+        finding = Finding()
+        restored = await self._decides(plan, green)
+        support = await asyncio.to_thread(self._supports, plan, green)
+        if await self._compose(restored) == self._trial.head:
+            await self._same_tree(plan, green, finding)
+        else:
+            await self._restored(plan, green, restored, finding)
+        if support and not finding.reservations and not finding.red:
+            await self._restored(plan, green, [*restored, *support], finding, sure=self._is_sure(restored, support))
+        return finding
+
+    async def _restored(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        restored: Sequence[Restored],
+        finding: Finding,
+        *,
+        sure: bool = True,
+    ) -> None:
+        """Run the check on the result with the base's version of some files.
+
+        If it is not ``sure`` that none of them is the code under change, a test that failed on the base and fails
+        without them says nothing.
+        """
+        result = green.observed if sure and not self._adds_first_tests(restored) else None
+        commit = await self._compose(restored)
+        limited = suites.within(plan, green.seconds)
+        # If the result changes what pytest-cov asks for, the base's threshold has to be met.
+        only_tests = all(each.reason in _TESTS for each in restored)
+        run = await self._observe(limited, commit, finding, without_coverage=only_tests)
+        if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
+            base = await self._base(plan, finding)
+            lost = _lost(base, run, result)
+            if lost:
+                run = await self._observe(limited, commit, finding, without_coverage=only_tests)
+                lost = lost.still(_lost(base, run, result))
+            if lost:
+                await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
+                return
+            if self._given_up(base, run, restored, finding):
+                return
+        self._gone(run, green.observed, restored, finding)
+
+    async def judge_tests(self, plan: PreparedCheck, green: CheckOutcome, seconds: float) -> Finding:
+        """Judge a check that passed, of the recipe ``tests``: without the result's configuration, then older tests.
+
+        ``seconds`` is the duration of the check, which sets the time limit of the whole suite.
+        """
+        finding = Finding()
+        deciding = [each for each in await self._decides(plan, green) if each.reason is not Reason.TEST]
+        commit = await self._compose(deciding)
+        if commit != self._trial.head:
+            lost = compare.losses(green.observed, await self._observe(plan, commit, finding))
+            if lost:
+                lost = lost.still(compare.losses(green.observed, await self._observe(plan, commit, finding)))
+            if lost:
+                self._check_changed(plan, deciding, finding)
+        await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
+        return finding
+
+    def test_support(self) -> frozenset[str]:
+        """Return the changed files that only tests used in the base, although neither name nor folder says so."""
+        if self._support is not None:
+            return self._support
+        trees = self._known()
+        check = CheckFacts(argv=(), test_patterns=self._trial.test_patterns)
+        # The result must not decide what is left out.
+        before = dataclasses.replace(trees, read_result=trees.read_base)
+        self._support = frozenset(each.path for each in deciding_files.supports(before, check))
+        return self._support
+
+    def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
+        """Return the check that runs all tests of the base within its time limit; None if there is none."""
+        suite = suites.suite_of(plan, green, self._known().base_paths)
+        return suites.within(suite, green.seconds) if suite is not None else None
+
+    async def on_base(self, plan: PreparedCheck) -> tuple[Observed, float]:
+        """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
+        finding = Finding()
+        return await self._base(plan, finding), finding.seconds
+
+    async def without_unchanged_tests(self, new: Collection[str], earlier: Iterable[str]) -> str:
+        """Return a commit that is the result with its earlier tests emptied; see ``unchanged_tests``."""
+        trial = self._trial
+        files = await asyncio.to_thread(without_unchanged_tests, trial, new=new, earlier=earlier)
+        return await asyncio.to_thread(trial.tree.compose, trial.head, trial.base, files)
+
+    # -- recipes that change code ------------------------------------------------------------------------------
+
+    def _is_sure(self, restored: Sequence[Restored], support: Sequence[Restored]) -> bool:
+        """Return whether a failing test says something about support that is restored: it is not the code under change.
+
+        It is data, or the result changes other code as well.
+        """
+        if all(PurePosixPath(each.path).suffix not in CODE_SUFFIXES for each in support):
+            return True
+        left = {path for _, path in self._trial.changes}.difference(each.path for each in (*restored, *support))
+        return any(PurePosixPath(path).suffix in CODE_SUFFIXES for path in left)
+
+    def _adds_first_tests(self, restored: Sequence[Restored]) -> bool:
+        """Return whether only tests are restored, which the result adds to a base without any."""
+        base = self._known().base_paths
+        if any(each.reason is not Reason.TEST or each.path in base for each in restored):
+            return False
+        return not any(deciding_files.is_test_file(path, self._trial.test_patterns) for path in base)
+
+    def _is_incomplete(self, run: Observed) -> bool:
+        """Return whether a run that names Python tests may miss one that is in a file of the base.
+
+        Code can take tests out of a run before they are collected; whether they run at all, the base shows.
+        """
+        functions = {compare.function_of(test) for test in run.outcomes if "::" in test and ".py" in test}
+        if not functions:
+            return False
+        trees = self._known()
+        tests = [path for path in trees.base_paths if deciding_files.is_test_file(path, self._trial.test_patterns)]
+        texts = trees.read_many([path for path in sorted(tests) if path.endswith(".py")])
+        ran: dict[str, Counter[bytes]] = {}
+        for function in functions:
+            # Ids begin at the folder of the check, so only the end of a path is compared.
+            file, _, name = function.partition("::")
+            ran.setdefault(file.rpartition("/")[2], Counter())[name.rpartition("::")[2].encode()] += 1
+        names: dict[str, Counter[bytes]] = {}
+        for path, text in texts.items():
+            names.setdefault(path.rpartition("/")[2], Counter()).update(_TEST_NAME.findall(text))
+        return any(defined - ran.get(file, Counter()) for file, defined in names.items())
+
+    async def _same_tree(self, plan: PreparedCheck, green: CheckOutcome, finding: Finding) -> None:
+        """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
+        result = green.observed
+        hidden = any(test.strip().endswith((".js", ".mjs", ".cjs", ".ts", ".mts")) for test in result.outcomes)
+        unseen = result.passed is None and suites.runs_tests(plan.check.argv)
+        if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()) and not (
+            await asyncio.to_thread(self._is_incomplete, result)
+        ):
+            return
+        base = await self._base(plan, finding)
+        lost = compare.losses(base, result)
+        if not lost:
+            self._given_up(base, result, (), finding)
+            return
+        missing = {test for test, outcome in lost.tests.items() if outcome == compare.MISSING}
+        finding.comparison = _comparison(lost, base, result, ())
+        if lost.tests and len(missing) == len(lost.tests) < lost.earlier:
+            text = f"{_tests(lost)} no longer run: {name_list(lost.tests)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
+        else:
+            finding.red = f"{_tests(lost)} passed before and did not pass now{_listed(lost.tests)}."
+
+    def _given_up(self, base: Observed, run: Observed, restored: Iterable[Restored], finding: Finding) -> bool:
+        """Report tests that fail on the base and do not run on the result; return whether there are any."""
+        lost = compare.given_up(base, run)
+        if not lost:
+            return False
+        finding.comparison = _comparison(lost, base, run, restored)
+        verb = "runs" if lost.count == 1 else "run"
+        text = f"{_count(lost.count, 'test')} failed on the base and no longer {verb}{_listed(lost.tests)}."
+        finding.reservations.append((Reservation.TESTS_CHANGED, text))
+        return True
+
+    def _inline_tests(self) -> bool:
+        """Return whether a changed file contains code and tests, which cannot be restored separately."""
+        assert self._trees is not None  # noqa: S101 - set by `_decides`
+        return any(
+            path.endswith(".rs") and b"#[cfg(test)]" in (self._trees.read_base(path) or b"")
+            for _, path in self._trial.changes
+        )
+
+    async def _blame(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        finding: Finding,
+        *,
+        restored: Sequence[Restored],
+        lost: Losses,
+        run: Observed,
+    ) -> None:
+        """Report which restored files the lost tests depend on: tests, files that decide the check, or both."""
+        tests = [each for each in restored if each.reason in _TESTS]
+        deciding = [each for each in restored if each.reason not in _TESTS]
+        by_tests = by_deciding = bool(tests) and bool(deciding)
+        if not by_tests:
+            by_tests, by_deciding = bool(tests), bool(deciding)
+        else:
+            limited = suites.within(plan, green.seconds)
+            alone = await self._observe(limited, await self._compose(deciding), finding)
+            by_deciding = _depends(lost, green.observed, alone)
+            if by_deciding:
+                alone = await self._observe(limited, await self._compose(tests), finding)
+                by_tests = _depends(lost, green.observed, alone)
+            if not by_tests and not by_deciding:
+                by_tests = by_deciding = True
+        finding.comparison = _comparison(lost, run, green.observed, restored)
+        if by_deciding:
+            self._check_changed(plan, deciding, finding)
+        if not by_tests:
+            return
+        if run.unbuilt and not lost.tests:
+            text = f"Earlier tests cannot be loaded without this result's edits{_listed(each.path for each in tests)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
+            return
+        unbuilt = run.unbuilt and all(outcome == compare.MISSING for outcome in lost.tests.values())
+        failed = {test: how for test, how in lost.tests.items() if not (run.unbuilt and how == compare.MISSING)}
+        if unbuilt or (run.unbuilt and len(failed) < len(lost.tests)):
+            absent = sorted(lost.tests.keys() - failed.keys())
+            text = f"Earlier tests cannot be loaded with the result{_listed(absent)}."
+            finding.reservations.append((Reservation.BASE_TESTS_DO_NOT_BUILD, text))
+        if not unbuilt:
+            named = failed or lost.tests
+            text = (
+                f"{len(named) or lost.unnamed} of {lost.earlier} earlier tests pass only with this result's edits"
+                if lost.earlier
+                else f"The check {plan.check.name} passes only with this result's edits of tests"
+            )
+            shown = named or [each.path for each in tests]
+            finding.reservations.append((Reservation.TESTS_CHANGED, f"{text}{_listed(shown)}."))
+
+    def _gone(self, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding) -> None:
+        """Report tests of the base that pass on the result, but that the result's own run does not show passing."""
+        fewer = compare.fewer(run, result)
+        if not fewer:
+            renamed = compare.losses(run, result).tests
+            if renamed:
+                finding.notes.append(
+                    f"Tests were renamed or replaced; their earlier versions pass on the result: {name_list(renamed)}."
+                )
+            return
+        finding.comparison = _comparison(fewer, run, result, restored)
+        if fewer.unnamed and not fewer.tests:
+            text = f"The check no longer shows a passing test; with the base's files, {fewer.unnamed} pass."
+            deciding = any(each.reason not in _TESTS for each in restored)
+            finding.reservations.append((Reservation.CHECK_CHANGED if deciding else Reservation.TESTS_CHANGED, text))
+            return
+        text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {name_list(fewer.tests)}."
+        finding.reservations.append((Reservation.TESTS_CHANGED, text))
+
+    def _check_changed(self, plan: PreparedCheck, deciding: Iterable[Restored], finding: Finding) -> None:
+        names = [f"{each.path} ({each.reason})" for each in deciding]
+        text = f"The check {plan.check.name} passes only with files of the result that decide what it does"
+        finding.reservations.append((Reservation.CHECK_CHANGED, f"{text}{_listed(names)}."))
+
+    # -- the recipe tests --------------------------------------------------------------------------------------
+
+    async def _older_tests(
+        self, plan: PreparedCheck, green: CheckOutcome, seconds: float, finding: Finding, *, configured: bool
+    ) -> None:
+        """Run the base's tests on the result; the check counts as failed if one of them no longer passes."""
+        trees = self._known()
+        suite = suites.suite_of(plan, green, trees.base_paths)
+        if suite is None:
+            return
+        existing = set(trees.base_paths)
+        tests = [
+            Restored(path=path, reason=Reason.TEST)
+            for _, path in self._trial.changes
+            if path in existing and deciding_files.is_test_file(path, self._trial.test_patterns)
+        ]
+        commit = await self._compose(tests)
+        limited = suites.within(suite, seconds)
+        if suite is plan and commit == self._trial.head:
+            run = green.observed
+        else:
+            run = await self._observe(limited, commit, finding)
+        if run.timed_out and not (await self._base(limited, finding)).timed_out:
+            limited = suites.longer(limited)
+            run = await self._observe(limited, commit, finding)
+        if run.timed_out:
+            limit = limited.check.timeout_seconds or 0
+            text = f"The earlier tests did not finish on the result within {limit:g} seconds"
+            if (await self._base(limited, finding)).timed_out:
+                finding.notes.append(f"{text}, nor on the base.")
+            else:
+                finding.red = f"{text}; on the base they do."
+            return
+        if run.all_passed and not configured:
+            return
+        base = await self._base(limited, finding)
+        lost, edited = compare.losses(base, run), compare.hidden(base, run, green.observed)
+        if lost or edited:
+            again = await self._observe(limited, commit, finding)
+            lost = lost.still(compare.losses(base, again))
+            edited = edited.still(compare.hidden(base, again, green.observed))
+        if edited:
+            # The check of the new tests runs alone: what another test breaks passes there without any edit.
+            alone = suite is plan
+            whole = green.observed if alone else await self._observe(limited, self._trial.head, finding)
+            edited = edited.only(test for test in edited.tests if whole.outcomes.get(test) != compare.FAILED)
+        self._edited_red(edited, run, green.observed, tests, finding)
+        if lost and (lost.tests or not run.green):
+            finding.comparison = _comparison(lost, run, green.observed, tests)
+            finding.red = f"{_tests(lost)} passed before and do not pass with this result{_listed(lost.tests)}."
+
+    def _edited_red(
+        self, lost: Losses, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding
+    ) -> None:
+        """Report earlier tests that fail in the base's version and no longer fail in the result's.
+
+        Of the tests in ``lost``, only those in files that the result changed: the check of new tests runs no others.
+        """
+        files = tuple(f"{each.path}::" for each in restored)
+        edited = lost.only(test for test in lost.tests if test in result.outcomes or test.startswith(files)).tests
+        if edited:
+            finding.comparison = _comparison(dataclasses.replace(lost, tests=edited), run, result, restored)
+            verb = "fails" if len(edited) == 1 else "fail"
+            text = f"{_count(len(edited), 'earlier test')} {verb} without this result's edits{_listed(edited)}."
+            finding.reservations.append((Reservation.TESTS_CHANGED, text))
+
+    # -- runs --------------------------------------------------------------------------------------------------
+
+    async def _observe(
+        self, plan: PreparedCheck, commit: str, finding: Finding, *, without_coverage: bool = False
+    ) -> Observed:
+        outcome = await self._run(plan, commit, keep_going=True, without_coverage=without_coverage)
+        finding.seconds += outcome.seconds
+        return outcome.observed
+
+    async def _base(self, plan: PreparedCheck, finding: Finding) -> Observed:
+        """Return what the check shows on the base, from the cache if it ran there before."""
+        key = await asyncio.to_thread(self.key, plan)
+        known = self._cache.get(key)
+        if known is not None:
+            return known
+        limit, cut_off = self._cut_off.get(key, (0.0, None))
+        if cut_off is not None and (plan.check.timeout_seconds or math.inf) <= limit:
+            return cut_off
+        observed = await self._observe(plan, self._trial.base, finding, without_coverage=True)
+        if observed.timed_out and plan.check.timeout_seconds is not None:
+            self._cut_off[key] = (plan.check.timeout_seconds, observed)
+        await asyncio.to_thread(self._cache.put, key, observed)
+        return observed
+
+    def key(self, plan: PreparedCheck) -> str:
+        """Return what decides the outcome on the base: its tree, the check, and the state of the environment."""
+        context = self._trial.context
+        facts = context.facts
+        places = [*(facts.prefixes if facts is not None else ()), str(context.tree / "node_modules")]
+        times = [_changed_at(place) for place in places]
+        check = msgspec.structs.replace(plan.check, timeout_seconds=None, name="")
+        interpreter = (facts.executable, facts.version) if facts is not None else None
+        parts = (self._trial.tree.tree_of(self._trial.base), msgspec.json.encode(check), plan.kind, plan.tests)
+        return repr((*parts, interpreter, times, os.environ.get("PATH"), str(context.workspace)))
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    async def _decides(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return await asyncio.to_thread(self._decide, plan, green)
+
+    def _decide(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return deciding_files.decides(self._known(), self._facts(plan, green))
+
+    def _supports(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
+        return deciding_files.supports(self._known(), self._facts(plan, green))
+
+    def _facts(self, plan: PreparedCheck, green: CheckOutcome) -> CheckFacts:
+        trial, facts = self._trial, self._trial.context.facts
+        top = trial.tree.path.resolve()
+        argv = [argument.replace(PYTHON_SLOT, "python") for argument in plan.check.argv if TESTS_SLOT not in argument]
+        roots = [os.path.relpath(path, trial.tree.path) for path in trial.context.plan.paths]
+        return CheckFacts(
+            argv=argv,
+            folder="" if plan.check.cwd in {None, ".", "./"} else os.path.normpath(plan.check.cwd or ""),
+            configured_by=plan.check.configured_by,
+            test_patterns=trial.test_patterns,
+            modules=RUNNER_MODULES | (facts.modules if facts is not None else frozenset()),
+            import_roots=[*(root for root in roots if root != "." and not root.startswith("..")), "src"],
+            plugins={path for _, path in trial.changes if str(top / path) in green.report.plugins},
+        )
+
+    def _known(self) -> Trees:
+        if self._trees is None:
+            trial = self._trial
+            self._trees = Trees(
+                changes=trial.changes,
+                base_paths=frozenset(trial.tree.paths(trial.base)),
+                result_paths=frozenset(trial.tree.paths(trial.head)),
+                read_base=functools.partial(read_unless_large, trial.tree, trial.base),
+                read_result=functools.partial(read_unless_large, trial.tree, trial.head),
+                read_many=lambda paths: trial.tree.read_many(trial.base, paths),
+            )
+        return self._trees
+
+    async def _compose(self, restored: Iterable[Restored]) -> str:
+        files = deciding_files.contents(restored)
+        commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
+        self._composed(commit, files)
+        return commit
+
+
+def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:
+    """Return whether the lost tests depend on the files that were restored in ``alone``, and only there."""
+    for test in lost.tests:
+        outcome = alone.outcomes.get(test, compare.MISSING)
+        passed = result.outcomes.get(test) == compare.PASSED
+        if outcome == compare.FAILED or (passed and outcome != compare.PASSED):
+            return True
+        if outcome == compare.MISSING and alone.unbuilt:
+            return True
+    return not lost.tests and result.green and not alone.green
+
+
+def _lost(base: Observed, run: Observed, result: Observed | None) -> Losses:
+    """Return the tests that passed on the base and do not with its files, or that fail there and not in ``result``."""
+    lost = compare.losses(base, run)
+    return lost if result is None else lost.joined(compare.hidden(base, run, result))
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _comparison(lost: Losses, run: Observed, result: Observed, restored: Iterable[Restored]) -> BaseComparison:
+    changed = [
+        ChangedTest(
+            test=test,
+            restored=run.outcomes.get(test, compare.MISSING),
+            result=result.outcomes.get(test, compare.MISSING),
+        )
+        for test in lost.tests
+    ]
+    return BaseComparison(
+        earlier=lost.earlier,
+        lost=lost.count,
+        tests=changed[:_MOST_LISTED],
+        restored=[each.path for each in restored][:_MOST_LISTED],
+    )
+
+
+def _tests(lost: Losses) -> str:
+    return f"{lost.count} of {lost.earlier} earlier tests"
+
+
+def _listed(names: Iterable[str]) -> str:
+    text = name_list(names)
+    return f": {text}" if text else ""
+
+
+def _changed_at(place: str) -> int | None:
+    try:
+        return Path(place).stat().st_mtime_ns
+    except OSError:
+        return None

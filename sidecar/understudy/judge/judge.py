@@ -1,0 +1,505 @@
+"""Run the checks on a result commit and compare them with its base commit."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.journal import check_leftovers
+from understudy.judge.base_judge.restored_runs import BaseJudge, Finding
+from understudy.judge.check_findings import CheckFindings, ResultFindings
+from understudy.judge.mutation.copies.temporary_folder import temporary_folder
+from understudy.judge.mutation.lost_kills import BaseRun
+from understudy.judge.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
+from understudy.judge.mutation.planning import MutantSample
+from understudy.judge.outcomes.outcome_cache import OutcomeCache
+from understudy.judge.outcomes.outcome_comparison import Observed, function_of, newly_red
+from understudy.judge.runs import builtin_checks, change_scope, confirming_run, steady_runs
+from understudy.judge.runs.check_run import (
+    TESTS_SLOT,
+    CheckContext,
+    CheckOutcome,
+    PreparedCheck,
+    SpareSlot,
+    Variation,
+    run_once,
+    with_interpreter,
+)
+from understudy.judge.runs.evidence_record import EvidenceRecord
+from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
+from understudy.judge.tampering import suspicious_code, test_aware_code
+from understudy.judge.verdict_rules import in_order
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.config.recipes import Recipe
+from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
+from understudy.model.evidence.checks import Check, CheckResult, SuspiciousCode
+from understudy.model.text.name_list import name_list
+from understudy.model.verdicts import Reservation, ReservationFact
+
+TESTS_RECIPE = "tests"
+"""The recipe that writes tests: it has built-in checks, and mutation testing."""
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeRequest:
+    """What to judge, and with which checks."""
+
+    delegation_id: str
+    """Marks the processes of this delegation."""
+    recipe: Recipe
+    tree: JudgedTree
+    base: str
+    """The commit the work started from."""
+    head: str
+    """The commit to judge."""
+    workspace: Path
+    """The user's checkout, which corresponds to ``tree.path``."""
+    files: Sequence[str] = ()
+    """The files the delegation is about, relative POSIX paths; for ``tests``, the files under test."""
+    checks: Sequence[Check] = ()
+    """The checks to run; if there are none, the recipe ``tests`` runs the built-in ones."""
+    fallback_checks: Sequence[Check] = ()
+    """The checks to run if there are neither ``checks`` nor built-in ones for the new tests."""
+    interpreter: str | None = None
+    """The project's interpreter, if it is configured or was selected in the editor."""
+    scratch: Path
+    """A folder for temporary files, outside worktree and checkout; created if missing, emptied afterwards."""
+    cache: Path | None = None
+    """A folder that keeps what checks showed on bases; created if missing."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """How much the tests must notice."""
+    dismissed: frozenset[str] = frozenset()
+    """Identities of mutants that the user dismissed."""
+    reports: Path | None = None
+    """The folder for the record of all runs and the reports of mutation testing; None: they are not kept."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others, so that the result can be compared with another; None: chosen by the tree."""
+    after_check: Callable[[CheckResult], Awaitable[None]] | None = None
+    """Called when all runs of a check are over and none of its processes is alive."""
+    spare_slot: Callable[[], SpareSlot | None] | None = None
+    """See ``CheckContext``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The results of the checks."""
+
+    results: list[CheckResult] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
+    facts: list[ReservationFact] = field(default_factory=list)
+    """What the reservations are about."""
+
+
+async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
+    """Run the checks on exactly ``head``, reset the worktree to ``head``, and return results and reservations.
+
+    All processes of the agent must be dead. ``emit`` gets ``check_started``, ``check_finished`` and notes. A check that
+    cannot be run fails with the reason in its output. Errors are those of ``tree``. Cancellation kills the processes of
+    the running check and does not reset the worktree.
+    """
+    await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
+    # Of a worker that was killed before it wrote anything to the journal.
+    await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
+    prefix = check_leftovers.SCRATCH_PREFIX
+    scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix, dir=request.scratch))
+    try:
+        async with temporary_folder(scratch) as temporary:
+            return await _Judge(request, emit, scratch, temporary).judge()
+    finally:
+        await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
+
+class _Judge:
+    def __init__(self, request: JudgeRequest, emit: Emit, scratch: Path, temporary: Path) -> None:
+        self._request = request
+        self._emit = emit
+        self._tree = request.tree
+        self._scratch = scratch
+        self._temporary = temporary
+        self._setting: CheckContext
+        self._record: EvidenceRecord
+        self._findings: ResultFindings
+        self._check: CheckFindings
+        self._base_judge: BaseJudge
+        self._mutation_judge: MutationJudge
+        self._test_patterns: Sequence[str]
+        self._changes: list[Change] = []
+        self._tree_id = ""
+        self._detected = False
+        self._clean_at: str | None = None
+        """The commit that the worktree is at; None once a program ran in it."""
+        self._pending: list[str] = []
+        self._suspicious: list[SuspiciousCode] = []
+        """Reported with the first check."""
+
+    @property
+    def _writes_tests(self) -> bool:
+        return self._request.recipe.name == TESTS_RECIPE
+
+    async def judge(self) -> Judgement:
+        request = self._request
+        self._tree_id = await asyncio.to_thread(self._tree.tree_of, request.head)
+        self._changes = await asyncio.to_thread(self._tree.changed_paths, request.base, request.head)
+        self._record = EvidenceRecord(base=request.base, head=request.head, tree=self._tree_id)
+        self._findings = ResultFindings(self._record, self._emit)
+        await self._materialise(request.head)
+        self._check_scope()
+        self._setting = await asyncio.to_thread(self._prepare)
+        if self._setting.facts is not None:
+            self._record.log.interpreter = self._setting.facts.executable
+            self._record.log.interpreter_version = ".".join(map(str, self._setting.facts.version[:3]))
+        await asyncio.to_thread(self._prepare_judges)
+        plans = await asyncio.to_thread(self._plans)
+        self._findings.note(*self._pending)
+        self._suspicious = await asyncio.to_thread(self._find_suspicious)
+        if not self._writes_tests:
+            aware = await asyncio.to_thread(self._find_test_aware)
+            if aware:
+                text = f"Changed code may behave otherwise in tests: {name_list(aware)}."
+                self._findings.reserve((Reservation.CHECK_CHANGED, text))
+        results = []
+        for plan in plans:
+            results.append(await self._run(plan))
+            if request.after_check is not None:
+                await request.after_check(results[-1])
+        if not any(result.required for result in results):
+            self._findings.reservations.add(Reservation.NO_CHECKS)
+        self._findings.reserve(*await asyncio.to_thread(self._mutation_judge.conclude))
+        if request.reports is not None:
+            await self._save_record(request.reports)
+        reservations = in_order(self._findings.reservations)
+        return Judgement(results=results, reservations=reservations, facts=self._findings.facts)
+
+    async def _save_record(self, folder: Path) -> None:
+        try:
+            await asyncio.to_thread(self._record.save, folder)
+        except OSError as error:
+            # The verdict is in the journal; only the page of evidence will be shorter.
+            self._findings.note(f"The record of all runs could not be kept: {error.strerror}.")
+
+    # -- preparation -------------------------------------------------------------------------------------------
+
+    def _check_scope(self) -> None:
+        outside = change_scope.outside(
+            self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests
+        )
+        outside = sorted({*outside, *change_scope.leading_out(self._tree.path, self._changes)})
+        if outside:
+            text = f"The recipe must not change: {name_list(outside)}."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
+
+    def _prepare(self) -> CheckContext:
+        """Find the project's Python environment, if checks may run. In a thread, so notes are emitted later."""
+        request = self._request
+        setting = CheckContext(
+            tree=self._tree.path,
+            workspace=request.workspace,
+            scratch=self._scratch,
+            temporary=self._temporary,
+            mark=request.delegation_id,
+            spare_slot=request.spare_slot,
+        )
+        if request.checks or self._writes_tests:
+            setting, note = with_interpreter(setting, request.interpreter)
+            self._pending += [note] if note else []
+        return setting
+
+    def _prepare_judges(self) -> None:
+        request = self._request
+        self._test_patterns = builtin_checks.python_patterns(self._read_base)
+        trial = ResultToJudge(
+            tree=self._tree,
+            base=request.base,
+            head=request.head,
+            changes=self._changes,
+            files=request.files,
+            context=self._setting,
+            test_patterns=self._test_patterns,
+        )
+        self._base_judge = BaseJudge(
+            trial, cache=OutcomeCache(request.cache), run=self._once, composed=self._record.composed
+        )
+        self._mutation_judge = MutationJudge(
+            trial,
+            MutationSettings(
+                evidence=request.evidence,
+                dismissed=request.dismissed,
+                reports=request.reports,
+                sample=request.sample,
+            ),
+            tell=self._tell,
+            test_support=self._base_judge.test_support,
+        )
+
+    def _plans(self) -> list[PreparedCheck]:
+        request, facts = self._request, self._setting.facts
+        plans: list[PreparedCheck] = []
+        checks = request.checks
+        if self._writes_tests and not any(
+            TESTS_SLOT in argument for check in request.checks for argument in check.argv
+        ):
+            # A named check is run in addition to the built-in one, unless it runs the new tests itself.
+            detected = builtin_checks.detect(
+                self._changes,
+                self._tree.path,
+                self._read_head,
+                self._read_base,
+                has_python=facts is not None,
+                has_pytest=facts is not None and facts.has_pytest,
+                has_pytest_cov=facts is not None and facts.has_pytest_cov,
+            )
+            plans += detected.plans
+            if not plans:
+                checks = checks or request.fallback_checks
+            self._pending += detected.notes if not checks else ()
+        self._detected = bool(plans)
+        tests: tuple[str, ...] | None = None
+        for check in checks:
+            uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
+            if uses_tests and tests is None:
+                tests = tuple(builtin_checks.test_files(self._changes, self._read_head))
+            if uses_tests and not tests:
+                self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
+                continue
+            plans.append(PreparedCheck(check=check, tests=(tests or ()) if uses_tests else (), uses_tests=uses_tests))
+        return plans
+
+    # -- one check ---------------------------------------------------------------------------------------------
+
+    async def _run(self, plan: PreparedCheck) -> CheckResult:
+        check, request = plan.check, self._request
+        self._emit(CheckStarted(name=check.name))
+        self._record.begin(check.name)
+        found = self._check = CheckFindings(check=check)
+        last = await self._once(plan, request.head)
+        found.ran(last)
+        found.flaky = last.report.reran
+        if not last.started and plan.uses_tests:
+            found.fails_on_base = True  # a missing program is missing on the base, too
+        elif not last.green:
+            failed = last.failed_tests
+            last = await self._once(plan, request.head)
+            found.ran(last)
+            found.repeated(flaky=last.green, tests=failed if last.green else (), seconds=0.0)
+            if not last.green and not plan.uses_tests:
+                on_base = await self._once(plan, request.base)
+                # Another test that passed before must still pass.
+                found.fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
+                found.seconds += on_base.seconds
+        judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
+        before = frozenset[str]()
+        if judges_tests and plan.uses_tests:
+            before = await self._compare_collections(plan, last)
+        elif judges_tests and check.required:
+            known = await self._on_base(plan, last)
+            judges_tests, before = known is not None, known or before
+        if last.green and plan.tests:
+            self._tell(check, "running the new tests again, in other orders and time zones")
+            steady = await steady_runs.run_again(
+                lambda check, commit, variation, bare: self._once(check, commit, variation=variation, bare=bare),
+                plan=plan,
+                first=last,
+                tree=self._tree,
+                commits=(request.base, request.head),
+                before=before,
+            )
+            self._findings.note(*steady.notes)
+            found.repeated(flaky=bool(steady.red), tests=steady.failed, seconds=steady.seconds)
+            found.contradicted(_when_bare(steady.tampered))
+        elif last.green and check.required:
+            self._tell(check, "running it again")
+            confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
+            found.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
+            found.contradicted(_when_bare(confirmed.tampered))
+        finding = await self._judge_with_base(plan, last)
+        mutation = MutationFinding()
+        if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
+            mutation = await self._mutate(plan, last, before)
+        found.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
+        await self._materialise(request.head)
+        if check.required:
+            self._findings.reserve(*found.reservations())
+        result = found.result(last, finding, mutation, tree=self._tree_id, suspicious=self._suspicious)
+        self._suspicious = []
+        self._emit(CheckFinished.of(result))
+        return result
+
+    async def _judge_with_base(self, plan: PreparedCheck, last: CheckOutcome) -> Finding:
+        """Let the base's tests and configuration judge a required check that passed."""
+        if not last.green or not plan.check.required:
+            return Finding()
+        self._tell(plan.check, "running the earlier tests, with and without the result")
+        if self._writes_tests:
+            finding = await self._base_judge.judge_tests(plan, last, last.seconds)
+        else:
+            finding = await self._base_judge.judge_code(plan, last)
+        self._findings.reserve(*finding.reservations)
+        self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
+        return finding
+
+    async def _once(
+        self,
+        plan: PreparedCheck,
+        commit: str,
+        *,
+        collect_only: bool = False,
+        keep_going: bool = False,
+        without_coverage: bool = False,
+        variation: Variation | None = None,
+        bare: bool = False,
+    ) -> CheckOutcome:
+        """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
+        await self._materialise(commit)
+        self._clean_at = None
+        outcome = await run_once(
+            plan,
+            self._setting,
+            collect_only=collect_only,
+            keep_going=keep_going,
+            without_coverage=without_coverage,
+            variation=variation,
+            bare=bare,
+        )
+        self._record.ran(plan, commit, outcome, variation, bare=bare)
+        if commit == self._request.head:
+            self._check.distrust(outcome.report.problems)
+            differing = await asyncio.to_thread(self._tree.differing, commit)
+            self._check.altered(change_scope.altered(differing, plan.check, self._changes))
+        return outcome
+
+    def _find_suspicious(self) -> list[SuspiciousCode]:
+        return suspicious_code.find(self._changes, self._read_base, self._read_head, code=self._request.files)
+
+    def _find_test_aware(self) -> list[str]:
+        return test_aware_code.find(
+            self._changes,
+            self._read_base,
+            self._read_head,
+            patterns=self._test_patterns,
+            besides=self._base_judge.test_support,
+        )
+
+    # -- new tests ---------------------------------------------------------------------------------------------
+
+    async def _compare_collections(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str]:
+        """Return the tests that these files have on the base; reserve ``outside_scope`` if some are gone.
+
+        pytest and unittest only collect them; the other runners run them.
+        """
+        request = self._request
+        existing = await asyncio.to_thread(
+            lambda: tuple(test for test in plan.tests if self._read_base(test) is not None)
+        )
+        # Go runs tests by their names: an earlier one of another package can have that of a new one.
+        if not existing and plan.kind != "go":
+            return frozenset()
+        on_base = PreparedCheck(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
+        if not green.report.started:
+            ran = (await self._once(on_base, request.base)).observed
+            if ran.timed_out or not ran.started:
+                text = f"{plan.check.name} could not be run on the base, so its new tests are not known."
+                self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return frozenset(ran.outcomes)
+        listed = await self._once(on_base, request.base, collect_only=True)
+        if not listed.listed:
+            listed = await self._once(on_base, request.base, collect_only=True)
+        if not listed.listed:
+            text = f"The tests that {name_list(existing)} had before could not be listed, so some may be gone."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
+            return frozenset()
+        self._reserve_removed(listed.report.collected, green.report.collected)
+        return listed.report.collected
+
+    async def _on_base(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str] | None:
+        """Return the tests that a check which was not told what to run knows on the base, too.
+
+        None, with the reason as a reservation, if it ran no new test or may have run none: then the earlier tests alone
+        can be why it passes, and why it fails on mutants.
+        """
+        name = plan.check.name
+        if not green.observed.outcomes:
+            text = f"{name} passed, but does not name its tests, so it may not have run the new ones."
+            self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return None
+        on_base = (await self._once(plan, self._request.base)).observed
+        if on_base.timed_out or on_base.unbuilt or not on_base.started:
+            text = f"{name} could not be run on the base, so its new tests are not known."
+            self._findings.reserve((Reservation.NOT_MUTATION_TESTED, text))
+            return None
+        before, after = frozenset(on_base.outcomes), frozenset(green.observed.outcomes)
+        self._reserve_removed(before, after)
+        if not green.observed.passing - before:
+            self._findings.reserve((Reservation.NO_MUTANT_KILLED, f"{name} passed, but it ran no new test."))
+            return None
+        return before
+
+    def _reserve_removed(self, before: frozenset[str], after: frozenset[str]) -> None:
+        # Count cases by function: the id of a case may change.
+        gone = Counter(map(function_of, before)) - Counter(map(function_of, after))
+        if gone:
+            text = f"Tests or test cases were removed: {name_list(sorted(gone))}."
+            self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
+
+    async def _mutate(self, plan: PreparedCheck, green: CheckOutcome, before: frozenset[str]) -> MutationFinding:
+        """Let the tests of a check that passed run on mutants of the result."""
+        self._tell(plan.check, "making small changes to the code, to see whether the tests notice")
+        if self._writes_tests:
+            suite = await asyncio.to_thread(self._base_judge.suite, plan, green)
+            on_base, seconds = Observed(green=True), 0.0
+            if suite is not None:
+                on_base, seconds = await self._base_judge.on_base(suite)
+            earlier = () if on_base.timed_out else on_base.outcomes
+            # A name of a new test can also be that of an earlier one in another file.
+            new = (green.observed.passing - before).difference(earlier)
+            commit = await self._base_judge.without_unchanged_tests(new, earlier)
+            await self._materialise(commit)
+            finding = await self._mutation_judge.judge_tests(plan, green, new, emptied=commit != self._request.head)
+            finding.seconds += seconds
+            if suite is not None:
+                base = BaseRun(
+                    observed=on_base,
+                    key=await asyncio.to_thread(self._base_judge.key, suite),
+                    seconds=seconds or green.seconds,
+                    cache=OutcomeCache(self._request.cache),
+                    materialise=self._materialise,
+                )
+                lost = await self._mutation_judge.lost_kills(plan, suite, base)
+                finding.seconds += lost.seconds
+                finding.reservations += lost.reservations()
+                if lost.why and not lost.unknown:
+                    self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
+        else:
+            await self._materialise(self._request.head)
+            finding = await self._mutation_judge.judge_code(plan, green)
+        self._findings.reserve(*finding.reservations)
+        self._check.contradicted(finding.tampered)
+        self._record.judged(finding.judged)
+        return finding
+
+    # -- helpers -----------------------------------------------------------------------------------------------
+
+    def _tell(self, check: Check, what: str) -> None:
+        self._emit(Phase(text=f"{check.name}: {what}"))
+
+    def _read_base(self, path: str) -> bytes | None:
+        return read_unless_large(self._tree, self._request.base, path)
+
+    def _read_head(self, path: str) -> bytes | None:
+        return read_unless_large(self._tree, self._request.head, path)
+
+    async def _materialise(self, commit: str) -> None:
+        if self._clean_at != commit:
+            self._clean_at = None
+            await asyncio.to_thread(self._tree.materialise, commit)
+            self._clean_at = commit
+
+
+def _when_bare(how: str) -> str:
+    return how and f"when it ran without Understudy's report, {how}."

@@ -1,0 +1,230 @@
+"""Run mutants in several copies of the result at the same time.
+
+Tests in two copies may disturb each other, by a fixed port or a file in ``/tmp``, and a failure for that reason
+must not count as a kill. So the unchanged code runs in all copies at the same time first, and mutants run
+one after another if a test does not pass there, if one fails on a sham mutant later, or if a mutant that was killed
+survives when it is judged alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.mutation_progress import Progress
+from understudy.judge.mutation.copies.runs import MutantRunner, MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.judge.runs.check_run import SpareSlot
+from understudy.model.errors import UnderstudyError
+from understudy.model.evidence.mutation import MutantStatus
+
+_LEAST_RUNS = 4
+"""Runs that a copy must have to do, at least."""
+_REPEATED = 3
+"""Kills that are repeated alone."""
+_LEAST_RUN_SECONDS = 0.1
+"""What one run takes, at least."""
+_TIMES_LONGER = 3.0
+"""How many times longer the fewest mutants may take than the time for all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One copy of the result with its runner."""
+
+    runner: MutantRunner
+    slot: SpareSlot | None = None
+    """What it occupies; None: the slot that the delegation has anyway."""
+
+    async def close(self) -> None:
+        """End its processes and give its slot back."""
+        try:
+            await self.runner.close()
+        finally:
+            if self.slot is not None:
+                await asyncio.to_thread(self.slot.close)
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def copies_worth_having(runs: int, run_seconds: float, *, copy_seconds: float) -> int:
+    """Return how many copies save more time than it takes to make the last of them, if processors are free."""
+    seconds = runs * max(_LEAST_RUN_SECONDS, run_seconds)
+    copies = 1
+    while runs >= _LEAST_RUNS * (copies + 1) and seconds / copies - seconds / (copies + 1) > copy_seconds:
+        copies += 1
+    return copies
+
+
+async def run_mutants(
+    lanes: Sequence[Lane],
+    recorded: RecordedTests,
+    planned: Sequence[PlannedRun],
+    *,
+    seconds: float,
+    fewest: int = 0,
+    progress: Progress | None = None,
+) -> MutantRuns:
+    """Run the tests of all mutants within ``seconds``; what was not reached is ``PENDING``.
+
+    Until ``fewest`` mutants are judged, that may take three times as long: where the code takes long to load, or
+    the machine is busy, the runs on the unchanged code alone can take all of the time.
+
+    The results are in the order of ``planned`` and do not depend on the number of copies. If the tests do not pass on
+    the unchanged code in any way, nothing was learned and all results are ``PENDING``. All lanes are closed.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    last = loop.time() + (_TIMES_LONGER if fewest else 1.0) * seconds
+    try:
+        for some, keep in _ways(lanes) if any(run.tests for run in planned) else ():
+            if loop.time() >= last:
+                break
+            batch = _Batch(some, recorded, planned, _Deadline(deadline, last, fewest), progress)
+            if await batch.begin(keep=keep):
+                runs = await batch.run()
+                if not batch.disturbed:
+                    return runs
+            await together(lane.close() for lane in lanes[1:])
+            await lanes[0].runner.close()
+    finally:
+        await together(lane.close() for lane in lanes)
+    return MutantRuns(results=[pending_result(run) for run in planned])
+
+
+def _ways(lanes: Sequence[Lane]) -> list[tuple[Sequence[Lane], bool]]:
+    """Return in which lanes to run, and whether a process is kept there: the fastest way first."""
+    first = lanes[:1]
+    keep = first[0].runner.can_keep
+    ways = [(lanes, keep), (first, keep), (first, False)]
+    return [way for index, way in enumerate(ways) if way not in ways[:index]]
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    """When to stop, as times of the event loop."""
+
+    usual: float
+    last: float
+    """As long as fewer than ``fewest`` mutants are judged."""
+    fewest: int
+
+
+class _Batch:
+    """Some lanes that take one run after another from the same queue."""
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        recorded: RecordedTests,
+        planned: Sequence[PlannedRun],
+        deadline: _Deadline,
+        progress: Progress | None,
+    ) -> None:
+        self._lanes = lanes
+        self._recorded = recorded
+        self._planned = planned
+        self._deadline = deadline
+        self._progress = progress
+        self._queue = iter([(index, run) for index, run in enumerate(planned) if run.tests])
+        self._results: dict[int, MutantResult] = {}
+        self.disturbed = False
+        """Something was noticed while several lanes ran, perhaps only because of the others."""
+
+    async def begin(self, *, keep: bool) -> bool:
+        """Run the unchanged code in all lanes at the same time; return whether all tests pass in each of them."""
+        for warm in (True, False) if len(self._lanes) > 1 else (False,):
+            if not all(await together(self._begins(lane, keep=keep, warm=warm) for lane in self._lanes)):
+                return False
+        return True
+
+    async def run(self) -> MutantRuns:
+        """Run all mutants; end early when the lanes disturb each other."""
+        await together(self._serve(lane) for lane in self._lanes)
+        if not self.disturbed:
+            await self._catch_up()
+        if len(self._lanes) > 1 and not self.disturbed:
+            await self._repeat()
+        pending = sum(bool(run.tests) for run in self._planned) - len(self._results)
+        cut_off = self._left() <= 0 and any(one.status is MutantStatus.PENDING for one in self._results.values())
+        return MutantRuns(
+            results=[self._results.get(index) or pending_result(run) for index, run in enumerate(self._planned)],
+            kept=self._lanes[0].runner.keeps,
+            copies=len(self._lanes),
+            complete=not pending and not cut_off,
+        )
+
+    async def _begins(self, lane: Lane, *, keep: bool, warm: bool) -> bool:
+        try:
+            return await lane.runner.begin(self._recorded, self._planned, seconds=self._left(), keep=keep, warm=warm)
+        except UnderstudyError:
+            if len(self._lanes) == 1:
+                raise
+            return False
+
+    async def _serve(self, lane: Lane) -> None:
+        for index, run in self._queue:
+            left = self._left()
+            if left <= 0:
+                break
+            result = self._results[index] = await lane.runner.judge(run, seconds=left)
+            if self._progress is not None:
+                self._progress.judged(*self._count())
+            alone = len(self._lanes) == 1
+            self.disturbed = self.disturbed or (run.sham and result.noticed and not alone)
+            if self.disturbed or (lane.slot is not None and lane.slot.wanted):
+                break
+        if lane is not self._lanes[0]:
+            await lane.close()
+
+    async def _catch_up(self) -> None:
+        """Judge the sham mutants that were not reached: without them, kills may be those of tests that always fail."""
+        for index, run in enumerate(self._planned):
+            known = self._results.get(index)
+            if not run.sham or not run.tests or (known is not None and known.status is not MutantStatus.PENDING):
+                continue
+            left = self._deadline.last - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            self._results[index] = await self._lanes[0].runner.judge(run, seconds=left)
+
+    async def _repeat(self) -> None:
+        """Repeat some kills alone: if many were due to the other lanes, one of these mutants survives now."""
+        kills = [index for index, one in self._results.items() if one.status is MutantStatus.KILLED and not one.crashed]
+        for index in random.SystemRandom().sample(kills, min(len(kills), _REPEATED)):
+            left = self._left()
+            if left <= 0:
+                return
+            again = await self._lanes[0].runner.judge(self._planned[index], seconds=left)
+            self.disturbed = self.disturbed or again.status is MutantStatus.SURVIVED
+
+    def _count(self) -> tuple[int, int]:
+        """Return how many mutants were judged, and how many there are; without sham mutants."""
+        done = sum(
+            not self._planned[index].sham and one.status is not MutantStatus.PENDING
+            for index, one in self._results.items()
+        )
+        return done, sum(bool(run.tests) and not run.sham for run in self._planned)
+
+    def _left(self) -> float:
+        judged, planned = self._count()
+        enough = judged >= min(self._deadline.fewest, planned)
+        return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Run coroutines at the same time and return their results; if one raises or is cancelled, end the others."""
+    tasks: list[asyncio.Task[Any]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks += [group.create_task(one) for one in coroutines]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

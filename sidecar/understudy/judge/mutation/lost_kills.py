@@ -1,0 +1,155 @@
+"""Find out whether a result that writes tests has made the earlier tests notice less.
+
+Mutants that the base's tests kill are put into the result's code again; one that its earlier tests no longer kill is a
+lost kill, whatever was done to assertions, helpers, data, imports or the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
+from understudy.judge.outcomes.outcome_cache import OutcomeCache
+from understudy.judge.outcomes.outcome_comparison import FAILED, PASSED, Observed
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.evidence.mutation import NOTICED, JudgedMutant, MutantStatus
+from understudy.model.text.name_list import name_list
+from understudy.model.verdicts import Reservation
+
+_MOST_NAMES = 5
+_MISSED = frozenset({MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRun:
+    """What the check of all tests shows on the base."""
+
+    observed: Observed
+    key: str
+    """What decides it: the base's tree, the check and the environment."""
+    seconds: float
+    """How long a run takes, about."""
+    cache: OutcomeCache
+    materialise: Callable[[str], Awaitable[None]]
+    """Puts the worktree at exactly one commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierTests:
+    """The tests of the base and the code that they test."""
+
+    suite: PreparedCheck
+    """The check that runs all tests."""
+    base: str
+    head: str
+    context: CheckContext
+    sources: Mapping[str, bytes]
+    """The code under test, which a result that writes tests does not change."""
+    new_tests: Sequence[str]
+    """Test files of the result: loading them can change what earlier tests do."""
+    seed: str
+    """The id of the base's tree."""
+    evidence: Evidence
+    on_base: BaseRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostKills:
+    """Mutants that the earlier tests killed on the base, and do not kill on the result."""
+
+    mutants: tuple[JudgedMutant, ...] = ()
+    """Those that the earlier tests no longer notice."""
+    unknown: int = 0
+    """How many could not be judged on the result, so that the earlier tests may no longer notice them."""
+    killed_before: int = 0
+    why: str = ""
+    """Why nothing could be compared, or why some are unknown; empty if all were, or the base has no tests of this
+    code."""
+    seconds: float = 0.0
+
+    def reservations(self) -> list[tuple[Reservation, str]]:
+        """Return what the comparison says against the result."""
+        every = f"Of {self.killed_before} small changes of the code that earlier tests noticed"
+        reservations = []
+        if self.mutants:
+            places = (f"{each.path}:{each.line} ({_line(each.before)} → {_line(each.after)})" for each in self.mutants)
+            text = f"{every}, they no longer notice {len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
+            reservations.append((Reservation.OUTSIDE_SCOPE, text))
+        if self.unknown:
+            text = f"{every}, it is not known whether they still notice {self.unknown}: {self.why}."
+            reservations.append((Reservation.NOT_MUTATION_TESTED, text))
+        return reservations
+
+
+async def lost_kills(earlier: EarlierTests) -> LostKills:
+    """Compare what the earlier tests notice on the base and on the result."""
+    base = earlier.on_base
+    if base.observed.timed_out or not base.observed.passing:
+        return LostKills()
+    # The names of the files are part of the key, because they decide what is mutated.
+    key = f"{base.key} {sorted(earlier.sources)} kills by identity"
+    known = base.cache.get(key)
+    seconds = 0.0
+    if known is None:
+        outcome = await _test(earlier, earlier.base)
+        seconds += outcome.seconds
+        if outcome.result is None:
+            return LostKills(why=outcome.why, seconds=seconds)
+        outcomes = {mutant.id: FAILED if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
+        known = Observed(green=True, outcomes=outcomes)
+        if outcome.result.unfinished is None:
+            await asyncio.to_thread(base.cache.put, key, known)
+    left = killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
+    missed: tuple[JudgedMutant, ...] = ()
+    why = ""
+    for _ in range(2):  # again, because a flaky test may have killed one by chance, or the time was over
+        if not left:
+            break
+        outcome = await _test(earlier, earlier.head, only=left)
+        seconds += outcome.seconds
+        if outcome.result is None:
+            why = outcome.why
+            continue
+        missed = tuple(mutant for mutant in outcome.judged if mutant.status in _MISSED)
+        why = outcome.result.unfinished or "the tests ended before they were over"
+        left -= {mutant.id for mutant in outcome.judged if mutant.status in NOTICED}
+    unknown = left - {mutant.id for mutant in missed}
+    if left:
+        # On the base, too, one may have been noticed by chance only, such as by a time limit on a busy machine.
+        outcome = await _test(earlier, earlier.base, only=left)
+        seconds += outcome.seconds
+        if outcome.result is None:
+            return LostKills(unknown=len(left), killed_before=len(killed), why=outcome.why, seconds=seconds)
+        noticed = {mutant.id for mutant in outcome.judged if mutant.status in NOTICED}
+        missed = tuple(mutant for mutant in missed if mutant.id in noticed)
+        unknown &= noticed
+    return LostKills(
+        mutants=missed, unknown=len(unknown), killed_before=len(killed), why=why if unknown else "", seconds=seconds
+    )
+
+
+async def _test(earlier: EarlierTests, commit: str, *, only: frozenset[str] | None = None) -> MutationOutcome:
+    base = earlier.on_base
+    await base.materialise(commit)
+    return await mutation_test(
+        MutationRequest(
+            plan=earlier.suite,
+            passed=base.observed.passing,
+            seconds=base.seconds,
+            context=earlier.context,
+            sources=earlier.sources,
+            counted=base.observed.passing,
+            only=only,
+            also_loaded=() if commit == earlier.base else tuple(earlier.new_tests),
+            seed=earlier.seed,
+            evidence=earlier.evidence,
+        )
+    )
+
+
+def _line(text: str) -> str:
+    first, _, rest = text.partition("\n")
+    return f"{first.strip()} …" if rest else first.strip()

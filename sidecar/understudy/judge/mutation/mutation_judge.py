@@ -1,0 +1,378 @@
+"""Judge whether the tests of a result notice wrong code, from what mutation testing shows (``judge.mutation``).
+
+For the recipe ``tests``, the files under test are mutated and the new tests must notice; for recipes that change code,
+the changed lines are mutated and any test of a required check must notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from understudy.judge.deciding import deciding_files
+from understudy.judge.deciding.deciding_files import documentation
+from understudy.judge.mutation.changed_lines import changed_lines, changed_places
+from understudy.judge.mutation.copies.mutation_progress import Progress
+from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
+from understudy.judge.mutation.mutation_test import (
+    MOST_TESTS,
+    MutationOutcome,
+    MutationRequest,
+    mutation_test,
+    save_report,
+)
+from understudy.judge.mutation.planning import MutantSample
+from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
+from understudy.judge.runs.evidence_record import printable
+from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.evidence.checks import Check
+from understudy.model.evidence.mutation import JudgedMutant, MutationResult
+from understudy.model.text.name_list import name_list
+from understudy.model.verdicts import Reservation
+from understudy.mutants.generate import mutants_of
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.same_code import runs_the_same
+from understudy.mutants.test_code.test_ids import KnownTests
+
+_FEWEST = 8
+"""Mutants that are judged even if they take longer than usual, unless the configuration sets the time."""
+_MOST_FILES = 500
+"""Most files that are mutated; a sample of their mutants is judged anyway."""
+_REPORT = "mutation-report"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationSettings:
+    """How much the tests must notice, and which mutants count."""
+
+    evidence: Evidence
+    dismissed: frozenset[str]
+    """Identities of mutants that the user dismissed."""
+    reports: Path | None
+    """The folder for reports; None: they are not kept."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others."""
+
+
+@dataclass(kw_only=True)
+class MutationFinding:
+    """What one check showed."""
+
+    result: MutationResult | None = None
+    reservations: list[tuple[Reservation, str]] = field(default_factory=list)
+    flaky: frozenset[str] = frozenset()
+    """Tests that failed on the very same bytes."""
+    judged: tuple[JudgedMutant, ...] = ()
+    """All mutants of the sample."""
+    tampered: str = ""
+    """Why the kills are not believed."""
+    seconds: float = 0.0
+
+
+class MutationJudge:
+    """Judges the required checks of one result."""
+
+    def __init__(
+        self,
+        trial: ResultToJudge,
+        settings: MutationSettings,
+        *,
+        tell: Callable[[Check, str], None],
+        test_support: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        """Read nothing yet.
+
+        ``tell`` shows the user how far a check is; ``test_support`` returns changed files that belong to the tests,
+        which nothing mutates.
+        """
+        self._tell = tell
+        self._test_support = test_support
+        self._trial = trial
+        self._settings = settings
+        self._best: MutationOutcome | None = None
+        """Of the changed lines: the outcome of the check that noticed most."""
+        self._why: dict[str, str] = {}
+        """Checks of changed code that could not be mutation-tested → reason."""
+        self._passed = False
+        """A check of changed code passed."""
+        self._changed: tuple[dict[str, bytes], dict[str, frozenset[int]]] | None = None
+        self._reports = 0
+
+    async def judge_tests(
+        self, plan: PreparedCheck, green: CheckOutcome, new: frozenset[str], *, emptied: bool
+    ) -> MutationFinding:
+        """Judge the ``new`` tests of a check that passed; if there are none, changed ones.
+
+        The worktree has the result; ``emptied`` means that its unchanged tests do nothing there.
+        """
+        name = plan.check.name
+        sources, named = await asyncio.to_thread(self._files_under_test, plan.tests)
+        if not sources:
+            return _not_tested(name, "no code under test is in a language that can be mutated")
+        counted = new or green.observed.passing
+        outcome = await self._test(plan, green, sources, counted=counted or None, only_executed=not named)
+        finding = MutationFinding(
+            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+        )
+        result, score = outcome.result, outcome.score
+        if result is None or score is None:
+            why = f"{outcome.why}, in which earlier tests do nothing" if emptied else outcome.why
+            return _not_tested(name, why, outcome.seconds)
+        self._look_at_unreliable(name, outcome, finding)
+        evidence = self._settings.evidence
+        if not result.total:
+            return _not_tested(name, "the code under test has nothing that could be changed", outcome.seconds)
+        if not result.executed or (result.viable and not result.killed):
+            what = f"on {result.viable} small changes" if result.viable else "the code under test"
+            text = f"No new test of {name} {'fails' if result.viable else 'executes'} {what}{_listed(result.idle)}."
+            text += " Earlier tests do not count." if emptied else ""
+            finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
+            return finding
+        if not result.viable:
+            why = result.unfinished or "no small change of the code could be built"
+            finding.reservations += _not_tested(name, why).reservations
+            return finding
+        if result.killed == result.blind:
+            text = f"The new tests of {name} notice only changes on which the code raises an error or gets stuck."
+            finding.reservations.append((Reservation.NO_MUTANT_KILLED, text))
+            return finding
+        if not self._enough(outcome):
+            finding.reservations.append(
+                (Reservation.FEW_MUTANTS_KILLED, f"The new tests of {name} notice {_share(outcome)}.")
+            )
+        if result.executed < evidence.executed_share * result.total:
+            text = f"The new tests of {name} execute code of {result.executed} of {result.total} small changes."
+            finding.reservations.append((Reservation.LITTLE_EXECUTED, text))
+        return finding
+
+    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> MutationFinding:
+        """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``."""
+        self._passed = True
+        if self._best is not None and self._enough(self._best):
+            return MutationFinding()
+        sources, lines = await asyncio.to_thread(self._changed_code)
+        if not sources:
+            return MutationFinding()
+        outcome = await self._test(plan, green, sources, lines=lines)
+        if outcome.result is None:
+            self._why[plan.check.name] = outcome.why
+            return MutationFinding(seconds=outcome.seconds)
+        if outcome.score is not None:
+            new = await asyncio.to_thread(self._only_new, outcome.score.idle)
+            outcome.result.idle = [printable(test) for test in new[:MOST_TESTS]]
+        if self._best is None or _rank(outcome) > _rank(self._best):
+            self._best = outcome
+        finding = MutationFinding(
+            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+        )
+        self._look_at_unreliable(plan.check.name, outcome, finding)
+        return finding
+
+    async def lost_kills(self, plan: PreparedCheck, suite: PreparedCheck, on_base: BaseRun) -> LostKills:
+        """Find out whether the earlier tests notice less of the code under test than on the base."""
+        trial = self._trial
+        sources, _ = await asyncio.to_thread(self._files_under_test, plan.tests)
+        same = {path: source for path, source in sources.items() if self._read(trial.base, path) == source}
+        if not same:
+            return LostKills()
+        return await lost_kills(
+            EarlierTests(
+                suite=suite,
+                base=trial.base,
+                head=trial.head,
+                context=trial.context,
+                sources=same,
+                new_tests=[path for kind, path in trial.changes if kind[:1] == "A" and path in plan.tests],
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
+                evidence=self._settings.evidence,
+                on_base=on_base,
+            )
+        )
+
+    def conclude(self) -> list[tuple[Reservation, str]]:
+        """Return what all required checks together leave open about the changed code."""
+        if self._best is None or self._best.result is None:
+            return [
+                (Reservation.NOT_MUTATION_TESTED, f"The tests of {name} were not mutation-tested: {why}.")
+                for name, why in self._why.items()
+            ] or (self._nothing_to_mutate() if self._passed else [])
+        result = self._best.result
+        if result.killed == result.blind and (result.viable or not result.executed):
+            if not result.viable:
+                text = "No test executes the changed code."
+            elif result.killed:
+                text = "Tests notice only changes on which the code raises an error or gets stuck."
+            else:
+                text = f"No test fails on {_changes(result.viable)} of the changed code."
+            return [(Reservation.CHANGE_NOT_TESTED, text)]
+        if not result.viable:
+            why = result.unfinished or "no small change of the code could be built"
+            return [(Reservation.NOT_MUTATION_TESTED, f"The changed code was not mutation-tested: {why}.")]
+        if not self._enough(self._best):
+            return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(self._best)}.")]
+        if result.executed < self._settings.evidence.executed_share * result.total:
+            text = f"Of the changed code, the tests execute {result.executed} of {result.total} small changes."
+            return [(Reservation.LITTLE_EXECUTED, text)]
+        return []
+
+    def _nothing_to_mutate(self) -> list[tuple[Reservation, str]]:
+        """Return what a change leaves open in which nothing can be mutated, unless only documentation changed."""
+        trial = self._trial
+        changes = [
+            (path, before, after)
+            for _, path in trial.changes
+            for before, after in [(self._read(trial.base, path), self._read(trial.head, path))]
+            # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
+            if before == after or not runs_the_same(path, before, after)
+        ]
+        paths = [path for path, _, _ in changes]
+        texts = set(documentation(paths, trial.test_patterns, self._texts_of_result))
+        support = self._test_support()
+        code = set(self._mutable([path for path in paths if path not in support], ()))
+        places = [place for path, *versions in changes if path in code for place in changed_places(path, *versions)]
+        if places:
+            text = "nothing can be changed on the changed lines, so nothing shows that tests notice them"
+            return [(Reservation.CHANGE_NOT_TESTED, f"In the changed code, {text}{_listed(places)}.")]
+        others = [path for path in paths if path not in texts]
+        if not others:
+            return []
+        if all(path in support or deciding_files.is_test(path, trial.test_patterns) for path in others):
+            text = "Only tests and their files changed; nothing shows that they notice wrong code"
+        else:
+            text = "Files changed in which no small change can be made, so nothing shows that tests notice them"
+        return [(Reservation.NOT_MUTATION_TESTED, f"{text}{_listed(others)}.")]
+
+    def _texts_of_result(self) -> Mapping[str, bytes]:
+        """Return the files that may name a text because they use it: not other documentation, tests or settings."""
+        trial = self._trial
+        paths = deciding_files.without_test_support(trial.tree.paths(trial.head), trial.test_patterns)
+        return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
+
+    def _enough(self, outcome: MutationOutcome) -> bool:
+        score, least = outcome.score, self._settings.evidence.killed_share
+        return score is not None and score.share_by_value >= least and not score.sees_only_replaced
+
+    def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:
+        if outcome.result is None:
+            return
+        looking = [test for test in outcome.result.unreliable if test not in outcome.flaky]
+        if looking:
+            text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
+            finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
+        if outcome.unconfirmed:
+            one = outcome.unconfirmed[0]
+            place = f"line {one.line} of {one.path}"
+            finding.tampered = f"a small change in {place} makes tests fail only while changes are counted."
+
+    async def _test(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        sources: Mapping[str, bytes],
+        *,
+        lines: Mapping[str, frozenset[int]] | None = None,
+        counted: frozenset[str] | None = None,
+        only_executed: bool = False,
+    ) -> MutationOutcome:
+        trial = self._trial
+        outcome = await mutation_test(
+            MutationRequest(
+                plan=plan,
+                passed=green.observed.passing,
+                seconds=green.seconds,
+                context=trial.context,
+                sources=sources,
+                lines=lines,
+                counted=counted,
+                only_executed=only_executed,
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
+                evidence=self._settings.evidence,
+                dismissed=self._settings.dismissed,
+                sample=self._settings.sample,
+                fewest=_FEWEST if self._settings.evidence.mutation_seconds is None else 0,
+                progress=Progress(lambda text: self._tell(plan.check, text)),
+            )
+        )
+        if self._settings.reports is not None and outcome.report:
+            self._reports += 1
+            number = f"-{self._reports}" if self._reports > 1 else ""
+            with contextlib.suppress(OSError):  # a full disk costs the report, not the verdict
+                await asyncio.to_thread(save_report, outcome.report, self._settings.reports / f"{_REPORT}{number}.json")
+        return outcome
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _files_under_test(self, tests: Sequence[str]) -> tuple[dict[str, bytes], bool]:
+        """Return the files to mutate and whether they were named; else it is all code in the languages of the tests."""
+        trial = self._trial
+        named = self._sources(self._mutable(trial.files, tests))
+        if named:
+            return named, True
+        suffixes = {PurePosixPath(test).suffix for test in tests}
+        every = [path for path in trial.tree.paths(trial.head) if PurePosixPath(path).suffix in suffixes]
+        return self._sources(self._mutable(every, tests)[:_MOST_FILES]), False
+
+    def _changed_code(self) -> tuple[dict[str, bytes], dict[str, frozenset[int]]]:
+        """Return the changed code that can be mutated, and its changed lines. Every check gets the same."""
+        if self._changed is None:
+            trial = self._trial
+            support = self._test_support()
+            changed = [path for kind, path in trial.changes if kind[:1] != "D" and path not in support]
+            paths = self._mutable(changed, ())
+            sources = self._sources(paths[:_MOST_FILES])
+            lines: dict[str, frozenset[int]] = {}
+            for path, source in sources.items():
+                numbers = changed_lines(self._read(trial.base, path), source)
+                if any(mutant.line in numbers for mutant in mutants_of(path, source)):
+                    lines[path] = numbers
+            self._changed = {path: sources[path] for path in lines}, lines
+        return self._changed
+
+    def _only_new(self, tests: Iterable[str]) -> list[str]:
+        """Return the tests whose definitions the result added."""
+        trial = self._trial
+        files = [(path if kind[:1] != "D" else None, path if kind[:1] != "A" else None) for kind, path in trial.changes]
+        known = KnownTests(files, lambda path: self._read(trial.head, path), lambda path: self._read(trial.base, path))
+        found = {test: known.find(test) for test in tests}
+        return [test for test, one in found.items() if one is not None and known.is_new(one)]
+
+    def _mutable(self, paths: Iterable[str], tests: Sequence[str]) -> list[str]:
+        code = [path for path in paths if path not in tests and language_of(path) is not None]
+        return deciding_files.without_test_support(code, self._trial.test_patterns)
+
+    def _sources(self, paths: Iterable[str]) -> dict[str, bytes]:
+        found = ((path, self._read(self._trial.head, path)) for path in paths)
+        return {path: source for path, source in found if source is not None}
+
+    def _read(self, commit: str, path: str) -> bytes | None:
+        return read_unless_large(self._trial.tree, commit, path)
+
+
+def _not_tested(name: str, why: str, seconds: float = 0.0) -> MutationFinding:
+    text = f"The new tests of {name} were not mutation-tested: {why}."
+    return MutationFinding(reservations=[(Reservation.NOT_MUTATION_TESTED, text)], seconds=seconds)
+
+
+def _rank(outcome: MutationOutcome) -> tuple[float, int]:
+    return (outcome.score.share, outcome.score.executed) if outcome.score is not None else (-1.0, 0)
+
+
+def _share(outcome: MutationOutcome) -> str:
+    """Return how many changes are noticed by comparing: running into an error needs no look at a value."""
+    result = outcome.result
+    assert result is not None  # noqa: S101 - something was judged
+    if outcome.score is not None and outcome.score.sees_only_replaced:
+        return "only results that were replaced as a whole, and none of the other small changes"
+    return f"{result.killed - result.blind} of {_changes(result.viable - result.blind)} by comparing a value"
+
+
+def _changes(count: int) -> str:
+    return "1 small change" if count == 1 else f"{count} small changes"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f": {name_list(names)}" if names else ""

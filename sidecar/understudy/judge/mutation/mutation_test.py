@@ -1,0 +1,423 @@
+"""Mutation-test one check of a result: find out which small changes of the code its tests notice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from understudy.judge.injected.understudy_tree import CopiedTree
+from understudy.judge.mutation import planning, stryker_report
+from understudy.judge.mutation.confirmed_kills import ConfirmedKills, confirm_kills
+from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.mutation_progress import Progress
+from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, processors, run_mutants, together
+from understudy.judge.mutation.copies.private_copy import copies_that_fit, copy_tree
+from understudy.judge.mutation.copies.runs import RecordedTests
+from understudy.judge.mutation.mutant_identity import as_change, identities
+from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore
+from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.judge.mutation.runners.check_mutants import CheckMutants
+from understudy.judge.mutation.runners.runner_choice import runner_for
+from understudy.judge.project import interpreter
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, working_folder
+from understudy.judge.runs.evidence_record import printable
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.errors import UnderstudyError
+from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
+from understudy.model.text.path_quoting import quote
+from understudy.mutants.generate import mutants_of
+from understudy.mutants.mutant import Mutant
+
+_MOST_SHOWN = 60
+MOST_TESTS = 100
+"""Most tests that a result names as idle."""
+_MOST_KILLERS = 3
+_FURTHER_RUNS = (4, 12)
+"""How many more mutants a test that noticed nothing runs on before it is called idle: first these, then those."""
+_SLOWER_RECORD = 10.0
+"""Recording lines may make a run this much slower."""
+_LEAST_RECORD_SECONDS = 60.0
+_QUICK_SECONDS = 5.0
+"""A check that takes longer does not take further slots before it is known that its mutants need them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationRequest:
+    """What to mutate, and whose tests must notice it."""
+
+    plan: PreparedCheck
+    passed: frozenset[str]
+    """The ids of the tests that passed in a run of the check."""
+    seconds: float
+    """How long that run took."""
+    context: CheckContext
+    """Its tree is exactly the result; it is copied, and stays as it is."""
+    sources: Mapping[str, bytes]
+    """The files to mutate, as they are in the result."""
+    lines: Mapping[str, frozenset[int]] | None = None
+    """The lines to mutate; None: those that the tests execute."""
+    counted: frozenset[str] | None = None
+    """The ids of the tests that count; None: all."""
+    only_executed: bool = False
+    """Leave out files that no test executes, as if they were not among ``sources``."""
+    seed: str
+    """The same seed chooses the same mutants: the id of the result's tree."""
+    evidence: Evidence
+    dismissed: frozenset[str] = frozenset()
+    """Identities of mutants that do not count."""
+    sample: MutantSample | None = None
+    """Mutants to judge before others, and the seed to use instead."""
+    only: frozenset[str] | None = None
+    """Identities of the mutants to judge; None: a sample of all."""
+    also_loaded: tuple[str, ...] = ()
+    """Test files that are loaded beside those of the tests that count: loading them can change what others do."""
+    fewest: int = 0
+    """Mutants to judge even if that takes up to three times as long as all of them may take."""
+    progress: Progress | None = None
+    """Gets the number of judged mutants."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutationOutcome:
+    """What the tests noticed."""
+
+    result: MutationResult | None = None
+    """None if nothing could be judged, for the reason in ``why``."""
+    why: str = ""
+    score: MutationScore | None = None
+    flaky: frozenset[str] = frozenset()
+    """Tests that failed on the very same bytes."""
+    judged: tuple[JudgedMutant, ...] = ()
+    """All mutants of the sample, whatever became of them; with ``only``, also those that no test executes."""
+    unconfirmed: tuple[JudgedMutant, ...] = ()
+    """Killed mutants on which the check passes when it runs by its plain command."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """The report that Stryker's viewers show."""
+    seconds: float = 0.0
+
+
+async def mutation_test(request: MutationRequest) -> MutationOutcome:
+    """Run the tests of a check that passed on mutants of the result's code, in a copy of the result.
+
+    The outcome says why if nothing could be judged. Cancellation ends all processes; the copy is removed.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=request.context.scratch))
+    try:
+        outcome = await _judge(request, await asyncio.to_thread(_copied, request.context, folder))
+    except UnderstudyError as error:
+        outcome = MutationOutcome(why=f"{error.message} {error.hint or ''}".strip().rstrip("."))
+    except OSError as error:
+        outcome = MutationOutcome(why=f"no copy of the result could be made ({error.strerror or error})")
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    seconds = round(loop.time() - began, 3)
+    if outcome.result is not None:
+        outcome.result.seconds = seconds
+    return dataclasses.replace(outcome, seconds=seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Copy:
+    """A copy of the result, in a folder of its own."""
+
+    context: CheckContext
+    """The copy as a tree, with its own scratch folder."""
+    state: CopiedTree
+    size: int
+    """Bytes."""
+    seconds: float
+    """How long it took to make."""
+
+
+def _copied(context: CheckContext, parent: Path) -> _Copy:
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    tree = folder / context.tree.name
+    size = copy_tree(context.tree, tree)
+    plan, shadows = context.plan, context.shadows
+    if context.facts is not None:
+        plan = interpreter.import_locations(context.facts, context.workspace, tree)
+        shadows = interpreter.write_shadows(plan, folder / "shadows")
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    return _Copy(
+        context=dataclasses.replace(context, tree=tree, scratch=scratch, plan=plan, shadows=shadows),
+        state=CopiedTree(str(tree), str(context.tree)),
+        size=size,
+        seconds=time.monotonic() - began,
+    )
+
+
+async def _judge(request: MutationRequest, first: _Copy) -> MutationOutcome:
+    runner = _runner(request, first)
+    lanes = [Lane(runner=runner)]
+    try:
+        return await _judge_in(request, first, lanes)
+    finally:
+        await together(lane.close() for lane in lanes)
+
+
+async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> MutationOutcome:
+    loop = asyncio.get_running_loop()
+    check_seconds = request.seconds
+    recorded = await _recorded(request, first, lanes)
+    deadline = loop.time() + request.evidence.seconds_for(check_seconds)
+    recorded = _counted(recorded, request.counted)
+    if not recorded.passed and request.only is None:
+        return MutationOutcome(why="its tests do not pass in a copy of the result")
+    sources = dict(request.sources)
+    if request.only_executed:
+        sources = {path: source for path, source in sources.items() if recorded.lines.get(path)}
+    names = _Names(sources, request)
+    planned = planning.plan(
+        sources,
+        recorded.tests_of,
+        count=request.evidence.mutants_for(check_seconds),
+        seed=request.seed if request.sample is None else request.sample.seed,
+        lines=request.lines,
+        left_out=names.is_left_out,
+        compiled=recorded.compiled,
+        first=names.among(request.sample.identities if request.sample is not None else frozenset()),
+    )
+    count = copies_worth_having(
+        sum(bool(run.tests) for run in planned.runs), recorded.seconds, copy_seconds=first.seconds
+    )
+    await _resize(request, first, lanes, count)
+    left = max(0.0, deadline - loop.time())
+    runs = await run_mutants(
+        lanes, recorded, planned.runs, seconds=left, fewest=request.fewest, progress=request.progress
+    )
+    score = planning.score(planned, runs.results)
+    if request.lines is None and request.only is None and request.sample is None and score.killed:
+        results = list(runs.results)
+        for each in _FURTHER_RUNS:
+            further = planning.further_runs(planned, results, score.idle, each=each, seed=request.seed)
+            if not further.runs:
+                break
+            left = max(0.0, deadline - loop.time())
+            more = await run_mutants(lanes[:1], recorded, further.runs, seconds=left)
+            score = planning.without_busy(score, further, more.results)
+            results += more.results
+    result = _as_result(request, planned, score, names)
+    result.unexecuted = _unexecuted(planned, runs.results)
+    if not runs.complete and planned.runs:
+        result.unfinished = _why_unfinished(runs.results)
+    confirmed = await _confirmed(request, first, score)
+    covered = {(run.path, run.mutant): run.tests for run in planned.runs}
+    return MutationOutcome(
+        result=result,
+        score=score,
+        flaky=_failed_on_same_bytes(runs.results),
+        judged=tuple(_judged(runs.results, names)),
+        unconfirmed=tuple(_as_mutant(one, names) for one in confirmed.unconfirmed),
+        report=stryker_report.report(runs.results, sources, covered),
+    )
+
+
+async def _confirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> ConfirmedKills:
+    killed = [one for one in score.noticed if one.status is MutantStatus.KILLED]
+    # Those that tests noticed by a value say most: the code itself fails on others.
+    by_value = [one for one in killed if not one.crashed] or killed
+    if request.only is not None or not by_value:
+        return ConfirmedKills()
+    return await confirm_kills(request.plan, first.context, first.state, by_value, seconds=request.seconds)
+
+
+async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> RecordedTests:
+    """Record which lines the tests execute; meanwhile, start the processes that mutants probably need."""
+    runner = lanes[0].runner
+    seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
+    if not isinstance(runner, PytestRunner):
+        return await runner.record(list(request.sources), seconds=seconds)
+
+    async def start() -> None:
+        await runner.start()
+        if request.seconds <= _QUICK_SECONDS and request.only is None:
+            mutants = request.evidence.mutants_for(request.seconds)
+            await _resize(
+                request, first, lanes, copies_worth_having(mutants, request.seconds, copy_seconds=first.seconds)
+            )
+            for lane in lanes[1:]:
+                if isinstance(lane.runner, PytestRunner):
+                    await lane.runner.start()
+
+    recorded: RecordedTests
+    recorded, _ = await together([runner.record(list(request.sources), seconds=seconds), start()])
+    return recorded
+
+
+async def _resize(request: MutationRequest, first: _Copy, lanes: list[Lane], count: int) -> None:
+    """Make it ``count`` copies with their runners, as many as processors, slots and the disk allow."""
+    while len(lanes) > max(1, count):
+        await lanes.pop().close()
+    runner = lanes[0].runner
+    parent = first.context.scratch.parent.parent
+    most = request.evidence.max_copies or processors()
+    count = min(count, most, copies_that_fit(first.size, parent) + 1)
+    spare_slot = request.context.spare_slot
+    while len(lanes) < count and spare_slot is not None:
+        slot = await asyncio.to_thread(spare_slot)
+        if slot is None:
+            break
+        with contextlib.ExitStack() as until_used:
+            until_used.callback(slot.close)
+            try:
+                copied = await asyncio.to_thread(_copied, request.context, parent)
+            except OSError:
+                break  # the disk is full
+            if isinstance(runner, CheckMutants):
+                lanes.append(Lane(runner=runner.in_copy(copied.context, copied.state), slot=slot))
+            else:
+                lanes.append(Lane(runner=_runner(request, copied), slot=slot))
+            until_used.pop_all()
+
+
+def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRunner:
+    plan, passed, context = request.plan, request.passed, copied.context
+    folder = working_folder(plan.check, context.tree)
+    # The files of a hidden check are in the tree only while the check itself runs.
+    if context.facts is not None and passed and not plan.check.hidden and all("::" in test for test in passed):
+        files = {test.partition("::")[0] for test in passed}
+        counts = {base: sum((base / file).is_file() for file in files) for base in (folder, context.tree)}
+        base = max(counts, key=lambda each: counts[each])
+        files = {file for file in files if (base / file).is_file()}
+        if files:
+            where = TestEnvironment(
+                python=context.facts.executable,
+                environment=environment_of(plan.check, context),
+                tree=context.tree,
+                original=request.context.tree,
+                folder=folder,
+                tests_in=base,
+                scratch=context.scratch,
+                mark=context.mark,
+                also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
+            )
+            return PytestRunner(where, sorted(files))
+    runner = runner_for(plan, context)
+    runner.copied = copied.state
+    return runner
+
+
+def _counted(recorded: RecordedTests, counted: frozenset[str] | None) -> RecordedTests:
+    """Return the record without tests that do not count."""
+    if counted is None:
+        return recorded
+    return dataclasses.replace(
+        recorded, passed={test: spent for test, spent in recorded.passed.items() if test in counted}
+    )
+
+
+class _Names:
+    """Identities of mutants, and which of them were dismissed."""
+
+    def __init__(self, sources: Mapping[str, bytes], request: MutationRequest) -> None:
+        self._sources = sources
+        self._identities: dict[str, dict[Mutant, str]] = {}
+        self._dismissed = request.dismissed
+        self._only = request.only
+        self.wanted: list[tuple[str, Mutant]] = []
+        """With ``only``: the mutants to judge."""
+        self.left_out = 0
+
+    def of(self, path: str, mutant: Mutant) -> str:
+        if path not in self._identities:
+            source = self._sources[path]
+            self._identities[path] = identities(path, source, mutants_of(path, source))
+        return self._identities[path][mutant]
+
+    def change(self, path: str, mutant: Mutant) -> tuple[str, str]:
+        return as_change(self._sources[path], mutant)
+
+    def among(self, identities: frozenset[str]) -> Callable[[str, Mutant], bool]:
+        return lambda path, mutant: bool(identities) and self.of(path, mutant) in identities
+
+    def is_left_out(self, path: str, mutant: Mutant) -> bool:
+        if self._only is not None:
+            wanted = self.of(path, mutant) in self._only
+            if wanted:
+                self.wanted.append((path, mutant))
+            return not wanted
+        dismissed = bool(self._dismissed) and self.of(path, mutant) in self._dismissed
+        self.left_out += dismissed
+        return dismissed
+
+
+def _as_result(
+    request: MutationRequest,
+    planned: MutationPlan,
+    score: MutationScore,
+    names: _Names,
+) -> MutationResult:
+    return MutationResult(
+        scope="files" if request.lines is None else "changes",
+        killed=score.killed,
+        viable=score.viable,
+        stuck=sum(one.status is MutantStatus.TIMEOUT for one in score.noticed),
+        blind=score.blind,
+        executed=score.executed,
+        total=planned.total,
+        dismissed=names.left_out,
+        mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
+        idle=[printable(test) for test in score.idle[:MOST_TESTS]],
+        unreliable=[printable(test) for test in sorted(score.unreliable)[:MOST_TESTS]],
+    )
+
+
+def _unexecuted(planned: MutationPlan, results: Iterable[MutantResult]) -> list[CodePlace]:
+    """Return the first lines with mutants that no test executes, as far as the runner can tell."""
+    missed = {(one.path, one.mutant) for one in results if one.status is MutantStatus.NO_COVERAGE and not one.sham}
+    lines = sorted({(path, mutant.line) for path, mutant in (*planned.unreached, *missed)})
+    return [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines[:_MOST_SHOWN]]
+
+
+def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:
+    seen = set()
+    for one in results:
+        if not one.sham:
+            seen.add((one.path, one.mutant))
+            yield _as_mutant(one, names)
+    for path, mutant in names.wanted:
+        if (path, mutant) not in seen:
+            yield _as_mutant(MutantResult(path=path, mutant=mutant, status=MutantStatus.NO_COVERAGE), names)
+
+
+def _as_mutant(one: MutantResult, names: _Names) -> JudgedMutant:
+    before, after = names.change(one.path, one.mutant)
+    return JudgedMutant(
+        id=names.of(one.path, one.mutant),
+        path=quote(os.fsencode(one.path)),
+        line=one.mutant.line,
+        function=printable(one.mutant.function),
+        operator=one.mutant.operator,
+        before=before,
+        after=after,
+        status=one.status,
+        killed_by=[printable(test) for test in one.killers[:_MOST_KILLERS]],
+    )
+
+
+def _failed_on_same_bytes(results: Iterable[MutantResult]) -> frozenset[str]:
+    return frozenset(test for one in results if one.sham and not one.mutant.text for test in one.killers)
+
+
+def _why_unfinished(results: Iterable[MutantResult]) -> str:
+    left = sum(one.status is MutantStatus.PENDING and not one.sham for one in results)
+    return f"the time was over before {left} mutants were judged"
+
+
+def save_report(report: Mapping[str, Any], path: Path) -> None:
+    """Write a report for Stryker's viewers beside the journal."""
+    path.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace")

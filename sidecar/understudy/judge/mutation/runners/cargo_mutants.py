@@ -1,0 +1,58 @@
+"""Run ``cargo test`` on mutants: one build for each, in the target folder of the copy."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from understudy.judge.deciding.command_lines import program_of
+from understudy.judge.mutation.runners import mutated_file
+from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, limited
+from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
+
+_LEAST_BUILD_SECONDS = 60.0
+_SLOWER_BUILD = 10.0
+"""A build may take this many times as long as the first one, which builds the dependencies too."""
+
+
+def is_cargo_test(plan: PreparedCheck) -> bool:
+    """Return whether a check starts ``cargo test`` itself."""
+    argv = plan.check.argv
+    return program_of(argv[0]) == "cargo" and any(word in {"test", "t"} for word in argv[1:3])
+
+
+class CargoMutants(CheckMutants):
+    """Builds first, so that a mutant that does not compile is recognised and the time of a build counts for no test."""
+
+    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
+        """Run ``plan`` in ``context``."""
+        super().__init__(plan, context)
+        self._build_seconds = 0.0
+
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
+        """Build and run the tests with another content of one file; ``seconds`` is for the tests alone."""
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+            left = self.deadline - asyncio.get_running_loop().time()
+            build_seconds = max(_LEAST_BUILD_SECONDS, _SLOWER_BUILD * self._build_seconds)
+            return await self._built_run(seconds, max(0.1, min(build_seconds, left)))
+
+    async def once(self, seconds: float) -> SeenRun:
+        """Build and run the tests."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        seen = await self._built_run(seconds, seconds)
+        self._build_seconds = max(self._build_seconds, loop.time() - began - seen.seconds)
+        return seen
+
+    async def _built_run(self, seconds: float, build_seconds: float) -> SeenRun:
+        argv = self.plan.check.argv
+        end = argv.index("--") if "--" in argv else len(argv)
+        build = limited(self.plan, build_seconds, [*argv[:end], "--no-run", *argv[end:]])
+        # Without tests, the run is never green: only the exit code shows that it was built.
+        built = await run_once(build, self.context)
+        if built.code != 0:
+            # A build that takes too long says nothing about the tests.
+            seen = replace(seen_run(built), outcomes={}, green=False, unbuilt=True, timed_out=False, seconds=0.0)
+            return replace(seen, started=seen.started and not built.timed_out)
+        return seen_run(await run_once(limited(self.plan, seconds), self.context))

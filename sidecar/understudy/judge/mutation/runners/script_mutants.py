@@ -1,0 +1,256 @@
+"""Run JavaScript tests on mutants: ``node --test``, jest and vitest, also when ``npm test`` starts them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import re
+import tempfile
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.judge.mutation.copies.runs import PlannedRun
+from understudy.judge.mutation.runners import mutated_file
+from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
+from understudy.judge.mutation.runners.kept_process import KeptProcess, KeptProgram
+from understudy.judge.mutation.runners.recorded_lines import ByTestFile, recorded_lines
+from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
+from understudy.judge.mutation.runners.script_commands import ScriptRunner
+from understudy.judge.outcomes.console_reports import reported_outcomes
+from understudy.judge.outcomes.outcome_comparison import FAILED
+from understudy.judge.outcomes.runner_reports import jest_counts, read_json
+from understudy.judge.project.interpreter import PROBE_FOLDER
+from understudy.judge.runs.check_run import (
+    TESTS_SLOT,
+    CheckContext,
+    PreparedCheck,
+    environment_of,
+    expanded,
+    run_once,
+    working_folder,
+)
+
+_SEPARATOR = ": "
+"""Between the file and the name of a test."""
+_GLOB = re.compile(r"[\[\](){}*!+@|\\]")
+_START_SECONDS = 60.0
+"""Time limit of the first run of a kept process."""
+_MOST_MESSAGE = 64 * 1024
+
+
+class ScriptMutants(CheckMutants):
+    """Knows the lines that each test file of jest and vitest executes, and can keep them running between mutants."""
+
+    def __init__(
+        self, plan: PreparedCheck, context: CheckContext, runner: ScriptRunner | None, *, keep: bool = True
+    ) -> None:
+        """Run ``plan`` in ``context``; ``keep`` allows one process for many mutants. No ``runner``: an unknown one."""
+        self._kind = runner.kind if runner is not None else None
+        self.can_keep = keep and not plan.check.hidden and self._kind in {"jest", "vitest"}
+        self._kept: KeptProcess | None = None
+        self._report = Path()
+        self._by_test: ByTestFile = {}
+        self._stops = False
+        if runner is not None and runner.kind != "node":
+            check = msgspec.structs.replace(plan.check, argv=[runner.program, *runner.arguments])
+            plan = dataclasses.replace(plan, kind=runner.kind, check=check)
+        super().__init__(plan, context)
+
+    async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:
+        """Run the tests with coverage, and without where that could change what they do."""
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
+        kind = self._kind
+        absolute = {str((self.context.tree / file).resolve()): file for file in files}
+        job = json.dumps({"folder": str(folder), "files": list(absolute)})
+        if kind == "jest":
+            root = working_folder(self.plan.check, self.context.tree)
+            globs = [_GLOB.sub("?", str(Path(path).relative_to(root.resolve()))) for path in absolute]
+            options = ["--coverage", "--coverageReporters=json", f"--coverageDirectory={folder}"]
+            options += ["--coverageThreshold={}", *(f"--collectCoverageFrom={glob}" for glob in globs)]
+            options.append(f"--reporters={PROBE_FOLDER / 'jest_lines.cjs'}")
+            argv = _with_options(self.plan.check.argv, options)
+            plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
+        elif kind == "vitest":
+            options = ["--coverage.enabled", "--coverage.provider=custom"]
+            options.append(f"--coverage.customProviderModule={PROBE_FOLDER / 'vitest_lines.mjs'}")
+            argv = _with_options(self.plan.check.argv, options)
+            plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
+        else:
+            plan = limited(self.plan, seconds, NODE_V8_COVERAGE=str(folder))
+        outcome = await run_once(plan, self.context)
+        seen = self._seen(seen_run(outcome), outcome.counts)
+        recorded = await asyncio.to_thread(recorded_lines, folder, absolute, complete=kind is not None)
+        if not seen.green and kind in {"jest", "vitest"}:
+            seen = await self.once(seconds)  # the coverage itself may fail, for instance when its module is missing
+        self._stops = seen.green  # a test that fails anyway would keep those after it from running
+        self._by_test = self._by_own_test(recorded.by_test, seen)
+        return seen, recorded.lines
+
+    def _by_own_test(self, found: ByTestFile, seen: SeenRun) -> ByTestFile:
+        """Return the lines by test file, relative to the tree; nothing if a test belongs to none of these files."""
+        tree = self.context.tree.resolve()
+        by_test = {
+            str(Path(test).relative_to(tree)): lines for test, lines in found.items() if Path(test).is_relative_to(tree)
+        }
+        return by_test if all(_file_of(test, by_test) for test in seen.passing) else {}
+
+    def by_test(self, file: str, lines: frozenset[int] | None, tests: Sequence[str]) -> dict[str, frozenset[int]]:
+        """Return the lines of ``file`` that each test executed: those of its test file, if these are known."""
+        if lines is None or not self._by_test:
+            return super().by_test(file, lines, tests)
+        nothing: frozenset[int] = frozenset()
+        return {test: self._by_test[_file_of(test, self._by_test) or ""].get(file, nothing) for test in tests}
+
+    async def once(self, seconds: float) -> SeenRun:
+        """Run the tests in a new process."""
+        return await self._in_new_process(seconds, (), stop=False)
+
+    async def _in_new_process(self, seconds: float, files: Sequence[str], *, stop: bool) -> SeenRun:
+        """Run the tests of some files, or all; more than these where the check itself names files."""
+        plan = self.plan
+        if files and any(TESTS_SLOT in argument for argument in plan.check.argv):
+            plan = dataclasses.replace(plan, tests=tuple(files))
+        # Not for jest, which writes no report when it stops.
+        options = ["--bail=1"] if stop and self._kind == "vitest" else []
+        argv = _with_options(plan.check.argv, options)
+        outcome = await run_once(limited(plan, seconds, argv), self.context)
+        return self._seen(seen_run(outcome), outcome.counts)
+
+    async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:
+        """Run the tests on the unchanged code; ``keep`` does that in a process for many mutants, or not at all."""
+        if not keep:
+            await self.close()
+        elif self._kept is None:
+            self._kept = KeptProcess(await self._program())
+        clean = await super().clean_run(planned, seconds, keep=keep)
+        return clean if self._kept is None or self._kept.running else None
+
+    async def warm_up(self, path: str, seconds: float, *, keep: bool) -> bool:
+        """Start what is kept, and let it run all tests once."""
+        if not keep:
+            return True
+        self._kept = KeptProcess(await self._program())
+        return await self._loaded(self._kept, path, seconds)
+
+    async def _loaded(self, kept: KeptProcess, path: str, seconds: float) -> bool:
+        """Let a kept process run all tests.
+
+        The first run loads everything: its time is not that of the next ones, and says nothing about a mutant.
+        """
+        left = max(seconds, min(_START_SECONDS, self.deadline - asyncio.get_running_loop().time()))
+        return await self._asked(kept, {"changed": str(self.context.tree.resolve() / path)}, left) is not None
+
+    async def _program(self) -> KeptProgram:
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
+        self._report = folder / "runner.json"
+        context = self.context
+        return KeptProgram(
+            argv=["node", str(PROBE_FOLDER / ("kept_jest.cjs" if self._kind == "jest" else "kept_vitest.mjs"))],
+            cwd=working_folder(self.plan.check, context.tree),
+            environment=environment_of(self.plan.check, context),
+            mark=context.mark,
+            first={"arguments": expanded(self.plan, context, folder)[1:], "report": str(self._report)},
+        )
+
+    @property
+    def keeps(self) -> bool:
+        """Return whether one process serves many mutants now."""
+        return self._kept is not None
+
+    async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
+        """Run the files of the tests with another content of one file."""
+        loop = asyncio.get_running_loop()
+        files = sorted({_file_of(test, self._by_test) or "" for test in changed.tests})
+        if "" in files or len(files) == len(self._by_test):
+            files = []
+        kept, stop = self._kept, changed.stop and self._stops
+        request = {
+            "changed": str(self.context.tree.resolve() / changed.path),
+            "tests": [str(self.context.tree.resolve() / file) for file in files] or None,
+            "stop": stop,
+        }
+        if kept is not None and not kept.running:
+            kept = kept if await self._loaded(kept, changed.path, seconds) else None
+        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+            if kept is None:
+                return await self._in_new_process(seconds, files, stop=stop)
+            began = loop.time()
+            report = await self._asked(kept, request, seconds)
+            spent = loop.time() - began
+            if report is None and spent < seconds:
+                # The tests ended the process. What a process of their own shows does not depend on earlier runs.
+                return await self._in_new_process(seconds, files, stop=stop)
+        if report is None:
+            return SeenRun(outcomes={}, green=False, seconds=spent, timed_out=True)
+        outcomes = reported_outcomes(report, self.context.tree)
+        counts = jest_counts(report)
+        failing = sum(outcome == FAILED for outcome in outcomes.values())
+        unbuilt = counts is not None and counts.failed > failing
+        passed = counts is not None and counts.passed > 0 and counts.failed == 0
+        return SeenRun(
+            outcomes=outcomes,
+            green=passed and report.get("success") is True,
+            seconds=spent,
+            unbuilt=unbuilt,
+            output=_messages(report),
+        )
+
+    async def _asked(self, kept: KeptProcess, request: Mapping[str, Any], seconds: float) -> dict[str, Any] | None:
+        """Return the report of the kept process; None if there is none."""
+        await asyncio.to_thread(self._report.unlink, missing_ok=True)
+        if not await kept.ask(request, seconds):
+            return None
+        return await asyncio.to_thread(read_json, self._report) or None
+
+    def forget_copy(self) -> None:
+        """Forget the kept process."""
+        self._kept = None
+
+    async def close(self) -> None:
+        """End the kept process."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept.close()
+
+    def _seen(self, seen: SeenRun, counts: Any) -> SeenRun:
+        """Add what the report of jest and vitest says about files that could not be loaded."""
+        if self.plan.kind not in {"jest", "vitest"} or counts is None:
+            return seen
+        return replace(seen, unbuilt=seen.unbuilt or counts.failed > len(seen.failing))
+
+
+def _messages(report: Mapping[str, Any]) -> str:
+    """Return the messages of the tests that failed, without the end of very long ones."""
+    found = []
+    files = report.get("testResults")
+    for file in files if isinstance(files, list) else []:
+        tests = file.get("assertionResults") if isinstance(file, dict) else None
+        for test in tests if isinstance(tests, list) else []:
+            messages = test.get("failureMessages") if isinstance(test, dict) else None
+            found += [str(message)[:_MOST_MESSAGE] for message in messages] if isinstance(messages, list) else []
+    return "\n".join(found)[:_MOST_MESSAGE]
+
+
+def _with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the arguments with options before those that are files."""
+    end = next((index for index, argument in enumerate(argv) if argument == "--"), len(argv))
+    files = next((index for index, argument in enumerate(argv) if TESTS_SLOT in argument), end)
+    at = min(end, files)
+    if at and argv[at - 1] == "--runTestsByPath":
+        at -= 1
+    return [*argv[:at], *options, *argv[at:]]
+
+
+def _file_of(test: str, files: Container[str]) -> str | None:
+    """Return which of the test files an id begins with."""
+    end = test.find(_SEPARATOR)
+    while end >= 0:
+        if test[:end] in files:
+            return test[:end]
+        end = test.find(_SEPARATOR, end + 1)
+    return None

@@ -1,0 +1,328 @@
+"""Find the project's interpreter, its import locations, and the environment variables of checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.judge.project.editable_installs import Checkout, mapped_paths, shadowed
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.environment import base_environment
+from understudy.process.unguarded import run_unguarded
+
+PROBE_FOLDER = Path(__file__).parents[1] / "injected"
+
+Origin = Literal["configured", ".venv", "venv", "uv", "poetry", "pdm", "hatch", "PATH"]
+
+_ASK_SECONDS = 30.0
+"""Time limit for a project tool or an interpreter to print its path; poetry needs 2 s on a slow disk."""
+_ASK_BYTES = 8 * 1024 * 1024
+"""The output of an interpreter contains its editable finders, a few kilobytes each."""
+
+_ELF = b"\x7fELF"
+
+_DESCRIBE = """
+import sys
+del sys.path[0]
+import importlib.util, json, os, pkgutil, re, sysconfig
+hooks = {}
+for folder in sys.path:
+    try:
+        names = [name for name in sorted(os.listdir(folder)) if name.endswith(".pth")]
+    except OSError:
+        continue
+    for name in names:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
+                lines = stream.read(1000000).splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if not line.startswith(("import ", "import\\t")):
+                continue
+            for module in re.findall(r"\\bimport\\s+([A-Za-z_]\\w*)", line):
+                file = os.path.join(folder, module + ".py")
+                if module not in hooks and os.path.isfile(file) and os.path.getsize(file) < 1000000:
+                    with open(file, encoding="utf-8", errors="replace") as stream:
+                        hooks[module] = stream.read()
+paths = sysconfig.get_paths()
+installed = [folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))]
+modules = set(getattr(sys, "stdlib_module_names", ()))
+modules.update(module.name for module in pkgutil.iter_modules(installed))
+print("\\n" + json.dumps({
+    "executable": sys.executable,
+    "version": list(sys.version_info[:3]),
+    "path": [entry for entry in sys.path if entry],
+    "prefixes": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix],
+    "libraries": [paths[key] for key in ("purelib", "platlib", "stdlib", "platstdlib", "scripts") if key in paths],
+    "has_pytest": importlib.util.find_spec("pytest") is not None,
+    "has_pytest_cov": importlib.util.find_spec("pytest_cov") is not None,
+    "hooks": hooks,
+    "modules": sorted(modules),
+}))
+"""
+"""Run in the project's interpreter: prints its import path and the modules that its ``.pth`` files import."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The project's interpreter and how it was found."""
+
+    path: Path
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpreterFacts:
+    """What an interpreter reports about itself."""
+
+    executable: str
+    version: tuple[int, ...]
+    import_path: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    """Folders of the environment, not of the project."""
+    has_pytest: bool
+    has_pytest_cov: bool = False
+    hooks: Mapping[str, str] = field(default_factory=dict)
+    """Modules that ``.pth`` files import: name → source."""
+    modules: frozenset[str] = frozenset()
+    """Top-level modules of its standard library (from Python 3.10) and of its installed packages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportPlan:
+    """How to put the judged worktree first on the import path."""
+
+    paths: tuple[str, ...] = ()
+    """Folders of the worktree to put first on ``PYTHONPATH``."""
+    shadows: Mapping[str, str] = field(default_factory=dict)
+    """Modules that replace those of the environment: name → source (see ``editable_installs``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectEnvironment:
+    """The project's interpreter as everything that imports the project's modules starts it."""
+
+    facts: InterpreterFacts
+    plan: ImportPlan
+    shadows: Path | None
+    """The folder with the modules of ``plan.shadows``."""
+
+
+def project_python(workspace: Path, configured: str | None, *, tree: Path, scratch: Path) -> ProjectEnvironment | None:
+    """Find the interpreter for ``tree`` and how it imports from there; None if there is no Python.
+
+    Checks use it, and what writes tests for them. Writes into ``scratch``. Blocks for seconds; raises what
+    ``find_interpreter`` and ``describe`` raise.
+    """
+    found = find_interpreter(workspace, configured, tree=tree)
+    if found is None:
+        return None
+    neutral = scratch / "neutral"
+    neutral.mkdir(parents=True, exist_ok=True)
+    facts = describe(found, neutral=neutral)
+    plan = import_locations(facts, workspace, tree)
+    return ProjectEnvironment(facts=facts, plan=plan, shadows=write_shadows(plan, scratch / "shadows"))
+
+
+def find_interpreter(workspace: Path, configured: str | None, *, tree: Path | None = None) -> Interpreter | None:
+    """Return the project's interpreter: configured, ``.venv``/``venv``, uv, poetry, pdm, hatch, then ``PATH``.
+
+    An interpreter inside ``tree`` is never used: an agent could have put it there. Return None if there is no Python.
+    Blocks while a project tool or a shim runs (at most 30 s each; milliseconds if there is a ``.venv``).
+    Raise ``config_invalid`` if the configured interpreter does not exist or is inside ``tree``.
+    """
+    if configured:
+        chosen = _executable(workspace / Path(configured).expanduser())
+        if chosen is None or _is_inside(chosen, tree):
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID,
+                f"The configured interpreter {configured} is not an executable Python.",
+                hint="Set it to the environment's Python executable, or to the environment's folder.",
+            )
+        return Interpreter(chosen, "configured")
+    for folder in (".venv", "venv"):
+        candidate = _executable(workspace / folder)
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, ".venv" if folder == ".venv" else "venv")
+    for origin, argv in _tools_of(workspace):
+        candidate = _executable_of_answer(_ask(argv, workspace))
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, origin)
+    for name in ("python3", "python"):
+        on_path = shutil.which(name)
+        if on_path is None or _is_inside(Path(on_path), tree):
+            continue
+        if _is_shim(Path(on_path)):
+            answer = _ask([on_path, "-c", "import sys; print(sys.executable)"], workspace)
+            candidate = _executable_of_answer(answer)
+        else:
+            candidate = _executable(Path(on_path))
+        if candidate is not None and not _is_inside(candidate, tree):
+            return Interpreter(candidate, "PATH")
+    return None
+
+
+def describe(interpreter: Interpreter, *, neutral: Path) -> InterpreterFacts:
+    """Run the interpreter in the empty folder ``neutral`` to get its facts.
+
+    Blocks while a Python starts. Raise ``tool_crashed`` if it prints no valid output.
+    """
+    answer = _ask([str(interpreter.path), "-c", _DESCRIBE], neutral)
+    try:
+        facts: dict[str, Any] = json.loads((answer or "").strip().rpartition("\n")[2])
+        return InterpreterFacts(
+            executable=facts["executable"] or str(interpreter.path),
+            version=tuple(facts["version"]),
+            import_path=tuple(facts["path"]),
+            prefixes=(*facts["prefixes"], *facts["libraries"]),
+            has_pytest=facts["has_pytest"],
+            has_pytest_cov=facts["has_pytest_cov"],
+            hooks=facts["hooks"],
+            modules=frozenset(facts["modules"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnderstudyError(
+            ErrorKind.TOOL_CRASHED,
+            f"The project's interpreter {interpreter.path} ({interpreter.origin}) does not start.",
+            hint="Recreate the project's environment, or configure another interpreter.",
+        ) from error
+
+
+def import_locations(facts: InterpreterFacts, workspace: Path, tree: Path) -> ImportPlan:
+    """Return how to import from ``tree`` everything that the interpreter imports from the user's checkout.
+
+    If the project has a ``src`` folder of packages, that folder is included even if the project is not installed as
+    editable. Otherwise, a copy that was installed earlier would be tested.
+    """
+    checkout = Checkout(workspace, facts.prefixes)
+    paths = mapped_paths(facts.import_path, checkout, tree)
+    source = tree / "src"
+    is_project = any((tree / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    if is_project and not (source / "__init__.py").exists() and any(source.glob("*/__init__.py")):
+        paths = list(dict.fromkeys([*paths, str(source)]))
+    return ImportPlan(paths=tuple(paths), shadows=shadowed(facts.hooks, checkout, tree))
+
+
+def write_shadows(plan: ImportPlan, folder: Path) -> Path | None:
+    """Write the shadowing modules into ``folder`` and return it; None if there are none."""
+    if not plan.shadows:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in plan.shadows.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+def check_environment(
+    *,
+    facts: InterpreterFacts | None,
+    plan: ImportPlan,
+    shadows: Path | None,
+    scratch: Path,
+    temporary: Path,
+    tree: Path,
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the environment of a check: allow-listed variables and the project's own, without API keys.
+
+    ``extra`` is the check's own ``env``; its ``PYTHONPATH`` comes after ours.
+    """
+    environment = base_environment({"TMPDIR": str(temporary), **extra})
+    if facts is not None:
+        scripts = Path(facts.executable).parent
+        environment["PATH"] = os.pathsep.join([str(scripts), environment.get("PATH", os.defpath)])
+        if (scripts.parent / "pyvenv.cfg").is_file():
+            environment["VIRTUAL_ENV"] = str(scripts.parent)
+    first = first_imports(plan, shadows, tree, environment.pop("PYTHONPATH", ""))
+    if first:
+        environment["PYTHONPATH"] = os.pathsep.join(first)
+    # Compiled files would clutter the worktree, and a stale one would hide the mutated source.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
+    environment.setdefault("CARGO_TARGET_DIR", str(scratch / "cargo"))
+    return environment
+
+
+def first_imports(plan: ImportPlan, shadows: Path | None, tree: Path, python_path: str = "") -> list[str]:
+    """Return the folders that come first on the import path: ours, then those of a check's own ``PYTHONPATH``."""
+    own = [*([str(shadows)] if shadows is not None else []), *plan.paths]
+    return [*own, *(os.path.normpath(tree / entry) for entry in python_path.split(os.pathsep) if entry)]
+
+
+def _executable(path: Path) -> Path | None:
+    for candidate in (path, path / "bin" / "python", path / "bin" / "python3"):
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return Path(os.path.normpath(candidate.absolute()))
+    return None
+
+
+def _is_shim(program: Path) -> bool:
+    """Return whether a program chooses the interpreter by the current folder (pyenv, asdf, mise), or may do so."""
+    real = program.resolve()
+    if not re.fullmatch(r"(python|pypy)[0-9.]*", real.name):
+        return True
+    try:
+        with real.open("rb") as file:
+            return file.read(len(_ELF)) != _ELF
+    except OSError:
+        return True
+
+
+def _executable_of_answer(answer: str | None) -> Path | None:
+    line = (answer or "").strip().rpartition("\n")[2].strip()
+    return _executable(Path(line)) if line and Path(line).is_absolute() else None
+
+
+def _is_inside(path: Path, tree: Path | None) -> bool:
+    if tree is None:
+        return False
+    places = {Path(os.path.normpath(path)), path.parent.resolve() / path.name, path.resolve()}
+    roots = {tree, tree.resolve()}
+    return any(place.is_relative_to(root) for place in places for root in roots)
+
+
+def _tools_of(workspace: Path) -> list[tuple[Origin, list[str]]]:
+    """Return the commands of the installed project tools that this workspace uses."""
+    try:
+        project = tomllib.loads((workspace / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        project = {}
+    tools = project.get("tool", {}) if isinstance(project.get("tool", {}), dict) else {}
+    marked: list[tuple[Origin, bool, list[str]]] = [
+        ("uv", (workspace / "uv.lock").is_file(), ["python", "find", "--no-python-downloads"]),
+        ("poetry", (workspace / "poetry.lock").is_file() or "poetry" in tools, ["env", "info", "--executable"]),
+        ("pdm", (workspace / "pdm.lock").is_file() or "pdm" in tools, ["info", "--python"]),
+        ("hatch", (workspace / "hatch.toml").is_file() or "envs" in _table(tools, "hatch"), ["env", "find"]),
+    ]
+    return [
+        (origin, [program, *arguments])
+        for origin, present, arguments in marked
+        if present and (program := shutil.which(origin)) is not None
+    ]
+
+
+def _table(parent: Any, name: str) -> dict[str, Any]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _ask(argv: list[str], folder: Path) -> str | None:
+    """Return the output of a program, None if it fails, is missing, or takes too long."""
+    environment = base_environment({"PYTHONDONTWRITEBYTECODE": "1", "POETRY_NO_INTERACTION": "1", "NO_COLOR": "1"})
+    try:
+        completed = run_unguarded(
+            argv, cwd=folder, env=environment, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES
+        )
+    except UnderstudyError:
+        return None
+    if completed.code != 0 or completed.timed_out:
+        return None
+    return completed.stdout.decode("utf-8", "replace")

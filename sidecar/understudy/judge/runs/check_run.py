@@ -1,0 +1,418 @@
+"""Run one check once on the current worktree."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from understudy.journal.check_leftovers import record_in
+from understudy.judge.outcomes.console_reports import build_failed, printed_counts, printed_outcomes, reported_outcomes
+from understudy.judge.outcomes.outcome_comparison import Observed
+from understudy.judge.outcomes.runner_reports import (
+    Counts,
+    ProbeReport,
+    cargo_counts,
+    failed_names,
+    go_counts,
+    jest_counts,
+    read_json,
+    read_probe,
+    tail,
+    wrong_files,
+)
+from understudy.judge.probes.probe_copies import Probe, ProbeOptions, add_probe, write_probe
+from understudy.judge.probes.report_channel import ReportChannel
+from understudy.judge.project import hidden_files, interpreter
+from understudy.judge.project.editable_installs import Checkout
+from understudy.judge.project.interpreter import ImportPlan, InterpreterFacts, check_environment
+from understudy.model.confinement import Sandbox
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.checks import Check
+from understudy.model.text.name_list import name_list
+from understudy.process.programs.children import run as run_process
+from understudy.process.unguarded import Completed
+
+Kind = Literal["pytest", "unittest", "jest", "vitest", "go", "cargo", "command"]
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+"""Time limit of a check without its own."""
+_OUTPUT_BYTES = 16 * 1024 * 1024
+"""Output kept of a check; the counts of go and cargo are read from it."""
+_MOST_WRONG_FILES = 20
+_MOST_NAMED = 5
+
+PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
+"""Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
+
+_UNITTEST = """\
+import os, sys, unittest
+suite = unittest.TestSuite()
+for file in sys.argv[1:]:
+    folder, name = os.path.split(os.path.abspath(file))
+    top = folder
+    while os.path.exists(os.path.join(top, "__init__.py")):
+        top = os.path.dirname(top)
+    suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=top))
+result = unittest.TextTestRunner(verbosity=2).run(suite)
+sys.exit((0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5)
+"""
+"""Runs test files like ``injected.understudy_unittest``, without a report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCheck:
+    """A check with the test files of one result."""
+
+    check: Check
+    kind: Kind = "command"
+    tests: tuple[str, ...] = ()
+    """The test files that the result added or changed, relative to the tree."""
+    builtin: bool = False
+    uses_tests: bool = False
+    """The check runs only those files, so a run on the base would show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variation:
+    """The circumstances in which new tests run once more (``steady_runs``)."""
+
+    order: str
+    """``reversed`` or ``shuffled:<seed>``."""
+    order_seed: int
+    hash_seed: int
+    time_zone: str
+    order_option: bool = True
+    """Give runners that are not Python's their own option for the order."""
+
+    def without_order_option(self) -> Variation:
+        """Return the same circumstances for a runner that does not know its option."""
+        return dataclasses.replace(self, order_option=False)
+
+    def arguments(self, kind: Kind) -> list[str]:
+        """Return the options that change the order of the tests of a runner."""
+        if not self.order_option:
+            return []
+        options = {
+            "jest": ["--randomize", f"--seed={self.order_seed}"],
+            "vitest": ["--sequence.shuffle", f"--sequence.seed={self.order_seed}"],
+            "go": [f"-shuffle={self.order_seed}"],
+        }
+        return options.get(kind, [])
+
+
+class SpareSlot(Protocol):
+    """A slot for one more delegation, held until another delegation needs it."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a delegation waits for a slot."""
+        ...
+
+    def close(self) -> None:
+        """Give it back. Closing it again has no effect."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckContext:
+    """Where and how checks run."""
+
+    tree: Path
+    workspace: Path
+    """The user's checkout, from which no check may load files."""
+    scratch: Path
+    """An empty folder outside both."""
+    temporary: Path
+    """Where all programs of checks put temporary files, those of parallel runs and copies, too."""
+    mark: str
+    facts: InterpreterFacts | None = None
+    plan: ImportPlan = field(default_factory=ImportPlan)
+    shadows: Path | None = None
+    spare_slot: Callable[[], SpareSlot | None] | None = None
+    """Takes a slot for runs beside the first one, and may block; None: there are never more runs at the same time."""
+
+    @property
+    def checkout(self) -> Checkout:
+        """Return the user's checkout without the environment inside it."""
+        return Checkout(self.workspace, self.facts.prefixes if self.facts is not None else ())
+
+
+def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
+    """Add the project's Python environment, if there is one; also return why it cannot be used. Blocks for seconds."""
+    try:
+        found = interpreter.project_python(setting.workspace, configured, tree=setting.tree, scratch=setting.scratch)
+    except UnderstudyError as error:
+        return setting, f"{error.message} {error.hint or ''}".strip()
+    if found is None:
+        return setting, None
+    return dataclasses.replace(setting, facts=found.facts, plan=found.plan, shadows=found.shadows), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOutcome:
+    """The outcome of one run."""
+
+    argv: list[str]
+    started: bool
+    """False if the program could not be started."""
+    green: bool
+    code: int | None
+    seconds: float
+    timed_out: bool
+    counts: Counts | None
+    report: ProbeReport
+    wrong: list[str]
+    sandbox: Sandbox | None
+    """The isolation of its process; None if it could not be started."""
+    failed_tests: tuple[str, ...] = ()
+    """Names of the tests that failed, as the runner reports them."""
+    output: str
+    """The end of its output, plus the reason for a failure that the exit code does not show."""
+    observed: Observed
+    """What it shows about single tests, from the probe, the runner's report or its output."""
+    printed: Counts | None = None
+    """The counts in its output, or in the report that its runner writes; None if there are none."""
+
+    @property
+    def listed(self) -> bool:
+        """Return whether a run that only lists tests was complete, so that its list can be trusted.
+
+        pytest exits with 2 if it is interrupted or if files cannot be collected; only the latter reports such files.
+        """
+        whole = self.started and not self.timed_out and 0 < self.report.started <= self.report.ended
+        return whole and (self.code in {0, 1, 5} or bool(self.report.collect_errors))
+
+
+async def run_once(
+    plan: PreparedCheck,
+    setting: CheckContext,
+    *,
+    collect_only: bool = False,
+    keep_going: bool = False,
+    without_coverage: bool = False,
+    variation: Variation | None = None,
+    bare: bool = False,
+    lines: Path | None = None,
+    only: Path | None = None,
+) -> CheckOutcome:
+    """Run the check; ``collect_only`` makes a Python runner only list its tests.
+
+    ``keep_going`` makes pytest run the other files if one cannot be collected, ``without_coverage`` switches pytest-cov
+    off. ``variation`` sets order, hash seed and time zone, except where the check's own ``env`` does. ``bare`` leaves
+    the probe out: the run is green if its exit code is 0, and Python tests keep their order. ``lines`` and ``only`` are
+    those of ``ProbeOptions``.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="report-", dir=setting.scratch))
+    argv = list(plan.check.argv)
+    environment = environment_of(plan.check, setting)
+    if variation is not None:
+        pinned = plan.check.env or {}
+        varied = {"PYTHONHASHSEED": str(variation.hash_seed), "TZ": variation.time_zone}
+        environment |= {name: value for name, value in varied.items() if name not in pinned}
+    timeout = plan.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
+    probe = None if bare else await asyncio.to_thread(write_probe, folder)
+    try:
+        argv = expanded(plan, setting, folder)
+        if variation is not None:
+            place = 2 if plan.kind == "go" else len(argv)
+            argv[place:place] = variation.arguments(plan.kind)
+        with (
+            hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)),
+            ReportChannel(folder) as channel,
+        ):
+            if probe is not None:
+                options = ProbeOptions(
+                    root=setting.workspace,
+                    collect_only=collect_only,
+                    keep_going=keep_going,
+                    without_coverage=without_coverage,
+                    order=variation.order if variation is not None else "",
+                    lines=lines,
+                    only=only,
+                )
+                add_probe(environment, probe, channel, options)
+            completed = await run_process(
+                _started(plan, argv, probe),
+                cwd=working_folder(plan.check, setting.tree),
+                env=environment,
+                mark=setting.mark,
+                timeout_seconds=timeout,
+                stdin=None,
+                output_limit=_OUTPUT_BYTES,
+                started=channel.answer,
+            )
+    except UnderstudyError as error:
+        if error.kind is ErrorKind.CANCELLED:
+            raise
+        return _not_started(argv, error)
+    report = ProbeReport() if bare else read_probe(channel.received(), folder)
+    counts = _counts(plan, report, completed.stdout, folder)
+    reason = None
+    if completed.timed_out:
+        reason = f"The check did not finish within {timeout:g} seconds and was killed."
+    elif completed.code == 0 and not bare:
+        reason = _why_red(plan, report, counts, collect_only=collect_only)
+    text = tail(completed.stdout, completed.stderr)
+    green = completed.code == 0 and reason is None
+    return CheckOutcome(
+        argv=argv,
+        started=True,
+        green=green,
+        code=completed.code,
+        seconds=completed.seconds,
+        timed_out=completed.timed_out,
+        counts=counts,
+        report=report,
+        sandbox=completed.sandbox,
+        failed_tests=failed_names(plan.kind, report, completed.stdout, folder / "runner.json"),
+        wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
+        output=text if reason is None else f"{text}\n{reason}".strip(),
+        observed=_observed(plan, report, counts, completed, (folder, setting.tree), green=green),
+        printed=_runner_counts(plan, completed.stdout, folder) or printed_counts(completed.stdout, completed.stderr),
+    )
+
+
+def _started(plan: PreparedCheck, argv: list[str], probe: Probe | None) -> list[str]:
+    """Return what is started for ``argv``: the probe is a runner of its own for unittest."""
+    if plan.kind != "unittest" or argv[1:3] != ["-m", "unittest"]:
+        return argv
+    return [argv[0], *(["-m", probe.unittest] if probe is not None else ["-c", _UNITTEST]), *argv[3:]]
+
+
+def _observed(
+    plan: PreparedCheck,
+    report: ProbeReport,
+    counts: Counts | None,
+    done: Completed,
+    places: tuple[Path, Path],
+    *,
+    green: bool,
+) -> Observed:
+    folder, tree = places
+    outcomes = report.outcomes
+    unbuilt = bool(report.collect_errors)
+    if not report.started:
+        runner = read_json(folder / "runner.json") if plan.kind in {"jest", "vitest"} else {}
+        outcomes = reported_outcomes(runner, tree) or printed_outcomes(done.stdout, done.stderr)
+        counts = counts or printed_counts(done.stdout, done.stderr)
+        unbuilt = not green and build_failed(done.stdout, done.stderr)
+    return Observed(
+        green=green,
+        outcomes=outcomes,
+        passed=counts.passed if counts is not None else None,
+        failed=counts.failed if counts is not None else None,
+        skipped=counts.skipped if counts is not None else None,
+        unbuilt=unbuilt,
+        timed_out=done.timed_out,
+    )
+
+
+def environment_of(check: Check, setting: CheckContext) -> dict[str, str]:
+    """Return the environment of a check (see ``interpreter.check_environment``)."""
+    return check_environment(
+        facts=setting.facts,
+        plan=setting.plan,
+        shadows=setting.shadows,
+        scratch=setting.scratch,
+        temporary=setting.temporary,
+        tree=setting.tree,
+        extra=check.env or {},
+    )
+
+
+def expanded(plan: PreparedCheck, setting: CheckContext, report_folder: Path) -> list[str]:
+    """Return the argument vector with its slots filled; an argument with ``{tests}`` is repeated for each file.
+
+    Raise ``tool_missing`` if it needs an interpreter and the project has none.
+    """
+    if setting.facts is None and any(PYTHON_SLOT in argument for argument in plan.check.argv):
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING,
+            "The project has no Python interpreter.",
+            hint="Create the project's environment (.venv), or configure its interpreter.",
+        )
+    python = setting.facts.executable if setting.facts is not None else ""
+    folder = working_folder(plan.check, setting.tree)
+    tests = [_as_argument(os.path.relpath(setting.tree / test, folder)) for test in plan.tests]
+    argv: list[str] = []
+    for argument in plan.check.argv:
+        filled = argument.replace(PYTHON_SLOT, python).replace(REPORT_SLOT, str(report_folder / "runner.json"))
+        argv += [filled.replace(TESTS_SLOT, test) for test in tests] if TESTS_SLOT in filled else [filled]
+    return argv
+
+
+def working_folder(check: Check, tree: Path) -> Path:
+    """Return the folder a check runs in; raise ``path_escape`` if it is outside the worktree."""
+    folder = Path(os.path.normpath(tree / (check.cwd or ".")))
+    if not folder.is_relative_to(tree) or not folder.resolve().is_relative_to(tree.resolve()):
+        raise UnderstudyError(
+            ErrorKind.PATH_ESCAPE,
+            f"The folder {check.cwd} of the check {check.name} is outside the workspace.",
+            hint="Set `cwd` to a path relative to the workspace, without '..'.",
+        )
+    return folder
+
+
+def _as_argument(path: str) -> str:
+    # A runner would parse a file name such as `-x_test.py` as an option.
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _counts(plan: PreparedCheck, report: ProbeReport, stdout: bytes, folder: Path) -> Counts | None:
+    return report.counts if report.started else _runner_counts(plan, stdout, folder)
+
+
+def _runner_counts(plan: PreparedCheck, stdout: bytes, folder: Path) -> Counts | None:
+    """Return the counts that a runner other than Python's reports by itself."""
+    if plan.kind in {"jest", "vitest"}:
+        return jest_counts(read_json(folder / "runner.json"))
+    if plan.kind == "go":
+        return go_counts(stdout.decode("utf-8", "replace"))
+    if plan.kind == "cargo":
+        return cargo_counts(stdout.decode("utf-8", "replace"))
+    return None
+
+
+def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *, collect_only: bool) -> str | None:
+    """Return why a run with exit code 0 failed; None if it succeeded."""
+    if report.started > report.ended:
+        return "The test process exited before the test run was complete."
+    if collect_only:
+        return None
+    if counts is None:
+        return "The check did not report which tests ran." if plan.kind != "command" else None
+    if counts.failed:
+        return f"{counts.failed} tests failed, although the exit code is 0."
+    if report.dropped and plan.uses_tests:
+        dropped = name_list(sorted(report.dropped), _MOST_NAMED)
+        return f"{len(report.dropped)} tests were found and taken out before the run: {dropped}."
+    silent = report.silent
+    if silent:
+        return f"{len(silent)} collected tests have no outcome: {name_list(sorted(silent), _MOST_NAMED)}."
+    if counts.passed == 0:
+        return "No test passed." if not counts.skipped else f"No test passed: all {counts.skipped} were skipped."
+    return None
+
+
+def _not_started(argv: Sequence[str], error: UnderstudyError) -> CheckOutcome:
+    hint = f" {error.hint}" if error.hint else ""
+    return CheckOutcome(
+        argv=list(argv),
+        started=False,
+        green=False,
+        code=None,
+        seconds=0.0,
+        timed_out=False,
+        counts=None,
+        report=ProbeReport(),
+        sandbox=None,
+        wrong=[],
+        output=f"{' '.join(argv[:1])} could not be run: {error.message}{hint}",
+        observed=Observed(green=False, started=False),
+    )

@@ -1,0 +1,1 @@
+"""One delegation as data: what was asked, what happened, and what it cost."""

@@ -1,0 +1,264 @@
+"""What a delegation was asked to do: resolved once when it starts, written to ``spec.json``, never changed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.checks import Check
+from understudy.model.hunks import Review
+from understudy.model.relay.relay_bounds import RelayBounds
+from understudy.model.states import State
+from understudy.model.terminals import Pane
+from understudy.model.wire import Wire, camel, ready
+
+RELAY = "relay"
+"""The frontend of delegations that an agent started with its relay tools."""
+SPEC_VERSION = 2
+"""Version 1 had one delegator and no caller. ``decode`` migrates older versions and refuses newer ones."""
+
+
+class Bootstrap(Wire, kw_only=True):
+    """What a new worktree gets besides tracked files (``[worktrees]`` of the configuration)."""
+
+    copy: list[str]
+    """Globs of ignored or untracked files to copy, in addition to ``.worktreeinclude``."""
+    link: list[str]
+    """Paths to link into the user's checkout, where agents can write through the links."""
+    setup: list[str]
+    """Argument vector that runs once in the new worktree."""
+    setup_timeout_seconds: float
+
+
+class Origin(Wire, kw_only=True):
+    """The delegation that this one continues: a reply to its result, or a retry from its base."""
+
+    kind: Literal["reply", "retry"]
+    parent: str
+    base: str
+    """The parent's base."""
+    head: str | None = None
+    """The parent's result, for a reply."""
+    undecided: list[str] = msgspec.field(default_factory=list)
+    """Pending hunks of the parent's result; they are under review again."""
+    words: str | None = None
+    """Instructions after the parent's task: accepted and rejected hunks with reasons, and the new request."""
+    said: list[str] = msgspec.field(default_factory=list)
+    """The replies of the chain so far, oldest first."""
+    sessions: dict[str, str] = msgspec.field(default_factory=dict)
+    """For a reply: the last session of each tool (see ``session_owner``) in the parent."""
+
+
+class SpecCandidate(Wire, kw_only=True):
+    """A delegator that may do the work, with everything that an attempt on it needs."""
+
+    delegator: Delegator
+    model_server: ModelServer | None = None
+    tool_definition: ToolDefinition | None = None
+    """The definition of its tool, for a tool that a file defines."""
+    tools: list[str] | None = None
+    """For a model without an agent CLI: the only tools of the loop that it gets (see ``agent_entries``); None: all."""
+    limits: Limits
+    """The limits in force: of the request, the delegator and the configuration, with the defaults."""
+
+    @property
+    def has_relay(self) -> bool:
+        """Return whether its agent gets relay tools."""
+        return self.delegator.launch is not None and self.delegator.launch.relay is True
+
+
+class PauseBounds(Wire, kw_only=True):
+    """When a delegator that keeps failing is paused, and how long (``[fallback]`` of the configuration)."""
+
+    failures: int = 3
+    pause_minutes: float = 5.0
+    longest_pause_minutes: float = 60.0
+
+
+class Spec(Wire, kw_only=True):
+    """Everything a worker needs, except keys (it reads those by reference) and the unsaved texts in ``buffers/``."""
+
+    version: int
+    id: str
+    title: str
+    params: StartParams
+    """As asked, without ``buffers``."""
+    recipe: Recipe
+    workspace: str
+    """Absolute path of the workspace."""
+    candidates: list[SpecCandidate]
+    """The delegators that may do the work, in the order of attempts; at least one."""
+    explain: Explanation
+    """Why the first candidate was chosen."""
+    files: list[str]
+    """The files to work on: paths inside the workspace, POSIX, C-quoted when not UTF-8; so are the next two."""
+    context: list[str]
+    target: str | None = None
+    checks: list[Check]
+    fallback_checks: list[Check] = msgspec.field(default_factory=list)
+    """The checks to run if there are neither ``checks`` nor a check of the recipe's own for the result."""
+    slots: int
+    """How many delegations may run at once, as configured when this one was requested."""
+    bootstrap: Bootstrap
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
+    """How much the tests must notice."""
+    pauses: PauseBounds = msgspec.field(default_factory=PauseBounds)
+    relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
+    """How far its agent may delegate further."""
+    rounds: int = 0
+    """How often the agent is asked again for tests that notice more."""
+    repairs: int = 0
+    """How often the agent is asked again while a required check fails."""
+    interpreter: str | None = None
+    """The project's interpreter where one is configured or the editor selected one."""
+    trusted: bool
+    asked_by: AskedBy
+    caller_pane: Pane | None = None
+    """The tmux pane that the user asked from, for an agent that runs in one."""
+    created_at: str
+    buffers: dict[str, str]
+    """Path inside the workspace (POSIX, C-quoted when it is not UTF-8) → file name in ``buffers/``."""
+    notes: list[str]
+    """Notes of the caller about this request, such as a text that could not be passed on."""
+    group_id: str | None = None
+    after: list[str] = msgspec.field(default_factory=list)
+    """Delegations of the same group that must succeed before this one starts."""
+    parent_id: str | None = None
+    origin: Origin | None = None
+
+    @property
+    def in_checkout(self) -> bool:
+        """Return whether the agent works in the user's checkout. An agent that only answers has a worktree."""
+        return runs_in_checkout(self.candidates[0].delegator, self.recipe)
+
+    @property
+    def has_relay(self) -> bool:
+        """Return whether any of its agents gets relay tools."""
+        return any(one.has_relay for one in self.candidates)
+
+    @property
+    def relay_parent(self) -> str | None:
+        """The delegation whose agent started this one, and with which it ends."""
+        return self.asked_by.parent if self.asked_by.frontend == RELAY else None
+
+    def asked(self) -> StartParams:
+        """Return the parameters for the prompt: the task, and for a follow-up the decisions on the work so far."""
+        if self.origin is None or not self.origin.words:
+            return self.params
+        task = "\n\n".join(part for part in ((self.params.task or "").strip(), self.origin.words) if part)
+        return msgspec.structs.replace(self.params, task=task)
+
+
+def runs_in_checkout(delegator: Delegator, recipe: Recipe) -> bool:
+    """Return whether an agent works in the user's checkout."""
+    return recipe.returns != "text" and delegator.launch is not None and delegator.launch.use_worktree is False
+
+
+def initial(spec: Spec) -> Delegation:
+    """Return the delegation before its first event."""
+    return Delegation(
+        id=spec.id,
+        title=spec.title,
+        recipe=spec.recipe.name,
+        state=State.PREPARING,
+        reservations=[],
+        workspace=spec.workspace,
+        delegator=spec.candidates[0].delegator.name,
+        attempts=[],
+        checks=[],
+        review=Review(pending=0, accepted=0, rejected=0),
+        confined=False,
+        usage=no_usage(),
+        cost_known=False,
+        asked_by=spec.asked_by,
+        started_at=spec.created_at,
+        group_id=spec.group_id,
+        after=spec.after,
+        parent_id=spec.parent_id,
+        last_seq=0,
+    )
+
+
+def session_owner(tool: str | None, delegator: str) -> str | None:
+    """Return who can resume a tool's session: the tool; None where there are none.
+
+    Generic tools are different programs under one name, so a session of one belongs to its delegator.
+    """
+    return f"generic:{delegator}" if tool == "generic" else tool
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def decode(data: bytes) -> Spec:
+    """Return the specification in ``data``, migrated if an older version wrote it.
+
+    Raises ``state_unavailable`` for a newer version, and ``msgspec.MsgspecError`` for invalid data.
+    """
+    version = msgspec.json.decode(data, type=ready(_Version)).version
+    if version > SPEC_VERSION:
+        raise UnderstudyError(
+            ErrorKind.STATE_UNAVAILABLE,
+            f"A newer Understudy wrote this delegation: version {version} of its specification, and this one reads "
+            f"versions up to {SPEC_VERSION}.",
+            hint="Update Understudy, or use the version that started the delegation.",
+        )
+    if version == SPEC_VERSION:
+        return msgspec.json.decode(data, type=ready(Spec))
+    raw = msgspec.json.decode(data, type=dict[str, Any])
+    if version != 1:
+        raise msgspec.ValidationError(f"there was no version {version}")
+    return msgspec.convert(_from_version_1(raw), ready(Spec))
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 2 for that of version 1."""
+    delegator = dict(raw.pop("delegator"))
+    if "launch" in delegator:
+        delegator["launch"] = _known(delegator["launch"], Launch)
+    params = dict(raw["params"])
+    # Version 1 kept the limits in force where the requested ones belong.
+    limits = params.pop("limits", {})
+    if "context" in params:
+        params["contextFiles"] = params.pop("context")
+    if params.get("base") == "seen":
+        params["base"] = "current"
+    recipe = dict(raw["recipe"])
+    recipe["appliesTo"] = recipe.pop("fits")
+    explain = raw["explain"]
+    migrated = raw | {
+        "version": SPEC_VERSION,
+        "params": _known(params, StartParams),
+        "recipe": _known(recipe, Recipe),
+        "candidates": [
+            {"delegator": _known(delegator, Delegator), "modelServer": raw.pop("modelServer", None), "limits": limits}
+        ],
+        "explain": {
+            "delegator": explain["delegator"],
+            "candidates": [
+                {"name": one["name"], **({"skippedBecause": one["skipped"]} if "skipped" in one else {})}
+                for one in explain["tried"]
+            ],
+            "reason": explain["because"],
+        },
+        "askedBy": {"frontend": "unknown", "depth": 0},
+    }
+    origin = raw.get("origin")
+    if origin is not None and "sessionId" in origin:
+        owner = session_owner(delegator.get("tool"), delegator["name"])
+        migrated["origin"] = origin | ({"sessions": {owner: origin["sessionId"]}} if owner is not None else {})
+    return migrated
+
+
+def _known(raw: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return ``raw`` without fields that no longer exist; none of them had an effect."""
+    names = {camel(name) for name in kind.__struct_fields__}
+    return {name: value for name, value in raw.items() if name in names}

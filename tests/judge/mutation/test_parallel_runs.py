@@ -1,0 +1,421 @@
+"""Mutants in several copies of a result at a time: faster, with the same evidence, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from project_python import project_python
+from wait_until import until
+
+from understudy.engine.queueing import queue_entries
+from understudy.engine.queueing.slots import take_slot
+from understudy.engine.queueing.spare_slots import spare_slot
+from understudy.judge.mutation.copies import mutation_progress
+from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
+from understudy.judge.mutation.copies.private_copy import copies_that_fit
+from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
+from understudy.judge.project import interpreter
+from understudy.judge.project.interpreter import Interpreter
+from understudy.judge.runs.check_run import CheckContext, Kind, PreparedCheck, SpareSlot
+from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.evidence.checks import Check
+from understudy.model.evidence.mutation import MutantStatus
+from understudy.mutants.mutant import Mutant
+
+CODE = """\
+def sign(x):
+    if x < 0:
+        return -1
+    return 1
+
+
+def clamp(x, low, high):
+    return max(low, min(x, high))
+
+
+def scale(x):
+    return x * 3 + 1
+"""
+TESTS = """\
+import os, pathlib
+from calc import clamp, scale, sign
+
+def seen():
+    with open({seen!r}, "a") as stream:
+        stream.write(os.getcwd() + "\\n")
+
+def test_sign():
+    seen()
+    assert (sign(5), sign(-5)) == (1, -1)
+
+def test_clamp():
+    assert clamp(5, 1, 3) == 3
+
+def test_scale():
+    scale(2)
+"""
+PORT = """\
+import socket, time
+from calc import scale
+
+def test_serves():
+    with socket.create_server(("127.0.0.1", {port})):
+        time.sleep(0.1)
+        scale(2)
+"""
+UNITTEST = """\
+import unittest
+from calc import sign
+
+class Sign(unittest.TestCase):
+    def test_sign(self):
+        self.assertEqual(sign(5), 1)
+"""
+MARK = f"20261122-100000-{os.getpid()}"
+
+
+class Slots:
+    """Free slots, which another delegation may want."""
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.wanted = False
+        self.taken: list[Slots.Slot] = []
+
+    class Slot:
+        def __init__(self, slots: Slots) -> None:
+            self._slots = slots
+            self.closed = False
+
+        @property
+        def wanted(self) -> bool:
+            return self._slots.wanted
+
+        def close(self) -> None:
+            self.closed = True
+
+    def take(self) -> SpareSlot | None:
+        if len(self.taken) == self.free:
+            return None
+        self.taken.append(Slots.Slot(self))
+        return self.taken[-1]
+
+
+class Place:
+    """A result with a check that passed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree, self.scratch = folder / "trees" / "1", folder / "scratch"
+        self.neutral, self.seen = folder / "neutral", folder / "seen"
+        for made in (self.tree, self.scratch, self.neutral):
+            made.mkdir(parents=True)
+        self.facts = interpreter.describe(
+            Interpreter(path=Path(project_python()), origin="configured"), neutral=self.neutral
+        )
+        (self.tree / "calc.py").write_text(CODE)
+        self.slots = Slots(0)
+
+    def request(self, tests: str, copies: int, *, kind: Kind = "pytest") -> MutationRequest:
+        (self.tree / "test_calc.py").write_text(tests)
+        self.seen.write_text("")
+        self.slots = Slots(copies - 1)
+        names = [line.split()[1].partition("(")[0] for line in tests.splitlines() if line.startswith("def test")]
+        argv = ["{python}", "-m", kind, "{tests}"]
+        return MutationRequest(
+            plan=PreparedCheck(check=Check(name="suite", argv=argv), kind=kind, tests=("test_calc.py",)),
+            passed=frozenset(f"test_calc.py::{name}" for name in names) or frozenset({"test_calc.Sign.test_sign"}),
+            seconds=0.5,
+            context=CheckContext(
+                tree=self.tree,
+                workspace=self.tree.parent.parent / "user",
+                scratch=self.scratch,
+                temporary=self.scratch,
+                mark=MARK,
+                facts=self.facts,
+                spare_slot=self.slots.take,
+            ),
+            sources={"calc.py": CODE.encode()},
+            seed="seed",
+            evidence=Evidence(max_copies=copies),
+        )
+
+    async def shown(self, tests: str, copies: int, *, kind: Kind = "pytest") -> tuple[Any, int]:
+        """Return what the tests notice, and in how many copies they ran."""
+        outcome = await mutation_test(self.request(tests, copies, kind=kind))
+        assert outcome.result is not None, outcome.why
+        assert all(slot.closed for slot in self.slots.taken)
+        assert list(self.scratch.iterdir()) == []
+        result = msgspec.structs.replace(outcome.result, seconds=0.0)
+        return (result, outcome.judged, outcome.flaky), len(set(self.seen.read_text().split()))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def test_two_copies_show_the_same_as_one(place: Place) -> None:
+    tests = TESTS.format(seen=str(place.seen))
+    one, alone = await place.shown(tests, 1)
+    two, together = await place.shown(tests, 2)
+    assert (alone, together) == (1, 2)
+    assert two == one
+    assert one[0].killed > 5
+    assert one[0].idle == ["test_calc.py::test_scale"]
+
+
+@pytest.mark.parametrize(("seconds", "slots"), [(0.2, 1), (6.0, 0)])
+async def test_a_second_copy_is_made_early_for_a_quick_check(place: Place, seconds: float, slots: int) -> None:
+    request = place.request("def test_red():\n    assert False\n", 2)
+    outcome = await mutation_test(dataclasses.replace(request, seconds=seconds))
+    assert outcome.why == "its tests do not pass in a copy of the result"
+    assert [slot.closed for slot in place.slots.taken] == [True] * slots
+    assert list(place.scratch.iterdir()) == []
+    assert marked() == []
+
+
+@pytest.mark.heavy
+async def test_two_copies_of_a_runner_without_a_kept_process(place: Place) -> None:
+    one, _ = await place.shown(UNITTEST, 1, kind="unittest")
+    two, _ = await place.shown(UNITTEST, 2, kind="unittest")
+    assert len(place.slots.taken) == 1
+    assert two == one
+    assert one[0].killed > 1
+
+
+async def test_tests_that_need_one_port_run_one_after_another(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (result, _, flaky), _ = await place.shown(PORT.format(port=port), 2)
+    assert len(place.slots.taken) == 1
+    assert (result.killed, result.viable, result.unreliable) == (0, 5, [])
+    assert (result.unfinished, flaky) == (None, frozenset())
+
+
+async def test_a_cancelled_judgement_leaves_no_process_and_no_copy(place: Place) -> None:
+    stuck = TESTS.format(seen=str(place.seen)).replace(
+        "    assert clamp",
+        "    if clamp(5, 1, 3) != 3 or scale(1) != 4 or sign(0) != 1: seen(); time.sleep(600)\n    assert clamp",
+    )
+    request = place.request(f"import time\n{stuck}", 2)
+    judging = asyncio.create_task(mutation_test(request))
+    # Two lines from the unchanged code in each copy, the others from mutants that do not end by themselves.
+    await asyncio.to_thread(until, lambda: len(place.seen.read_text().splitlines()) > 5 and len(marked()) >= 4)
+    judging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await judging
+    assert marked() == []
+    assert list(place.scratch.iterdir()) == []
+    assert [slot.closed for slot in place.slots.taken] == [True]
+
+
+def marked() -> list[int]:
+    """Return the processes of these tests' checks."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if MARK.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                    found.append(int(folder.name))
+    return found
+
+
+# -- the order of runs, without processes ---------------------------------------------------------------------------
+
+
+def planned_run(index: int, *, sham: bool = False) -> PlannedRun:
+    mutant = Mutant(start=index, end=index, text=b"", operator="", line=1, first_line=1, last_line=1, function="f")
+    return PlannedRun(path="a.py", mutant=mutant, tests=("t",), sham=sham)
+
+
+RECORDED = RecordedTests(passed={"t": 0.1}, failed=frozenset(), lines={}, modules=(), seconds=0.1)
+
+
+class Runner:
+    """Shows what was decided, except while another one runs if the tests disturb each other."""
+
+    can_keep = keeps = False
+
+    def __init__(self, world: World, steps: int) -> None:
+        self._world = world
+        self._steps = steps
+
+    async def begin(self, *_: Any, warm: bool, **__: Any) -> bool:
+        return warm or not (await self._disturbed() and self._world.from_the_start)
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        disturbed = await self._disturbed()
+        status = MutantStatus.KILLED if disturbed or run.mutant.start in self._world.killed else MutantStatus.SURVIVED
+        killers = ("t",) if status is MutantStatus.KILLED else ()
+        return MutantResult(path=run.path, mutant=run.mutant, status=status, killers=killers, sham=run.sham)
+
+    async def _disturbed(self) -> bool:
+        """Take some time; return whether another one used what both need meanwhile."""
+        world = self._world
+        world.inside += 1
+        disturbed = False
+        for _ in range(self._steps):
+            await asyncio.sleep(0)
+            disturbed = disturbed or (world.share and world.inside > 1)
+        world.inside -= 1
+        return disturbed
+
+    async def close(self) -> None:
+        self._world.closed += 1
+
+    async def record(self, *_: Any, **__: Any) -> RecordedTests:
+        return RECORDED
+
+
+@dataclass
+class World:
+    """Which mutants are killed, and whether the tests need something that there is only once."""
+
+    killed: frozenset[int]
+    share: bool
+    from_the_start: bool = True
+    """Whether that shows on the unchanged code."""
+    inside: int = 0
+    closed: int = 0
+
+
+def ran(
+    world: World,
+    steps: Sequence[int],
+    count: int,
+    slots: Slots | None = None,
+    told: mutation_progress.Progress | None = None,
+) -> MutantRuns:
+    planned = [planned_run(index, sham=index % 7 == 3) for index in range(count)]
+    further = slots or Slots(len(steps))
+    lanes = [
+        Lane(runner=Runner(world, one), slot=further.take() if index else None)  # type: ignore[arg-type]
+        for index, one in enumerate(steps)
+    ]
+    return asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=60, progress=told))
+
+
+@given(
+    st.frozensets(st.integers(0, 20).filter(lambda index: index % 7 != 3)),
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.integers(1, 20),
+)
+def test_the_results_do_not_depend_on_the_number_of_copies(
+    killed: frozenset[int], steps: list[int], count: int
+) -> None:
+    alone = ran(World(killed, share=False), [1], count)
+    runs = ran(World(killed, share=False), steps, count)
+    assert runs.results == alone.results
+    assert (runs.copies, runs.complete) == (len(steps), True)
+
+
+class SlowRunner(Runner):
+    """Takes all of the time for the unchanged code."""
+
+    async def begin(self, *_: Any, **__: Any) -> bool:
+        await asyncio.sleep(1.0)
+        return True
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        await asyncio.sleep(min(0.2, seconds))
+        return await super().judge(run, seconds=seconds)
+
+
+@pytest.mark.parametrize(("fewest", "least", "most", "shams"), [(0, 0, 0, False), (2, 2, 3, True), (99, 4, 11, True)])
+def test_the_fewest_mutants_and_all_sham_mutants_are_judged_where_the_code_loads_slowly(
+    fewest: int, least: int, most: int, *, shams: bool
+) -> None:
+    planned = [planned_run(index, sham=index == 39) for index in range(40)]
+    lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
+    began = time.monotonic()
+    runs = asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=1.0, fewest=fewest))
+    judged = [one for one in runs.results if one.status is not MutantStatus.PENDING]
+    assert least <= sum(not one.sham for one in judged) <= most
+    assert not runs.complete
+    if fewest < 40:
+        assert any(one.sham for one in judged) is shams
+    assert time.monotonic() - began < 15
+
+
+def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> None:
+    lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
+    runs = asyncio.run(run_mutants(lanes, RECORDED, [planned_run(1), planned_run(2)], seconds=1.0, fewest=8))
+    assert runs.complete
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(5, 50, 5)), (60.0, ())])
+def test_the_user_is_told_of_each_tenth_of_the_mutants_when_they_take_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, expected: Sequence[int]
+) -> None:
+    monkeypatch.setattr(mutation_progress, "SECONDS", seconds)
+    told: list[str] = []
+    ran(
+        World(frozenset(), share=False), [1, 2], 58, told=mutation_progress.Progress(told.append)
+    )  # eight of these are sham mutants
+    assert told == [f"tried {done} of 50 small changes" for done in expected]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 20), st.booleans())
+def test_tests_that_disturb_each_other_kill_nothing_for_that_reason(
+    steps: list[int], count: int, from_the_start: bool
+) -> None:
+    runs = ran(World(frozenset(), share=True, from_the_start=from_the_start), steps, count)
+    assert {one.status for one in runs.results} == {MutantStatus.SURVIVED}
+    assert runs.complete
+
+
+def test_a_copy_ends_when_a_delegation_waits_for_its_slot() -> None:
+    slots, alone = Slots(2), ran(World(frozenset({1, 5}), share=False), [1], 20)
+    slots.wanted = True
+    runs = ran(World(frozenset({1, 5}), share=False), [5, 1, 1], 20, slots)
+    assert (runs.results, runs.complete) == (alone.results, True)
+    assert [slot.closed for slot in slots.taken] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds", "copy_seconds", "copies"),
+    [(7, 1.0, 0.0, 1), (8, 1.0, 0.0, 2), (40, 1.0, 0.0, 10), (40, 1.0, 3.0, 4), (40, 1.0, 30.0, 1), (40, 0.0, 1.5, 2)],
+)
+def test_a_copy_must_be_worth_its_cost(runs: int, seconds: float, copy_seconds: float, copies: int) -> None:
+    assert copies_worth_having(runs, seconds, copy_seconds=copy_seconds) == copies
+
+
+def test_copies_must_fit_on_the_disk(tmp_path: Path) -> None:
+    assert copies_that_fit(1000, tmp_path) > 1000
+    assert copies_that_fit(3 << 30, tmp_path) == 0
+
+
+def test_a_spare_slot_goes_to_the_next_delegation(tmp_path: Path) -> None:
+    own = take_slot(tmp_path, 2)
+    assert own is not None
+    spare = spare_slot(tmp_path, 2)
+    assert spare is not None
+    assert not spare.wanted
+    assert spare_slot(tmp_path, 2) is None
+    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
+    assert spare.wanted
+    spare.close()
+    spare.close()
+    # The delegation that waited is gone: the slot is free, and so is the queue.
+    assert queue_entries.waiting(tmp_path) == []
+    again = spare_slot(tmp_path, 2)
+    assert again is not None
+    again.close()
+    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
+    assert spare_slot(tmp_path, 2) is None
+    own.close()

@@ -1,0 +1,170 @@
+"""Which mutants are judged, and what their results add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.runs import PlannedRun
+from understudy.judge.mutation.planning import FurtherRuns, MutationPlan, further_runs, plan, score, without_busy
+from understudy.model.evidence.mutation import MutantStatus
+from understudy.mutants.mutant import Mutant
+
+SOURCES = {
+    "a.py": b"".join(b"def f%d(a):\n    return a + %d\n" % (index, index) for index in range(10)),
+    "b.py": b"def g(a):\n    return a * 2\n",
+}
+
+
+def everything(path: str, mutant: Mutant) -> Sequence[str]:
+    return [f"test_{path}"]
+
+
+def test_only_executed_mutants_are_chosen_and_three_shams_are_among_them() -> None:
+    chosen = plan(SOURCES, lambda path, one: ["t"] if path == "b.py" or one.function == "f3" else [], count=4, seed="s")
+    real = [run for run in chosen.runs if not run.sham]
+    assert (len(real), len(chosen.runs), chosen.executed, chosen.total) == (4, 7, 6, 33)
+    assert {(run.path, run.mutant.function) for run in real} == {("a.py", "f3"), ("b.py", "g")}
+    assert {run.tests for run in chosen.runs} == {("t",)}
+
+
+def test_only_the_changed_lines_and_none_that_is_dismissed() -> None:
+    chosen = plan(SOURCES, everything, count=50, seed="s", lines={"a.py": frozenset({2, 4})})
+    assert {run.mutant.line for run in chosen.runs if not run.sham} == {2, 4}
+    left = plan(SOURCES, everything, count=50, seed="s", left_out=lambda _, one: one.operator == "number")
+    assert {run.mutant.operator for run in left.runs if not run.sham} == {"arithmetic", "return"}
+
+
+@given(st.text(max_size=10), st.integers(min_value=1, max_value=40))
+def test_the_same_seed_gives_the_same_plan(seed: str, count: int) -> None:
+    first = plan(SOURCES, everything, count=count, seed=seed)
+    assert first == plan(dict(reversed(SOURCES.items())), everything, count=count, seed=seed)
+    assert sum(not run.sham for run in first.runs) == min(count, 33)
+
+
+def test_the_mutants_of_an_earlier_sample_come_first() -> None:
+    before = plan(SOURCES, everything, count=6, seed="s")
+    known = {(run.path, run.mutant) for run in before.runs if not run.sham}
+    again = plan(SOURCES, everything, count=6, seed="other", first=lambda path, one: (path, one) in known)
+    assert {(run.path, run.mutant) for run in again.runs if not run.sham} == known
+    more = plan(SOURCES, everything, count=9, seed="other", first=lambda path, one: (path, one) in known)
+    assert known < {(run.path, run.mutant) for run in more.runs if not run.sham}
+
+
+def test_nothing_executed_means_nothing_to_run() -> None:
+    planned = plan(SOURCES, lambda _, __: [], count=5, seed="s")
+    assert planned == MutationPlan(runs=(), executed=0, total=33, reached={}, unreached=planned.unreached)
+    assert len(planned.unreached) == 33
+
+
+PLAN = plan(SOURCES, everything, count=5, seed="s")
+REAL = [run for run in PLAN.runs if not run.sham]
+SHAM = [run for run in PLAN.runs if run.sham]
+
+
+def result(run: PlannedRun, status: MutantStatus, *killers: str, ran: Sequence[str] = ("t1", "t2")) -> MutantResult:
+    return MutantResult(path=run.path, mutant=run.mutant, status=status, killers=killers, ran=tuple(ran), sham=run.sham)
+
+
+def test_what_counts() -> None:
+    added = score(
+        PLAN,
+        [
+            result(REAL[0], MutantStatus.KILLED, "t1"),
+            result(REAL[1], MutantStatus.TIMEOUT),
+            result(REAL[2], MutantStatus.SURVIVED, ran=("t1", "t3")),
+            result(REAL[3], MutantStatus.COMPILE_ERROR),
+            result(REAL[4], MutantStatus.PENDING),
+            result(SHAM[0], MutantStatus.SURVIVED),
+        ],
+    )
+    assert (added.killed, added.viable) == (2, 3)
+    assert [one.mutant for one in added.survivors] == [REAL[2].mutant]
+    assert added.idle == ("t2", "t3")
+    assert (added.share, added.share_of_file) == (2 / 3, 2 / 3 * 33 / 33)
+
+
+def test_tests_that_notice_only_replaced_results_see_no_value() -> None:
+    every = [run for run in plan(SOURCES, everything, count=33, seed="s").runs if not run.sham]
+    results = [run for run in every if run.mutant.operator == "return"]
+    others = [run for run in every if run.mutant.operator != "return"]
+
+    def sees_only_replaced(killed: Sequence[PlannedRun], missed: Sequence[PlannedRun]) -> bool:
+        found = [result(run, MutantStatus.KILLED, "t1") for run in killed]
+        return score(PLAN, [*found, *(result(run, MutantStatus.SURVIVED) for run in missed)]).sees_only_replaced
+
+    assert sees_only_replaced(results, others)
+    assert sees_only_replaced(results[:1], [*results[1:], *others[:3]])
+    assert not sees_only_replaced(results, others[:2]), "two may make no difference"
+    assert not sees_only_replaced([*results, others[0]], others[1:])
+    assert not sees_only_replaced([], others), "nothing is noticed"
+
+
+def test_idle_tests_run_on_more_mutants() -> None:
+    narrow = max(PLAN.reached)
+    both = dict.fromkeys(PLAN.reached, ("t1", "t2")) | {narrow: ("t2",)}
+    planned = replace(PLAN, reached=both)
+    results = [result(run, MutantStatus.SURVIVED, ran=("t1",)) for run in REAL]
+    further = further_runs(planned, results, ["t1", "t2", "t3"], each=3, seed="s")
+    assert (narrow, ("t2",)) in [((run.path, run.mutant), run.tests) for run in further.runs], "few tests execute it"
+    for test in ("t1", "t2"):
+        assert 3 <= sum(test in run.tests for run in further.runs) <= 6
+    assert not further.skipped, "t3 executes nothing more"
+    tried = {(run.path, run.mutant) for run in REAL}
+    left = {(run.path, run.mutant) for run in further_runs(planned, results, ["t1"], each=99, seed="s").runs}
+    assert left == both.keys() - tried - {narrow}
+    assert further_runs(planned, results, ["t1", "t2"], each=3, seed="s").runs == further.runs
+
+
+def test_a_further_runs_is_bounded() -> None:
+    tests = tuple(f"t{number}" for number in range(300))
+    reached = {key: tests[index::33] for index, key in enumerate(sorted(PLAN.reached))}
+    assert not further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s").skipped
+    keys = [(path, replace(mutant, start=start)) for path, mutant in PLAN.reached for start in range(5)]
+    reached = dict(zip(keys, ((test,) for test in tests), strict=False))
+    further = further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s")
+    assert len(further.runs) == 100
+    assert len(further.skipped) == len(reached) - 100
+
+
+def test_a_test_that_a_further_runs_does_not_judge_is_not_idle() -> None:
+    found = replace(score(PLAN, []), idle=("t1", "t2", "t3", "t4", "t5"))
+    tests = ("t1", "t2", "t3", "t1")
+    runs = tuple(replace(run, tests=(test,)) for run, test in zip(REAL, tests, strict=False))
+    told = [
+        result(runs[0], MutantStatus.SURVIVED),
+        result(runs[1], MutantStatus.KILLED, "t2"),
+        result(runs[2], MutantStatus.PENDING),
+        result(runs[3], MutantStatus.COMPILE_ERROR),
+    ]
+    further = FurtherRuns(runs=runs, skipped=frozenset({"t5"}))
+    assert without_busy(found, further, told).idle == ("t1", "t4")
+
+
+def test_kills_by_tests_that_fail_on_a_sham_do_not_count() -> None:
+    added = score(
+        PLAN,
+        [
+            result(SHAM[0], MutantStatus.KILLED, "looks"),
+            result(REAL[0], MutantStatus.KILLED, "looks"),
+            result(REAL[1], MutantStatus.KILLED, "t1"),
+            result(REAL[2], MutantStatus.SURVIVED),
+        ],
+    )
+    assert added.unreliable == {"looks"}
+    assert (added.killed, added.viable) == (1, 2)
+
+
+def test_tests_that_get_stuck_without_a_cause_do_not_kill_by_being_stuck() -> None:
+    stuck = [result(SHAM[1], MutantStatus.TIMEOUT), result(REAL[0], MutantStatus.TIMEOUT)]
+    added = score(PLAN, [*stuck, result(REAL[1], MutantStatus.KILLED, "t1")])
+    assert (added.killed, added.viable) == (1, 1)
+
+
+def test_without_any_mutant_that_counts_the_share_is_zero() -> None:
+    added = score(PLAN, [])
+    assert (added.share, added.share_of_file) == (0.0, 0.0)

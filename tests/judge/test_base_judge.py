@@ -1,0 +1,599 @@
+"""Results whose checks pass because of what the result did to tests and configuration, and honest changes of both."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.judge.base_judge import suites
+from understudy.model.evidence.checks import Check
+from understudy.model.verdicts import Reservation, Verdict
+
+PYTEST = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
+UNITTEST = Check(name="suite", argv=["{python}", "-m", "unittest", "discover", "-s", "tests"])
+TESTS = """
+from calc import add, double
+
+
+def test_add():
+    assert add(1, 2) == 3
+
+
+def test_double():
+    assert double(4) == 8
+"""
+CALC = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n"
+BROKEN = CALC.replace("a * 2", "a * 3")
+SHELL = "#!/bin/sh\nset -e\nexec python -m pytest -q\n"
+SILENT = "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_call(item):\n    try:\n        yield\n    except Exception:\n        pass\n"
+DROPPING = "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'double' not in item.nodeid]\n"
+UNIT = "import unittest\nfrom calc import add, double\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n\n    def test_double(self):\n        self.assertEqual(double(4), 8)\n"
+
+QUESTION = Reservation.TESTS_CHANGED
+DECIDED = Reservation.CHECK_CHANGED
+
+
+def has(project: Any, **more: str) -> Any:
+    return project.has({"calc.py": CALC, "tests/test_calc.py": TESTS, "notes.md": "x", **more})
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param({"tests/test_calc.py": TESTS.replace("== 8", "== 12")}, id="another expectation"),
+        pytest.param({"tests/test_calc.py": TESTS.replace("double(4) == 8", "double(4)")}, id="weakened"),
+        pytest.param({"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, id="removed"),
+        pytest.param({"tests/test_calc.py": "def test_nothing():\n    pass\n"}, id="replaced", marks=pytest.mark.heavy),
+        pytest.param(
+            {"tests/test_calc.py": None, "tests/test_new.py": "def test_new():\n    pass\n"},
+            id="deleted",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {"tests/test_calc.py": TESTS.replace("def test_double", "def later_double")},
+            id="renamed away",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {
+                "tests/test_calc.py": TESTS.replace(
+                    "def test_double", "import pytest\n\n\n@pytest.mark.skip\ndef test_double"
+                )
+            },
+            id="skipped",
+        ),
+    ],
+)
+async def test_broken_code_with_changed_tests_is_a_question(project: Any, edits: dict[str, str | None]) -> None:
+    has(project)
+    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
+    assert judged.asks(QUESTION)
+    assert "1 of 2 earlier tests" in judged.notes
+    [changed] = judged.only.base.tests
+    assert (changed.test, changed.restored) == ("tests/test_calc.py::test_double", "failed")
+    assert judged.only.ok
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param({"pytest.ini": "[pytest]\naddopts = -k add\n"}, id="pytest.ini", marks=pytest.mark.heavy),
+        pytest.param({".pytest.ini": "[pytest]\naddopts = -k add\n"}, id=".pytest.ini", marks=pytest.mark.heavy),
+        pytest.param({"tox.ini": "[pytest]\naddopts = -k add\n"}, id="tox.ini"),
+        pytest.param({"setup.cfg": "[tool:pytest]\naddopts = -k add\n"}, id="setup.cfg", marks=pytest.mark.heavy),
+        pytest.param({"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-k add"\n'}, id="pyproject.toml"),
+        pytest.param({"conftest.py": SILENT}, id="a conftest that swallows"),
+        pytest.param({"tests/conftest.py": DROPPING}, id="a conftest that drops"),
+        pytest.param(
+            {"conftest.py": "pytest_plugins = ['picker']\n", "picker.py": DROPPING},
+            id="a plugin",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {
+                "double_hidden.py": "",
+                "tests/pyvenv.cfg": "",
+                "pytest.ini": "[pytest]\ntestpaths = other\n",
+                "other/test_x.py": "def test_x(): pass\n",
+            },
+            id="pyvenv.cfg and testpaths",
+        ),
+        pytest.param(
+            {"conftest.py": "collect_ignore = ['tests/test_calc.py']\n", "other/test_x.py": "def test_x(): pass\n"},
+            id="collect_ignore",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {"pytest.py": "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n"}, id="a module named pytest"
+        ),
+    ],
+)
+async def test_broken_code_with_another_configuration_changes_the_check(project: Any, edits: dict[str, str]) -> None:
+    has(project)
+    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
+    assert judged.asks(DECIDED)
+    # The probe sees an exception that a wrapper of the conftest swallows.
+    assert (Reservation.TAMPERED in judged.said) == (SILENT in edits.values())
+    assert next(iter(edits)) in judged.notes or "conftest" in judged.notes or "pytest.ini" in judged.notes
+
+
+SKIPPED = TESTS.replace("def test_double", "import pytest\n\n\n@pytest.mark.{}\ndef test_double")
+
+
+@pytest.mark.parametrize(
+    ("edits", "question"),
+    [
+        pytest.param({"tests/test_calc.py": TESTS.replace("== 8", "== 12")}, QUESTION, id="another expectation"),
+        pytest.param({"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, QUESTION, id="removed"),
+        pytest.param(
+            {"tests/test_calc.py": None, "tests/test_new.py": "def test_new():\n    pass\n"}, QUESTION, id="deleted"
+        ),
+        pytest.param({"tests/test_calc.py": SKIPPED.format("skip")}, QUESTION, id="skipped"),
+        pytest.param({"tests/test_calc.py": SKIPPED.format("xfail")}, QUESTION, id="xfail"),
+        pytest.param({"pytest.ini": "[pytest]\naddopts = -k add\n"}, DECIDED, id="deselected"),
+        pytest.param({"conftest.py": "collect_ignore = ['tests/test_calc.py']\n"}, DECIDED, id="ignored"),
+        pytest.param({"tests/conftest.py": DROPPING}, DECIDED, id="dropped"),
+    ],
+)
+async def test_a_failing_test_that_is_edited_away_is_a_question(
+    project: Any, edits: dict[str, str | None], question: Reservation
+) -> None:
+    has(project, **{"calc.py": BROKEN, "tests/test_more.py": "def test_more():\n    pass\n"})
+    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(PYTEST,))
+    assert judged.asks(question)
+    assert "tests/test_calc.py::test_double" in [changed.test for changed in judged.only.base.tests]
+    if question is QUESTION:
+        assert "tests/test_calc.py::test_double" in judged.notes
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(BROKEN.replace("return a * 3", "import pytest; pytest.skip('later')"), id="skips"),
+        pytest.param(
+            f"import unittest\n\n\n{BROKEN.replace('return a * 3', 'raise unittest.SkipTest')}", id="SkipTest"
+        ),
+    ],
+)
+async def test_code_that_skips_a_failing_test_is_a_question(project: Any, code: str) -> None:
+    has(project, **{"calc.py": BROKEN})
+    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    assert judged.verdict is Verdict.UNVERIFIED
+    assert Reservation.TESTS_CHANGED in judged.said
+    assert "1 test failed on the base and no longer runs: tests/test_calc.py::test_double." in judged.notes
+
+
+@pytest.mark.parametrize(
+    ("argv", "files", "edits"),
+    [
+        pytest.param(["sh", "run.sh"], {"run.sh": "exit 1\n"}, {"run.sh": "exit 0\n"}, id="script"),
+        pytest.param(
+            ["{python}", "run.py"], {"run.py": "import sys\nsys.exit(1)\n"}, {"run.py": "\n"}, id="Python script"
+        ),
+        pytest.param(
+            ["make", "test"],
+            {"Makefile": "test:\n\t@sh run.sh\n", "run.sh": "exit 1\n"},
+            {"run.sh": "exit 0\n"},
+            id="script behind make",
+        ),
+        pytest.param(["make"], {"Makefile": "test:\n\tfalse\n"}, {"Makefile": "test:\n\ttrue\n"}, id="Makefile"),
+    ],
+)
+async def test_a_failing_check_that_is_edited_is_a_question(
+    project: Any, argv: list[str], files: dict[str, str], edits: dict[str, str]
+) -> None:
+    has(project, **files)
+    judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(Check(name="own", argv=argv),))
+    assert judged.asks(DECIDED)
+
+
+DOUBLE = 'def double(x):\n    """Double.\n\n    >>> double(2)\n    {}\n    """\n    return x * {}\n'
+README = "# Calc\n\n>>> from calc import double\n>>> double(2)\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "edits"),
+    [
+        pytest.param({"calc.py": DOUBLE.format(4, 3)}, {"calc.py": DOUBLE.format(6, 3)}, id="red, in a docstring"),
+        pytest.param({"calc.py": DOUBLE.format(4, 2)}, {"calc.py": DOUBLE.format(6, 3)}, id="in a docstring"),
+        pytest.param(
+            {"calc.py": "def double(x):\n    return x * 3\n", "README.md": README.format(4)},
+            {"README.md": README.format(6)},
+            id="red, in a text",
+        ),
+    ],
+)
+async def test_an_example_that_is_edited_is_a_question(
+    project: Any, base: dict[str, str], edits: dict[str, str]
+) -> None:
+    project.has({"test_other.py": "def test_other():\n    pass\n", **base})
+    argv = ["{python}", "-m", "pytest", "-q", "--doctest-modules", "--doctest-glob=*.md"]
+    judged = await project.judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
+    assert judged.asks(QUESTION)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+@pytest.mark.parametrize("edit", [("test(", "test.skip("), ("6", "9"), ("test('doubles'", "test.todo('doubles'")])
+async def test_a_failing_test_of_node_that_is_edited_is_a_question(project: Any, edit: tuple[str, str]) -> None:
+    test = "const test = require('node:test');\nconst assert = require('node:assert');\n"
+    test += "const { double } = require('./calc.js');\n\ntest('doubles', () => assert.equal(double(3), 6));\n"
+    other = "require('node:test')('other', () => {});\n"
+    code = "exports.double = (x) => x * 3;\n"
+    project.has({"calc.js": code, "calc.test.js": test, "other.test.js": other})
+    check = Check(name="suite", argv=["node", "--test"])
+    judged = await project.judge({"calc.test.js": test.replace(*edit)}, recipe="fix", checks=(check,))
+    assert judged.asks(QUESTION)
+
+
+async def test_a_failing_test_that_the_code_makes_pass_is_no_question(project: Any) -> None:
+    has(project, **{"calc.py": BROKEN})
+    more = TESTS + "\n\ndef test_more():\n    assert double(5) == 10\n"
+    judged = await project.judge({"calc.py": CALC, "tests/test_calc.py": more}, recipe="fix", checks=(PYTEST,))
+    assert judged.is_(Verdict.VERIFIED)
+
+
+async def test_the_first_tests_of_a_project_are_no_question(project: Any) -> None:
+    feature = CALC + "\n\ndef half(a):\n    return a / 2\n"
+    test = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
+    judged = await project.judge({"calc.py": feature, "tests/test_half.py": test}, recipe="implement", checks=(PYTEST,))
+    assert not {QUESTION, DECIDED} & set(judged.said), judged.notes
+
+
+async def test_tests_that_were_written_first_are_no_question(project: Any) -> None:
+    first = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
+    has(project, **{"tests/test_half.py": first})
+    feature = CALC + "\n\ndef half(a):\n    return a / 2\n"
+    judged = await project.judge({"calc.py": feature}, recipe="implement", checks=(PYTEST,))
+    assert judged.is_(Verdict.VERIFIED)
+    judged = await project.judge(
+        {"calc.py": CALC + "\n# later\n", "tests/test_half.py": None}, recipe="implement", checks=(PYTEST,)
+    )
+    assert judged.asks(QUESTION)
+    assert "cannot be loaded without this result's edits: tests/test_half.py." in judged.notes
+
+
+@pytest.mark.parametrize(
+    ("code", "edits"),
+    [
+        pytest.param(BROKEN, {"tests/test_calc.py": TESTS.replace("== 8", "")}, id="a test"),
+        pytest.param(CALC.replace("a + b", "a - b"), {"tests/helper.py": "def same(a, b):\n    pass\n"}, id="a helper"),
+    ],
+)
+async def test_tests_and_helpers_that_the_task_names_are_compared(
+    project: Any, code: str, edits: dict[str, str]
+) -> None:
+    helped = "from calc import add\nfrom tests.helper import same\n\n\ndef test_helped():\n    same(add(1, 2), 3)\n"
+    helper = "def same(a, b):\n    assert a == b\n"
+    double = TESTS.replace("    assert add(1, 2) == 3", "    pass")
+    has(project, **{"tests/__init__.py": "", "tests/helper.py": helper, "tests/test_helped.py": helped})
+    has(project, **{"tests/test_calc.py": double})
+    edits = {path: text.replace("    assert add(1, 2) == 3", "    pass") for path, text in edits.items()}
+    judged = await project.judge({"calc.py": code, **edits}, recipe="implement", files=tuple(edits), checks=(PYTEST,))
+    assert judged.asks(QUESTION)
+
+
+async def test_new_tests_beside_an_edited_failing_one_are_a_question(project: Any) -> None:
+    has(project, **{"calc.py": BROKEN})
+    more = TESTS.replace("== 8", "== 12") + "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
+    judged = await project.judge({"tests/test_calc.py": more})
+    assert judged.asks(QUESTION)
+    assert "test_double" in judged.notes
+
+
+async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None:
+    has(project)
+    skip = "import pytest\n\npytest.skip('later', allow_module_level=True)\n"
+    more = {"other/test_x.py": "def test_x(): pass\n"}
+    judged = await project.judge({"calc.py": BROKEN, "tests/__init__.py": skip, **more}, recipe="fix", checks=(PYTEST,))
+    assert judged.asks(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("argv", "files", "edits"),
+    [
+        pytest.param(["sh", "run.sh"], {"run.sh": SHELL}, {"run.sh": "#!/bin/sh\nexit 0\n"}, id="script"),
+        pytest.param(
+            ["./run.sh"], {"run.sh": SHELL}, {"run.sh": "#!/bin/sh\nexit 0\n"}, id="program", marks=pytest.mark.heavy
+        ),
+        pytest.param(
+            ["sh", "-c", "./run.sh && true"],
+            {"run.sh": "sh inner/deep.sh\n", "inner/deep.sh": SHELL},
+            {"inner/deep.sh": "exit 0\n"},
+            id="script of a script",
+        ),
+        pytest.param(
+            ["make", "test"],
+            {"Makefile": "PY = python\ntest:\n\t@$(PY) -m pytest -q\n"},
+            {"Makefile": "test:\n\t@true\n"},
+            id="Makefile",
+        ),
+        pytest.param(
+            ["make", "test"],
+            {"Makefile": "test:\n\t@python -m pytest -q\n"},
+            {"GNUmakefile": "test:\n\t@true\n"},
+            id="GNUmakefile",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            ["make"],
+            {"Makefile": "all: check\ncheck:\n\tsh run.sh\n", "run.sh": SHELL},
+            {"run.sh": "true\n"},
+            id="script of a Makefile",
+        ),
+        pytest.param(
+            ["{python}", "-m", "tools.check"],
+            {"tools/check.py": "import pytest, sys\nsys.exit(pytest.main(['-q']))\n"},
+            {"tools/check.py": "pass\n"},
+            id="dotted module",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            ["env", "MODE=1", "python", "ci.py"],
+            {"ci.py": "import pytest, sys\nsys.exit(pytest.main(['-q']))\n"},
+            {"ci.py": "pass\n"},
+            id="behind a wrapper",
+            marks=pytest.mark.heavy,
+        ),
+    ],
+)
+async def test_a_changed_program_of_the_check_changes_it(
+    project: Any, argv: list[str], files: dict[str, str], edits: dict[str, str]
+) -> None:
+    has(project, **files)
+    modes = [name for name in files if name.endswith(".sh")]
+    check = Check(name="ci", argv=argv)
+    if argv == ["./run.sh"]:
+        project.tree.executable = tuple(modes)
+    if argv[0] == "sh" and argv[1] == "-c":
+        project.tree.executable = tuple(modes)
+    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(check,))
+    assert judged.asks(DECIDED)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param(
+            {"pyproject.toml": '[project]\nname = "calc"\nversion = "2"\ndependencies = ["attrs"]\n'}, id="a dependency"
+        ),
+        pytest.param(
+            {"tests/test_calc.py": TESTS + "\n\ndef test_more():\n    assert add(0, 0) == 0\n"}, id="a new test"
+        ),
+        pytest.param({"tests/test_calc.py": TESTS.replace("test_double", "test_twice")}, id="a renamed test"),
+        pytest.param(
+            {"tests/test_calc.py": TESTS.replace("from calc import add, double", "from calc import double, add")},
+            id="a reworded test",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {
+                "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef four():\n    return 4\n",
+                "tests/test_four.py": "def test_four(four):\n    assert four == 4\n",
+            },
+            id="a fixture and its test",
+        ),
+        pytest.param(
+            {"Makefile": "test:\n\tpytest\n", "setup.cfg": "[metadata]\nversion = 2\n"},
+            id="other configuration",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {"tests/random_data.json": "{}", "tests/helpers.py": "X = 1\n"},
+            id="data and helpers",
+            marks=pytest.mark.heavy,
+        ),
+    ],
+)
+async def test_honest_changes_stay_clean(project: Any, result: dict[str, str]) -> None:
+    has(
+        project,
+        **{
+            "pyproject.toml": '[project]\nname = "calc"\nversion = "1"\ndependencies = []\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
+        },
+    )
+    better = CALC.replace("a * 2", "2 * a")
+    judged = await project.judge({"calc.py": better, **result}, recipe="fix", checks=(PYTEST,))
+    assert judged.is_(Verdict.VERIFIED)
+    if "tests/test_calc.py" in result and "twice" in str(result):
+        assert "renamed" in judged.notes
+
+
+async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base(project: Any) -> None:
+    has(project, **{"pyproject.toml": '[project]\nversion = "1"\n'})
+    judged = await project.judge(
+        {"calc.py": CALC + "# more\n", "README.md": "x", "pyproject.toml": '[project]\nversion = "2"\n'},
+        recipe="fix",
+        checks=(PYTEST,),
+    )
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
+    assert project.tree.made == ["head", "head", "head"]  # to run with and without the probe, and to restore
+
+
+async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> None:
+    has(project)
+    judged = await project.judge(
+        {"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, recipe="fix", checks=(PYTEST,)
+    )
+    assert judged.asks(QUESTION)
+    [changed] = judged.only.base.tests
+    assert (changed.restored, changed.result) == ("passed", "missing")
+
+
+async def test_a_changed_signature_is_reported_as_such(project: Any) -> None:
+    has(project)
+    judged = await project.judge(
+        {"calc.py": CALC.replace("double", "twice"), "tests/test_calc.py": TESTS.replace("double", "twice")},
+        recipe="fix",
+        checks=(PYTEST,),
+    )
+    assert judged.asks(Reservation.BASE_TESTS_DO_NOT_BUILD)
+
+
+async def test_code_that_skips_its_tests_fails_the_check(project: Any) -> None:
+    has(project)
+    code = BROKEN.replace("def double(a):\n", "def double(a):\n    __import__('pytest').skip('x')\n")
+    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    assert judged.is_(Verdict.CHECKS_FAILED)
+    assert "test_double" in judged.only.output_tail
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param("import pytest\n    pytest.exit('done', returncode=0)", id="pytest.exit"),
+        pytest.param("import os\n    os._exit(0)", id="os._exit", marks=pytest.mark.heavy),
+    ],
+)
+async def test_collected_tests_without_an_outcome_are_red(project: Any, ending: str) -> None:
+    has(project)
+    code = BROKEN.replace("def double(a):\n", f"def double(a):\n    {ending}\n")
+    judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
+    assert judged.is_(Verdict.CHECKS_FAILED)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param({"calc.py": "import os\nos._exit(0)\n"}, id="the code ends the runner"),
+        pytest.param(
+            {"calc.py": BROKEN, "tests/test_calc.py": "import unittest\n"},
+            id="no test is left",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            {
+                "calc.py": BROKEN,
+                "tests/test_calc.py": UNIT
+                + "\n\ndef load_tests(loader, tests, pattern):\n    return unittest.TestSuite([T('test_add')])\n",
+            },
+            id="load_tests drops one",
+        ),
+    ],
+)
+async def test_unittest_without_a_probe(project: Any, edits: dict[str, str]) -> None:
+    project.has({"calc.py": CALC, "tests/test_calc.py": UNIT})
+    judged = await project.judge(edits, recipe="fix", checks=(UNITTEST,))
+    assert judged.verdict in {Verdict.UNVERIFIED, Verdict.CHECKS_FAILED}
+    if judged.verdict is Verdict.UNVERIFIED:
+        assert judged.asks(QUESTION)
+
+
+JS = "exports.add = (a, b) => a + b;\nexports.double = (a) => a * 2;\n"
+JS_BROKEN = JS.replace("* 2", "* 3")
+JS_TEST = "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst { add, double } = require('../calc.js');\ntest('adds', () => assert.equal(add(1, 2), 3));\ntest('doubles', () => assert.equal(double(4), 8));\n"
+PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test test/"}}\n'
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here")
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("double(4)", "8")}, QUESTION, id="weakened"),
+        pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("test('doubles'", "test.skip('doubles'")}, QUESTION, id="skipped"),
+        pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": ""}, QUESTION, id="emptied"),
+        pytest.param({"calc.js": JS_BROKEN, "package.json": PACKAGE.replace("--test test/", "-e 0")}, DECIDED, id="script"),
+        pytest.param({"calc.js": "process.exit(0);\n"}, Verdict.CHECKS_FAILED, id="process.exit"),
+        pytest.param({"calc.js": JS.replace("a * 2", "2 * a"), "package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
+    ],
+)  # fmt: skip
+async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], expected: Verdict | Reservation) -> None:
+    """The folder is listed in the script: newer versions of Node would look for tests themselves."""
+    check = Check(name="suite", argv=["sh", "-c", "node --test test/*.js"])
+    if "package.json" in edits:
+        check = Check(name="suite", argv=["npm", "test"])
+        if shutil.which("npm") is None:
+            pytest.skip("no npm here")
+    empty_project.has({"calc.js": JS, "test/calc.test.js": JS_TEST, "package.json": PACKAGE, "notes.md": "x"})
+    judged = await empty_project.judge(edits, recipe="fix", checks=(check,), files=("calc.js",))
+    assert judged.is_(expected) if isinstance(expected, Verdict) else judged.asks(expected)
+
+
+RUST = "pub fn double(a: i32) -> i32 {\n    a * 2\n}\n"
+RUST_TESTS = "\n#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn doubles() {\n        assert_eq!(double(4), 8);\n    }\n}\n"
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("cargo")
+async def test_weakened_tests_beside_the_code_are_asked_about(empty_project: Any) -> None:
+    cargo = '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n'
+    empty_project.has({"Cargo.toml": cargo, "src/lib.rs": RUST + RUST_TESTS})
+    weakened = RUST.replace("* 2", "* 3") + RUST_TESTS.replace("double(4), 8", "double(4), 12")
+    suite = Check(name="suite", argv=["cargo", "test", "-q", "--offline"])
+    judged = await empty_project.judge({"src/lib.rs": weakened}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    assert judged.asks(QUESTION)
+    honest = RUST.replace("a * 2", "a + a") + RUST_TESTS
+    judged = await empty_project.judge({"src/lib.rs": honest}, recipe="fix", checks=(suite,), files=("src/lib.rs",))
+    assert judged.is_(Verdict.VERIFIED)
+
+
+# -- the recipe tests --------------------------------------------------------------------------------------------
+
+NEW = "from calc import add\n\n\ndef test_sum():\n    assert add(2, 2) == 4\n"
+DATA = "import json, pathlib\nfrom calc import add\n\n\ndef test_data():\n    rows = json.loads((pathlib.Path(__file__).parent / 'rows.json').read_text())\n    assert rows and all(add(a, b) == c for a, b, c in rows)\n"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param({"tests/rows.json": "[[1, 1, 3]]"}, id="shared data overwritten"),
+        pytest.param({"tests/rows.json": "[]"}, id="shared data emptied", marks=pytest.mark.heavy),
+        pytest.param(
+            {"tests/__init__.py": "import sys\nsys.modules['json'] = None\n"}, id="a package that breaks imports"
+        ),
+        pytest.param({"tests/calc.py": "def add(a, b):\n    return 4\n"}, id="a module that hides the code"),
+    ],
+)
+async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str, str]) -> None:
+    has(project, **{"tests/test_data.py": DATA, "tests/rows.json": "[[1, 2, 3]]"})
+    judged = await project.judge({"tests/test_new.py": NEW, **edits})
+    assert judged.verdict is Verdict.CHECKS_FAILED, (judged.said, judged.notes)
+    assert "test_data" in judged.only.output_tail
+    assert judged.only.passed == 1
+
+
+@pytest.mark.parametrize("also_on_the_base", [False, True])
+async def test_older_tests_that_no_longer_end_count_as_failed(
+    project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
+) -> None:
+    monkeypatch.setattr(suites, "_LEAST_SECONDS", 3.0)
+    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    waits = "import pathlib\n\n\ndef test_data():\n    while (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes': pass\n"
+    has(project, **{"tests/test_data.py": waits, "tests/wait": "yes" if also_on_the_base else "no"})
+    judged = await project.judge({"tests/test_new.py": NEW, "tests/wait": "yes"})
+    if also_on_the_base:
+        assert judged.is_(Verdict.VERIFIED)
+        assert "nor on the base" in judged.notes
+        assert project.tree.made.count("base") == 1, "a run that was cut off on the base is not repeated"
+    else:
+        assert judged.is_(Verdict.CHECKS_FAILED)
+        assert "did not finish on the result" in judged.only.output_tail
+
+
+async def test_older_tests_that_are_slow_once_get_more_time(
+    project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(suites, "_LEAST_SECONDS", 5.0)
+    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    busy = tmp_path / "busy"
+    busy.touch()
+    waits = f"import pathlib, time\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        time.sleep(60)\n"
+    has(project, **{"tests/test_data.py": waits})
+    judged = await project.judge({"tests/test_new.py": NEW})
+    assert judged.is_(Verdict.VERIFIED), (judged.said, judged.notes, judged.only.output_tail)
+    assert not busy.exists()
+
+
+async def test_older_tests_run_on_the_base_only_to_see_what_they_notice(project: Any) -> None:
+    has(project)
+    judged = await project.judge({"tests/test_new.py": NEW})
+    assert judged.is_(Verdict.VERIFIED)
+    assert project.tree.made.count("base") == 2  # to run them, and to copy it
+
+
+async def test_a_conftest_that_new_tests_need_changes_the_check(project: Any) -> None:
+    has(project)
+    judged = await project.judge({"tests/test_new.py": NEW.replace("== 4", "== 5"), "tests/conftest.py": SILENT})
+    assert Reservation.CHECK_CHANGED in judged.said
