@@ -63,26 +63,10 @@ class Runner:
         return Outcome(text=f"squawk from {task.model_server.name}", usage=Usage(**dict.fromkeys(Usage.__struct_fields__, 0)))
 """
 
-COMPLETE = """
-import json, sys
-from understudy.api import config_language
+SCHEMAS = """
 from understudy.config.locations import FileKind
-
-known = config_language.know(None, trusted=False)
-
-def offered(kind, text):
-    before = text[: text.index("|")]
-    line, character = before.count("\\n"), len(before.rpartition("\\n")[2])
-    return [one.label for one in config_language.complete(kind, text.replace("|", ""), line, character, known)]
-
-json.dump(
-    {
-        "tools": offered(FileKind.DELEGATOR, "tool = |\\n"),
-        "modes": offered(FileKind.DELEGATOR, "tool = 'parrot'\\nlaunch.permission_mode = |\\n"),
-        "protocols": offered(FileKind.MODEL_SERVER, "protocols = ['|']\\n"),
-    },
-    sys.stdout,
-)
+from understudy.config.reference import file_schemas
+print(file_schemas.document(FileKind.DELEGATOR), file_schemas.document(FileKind.MODEL_SERVER))
 """
 
 
@@ -132,10 +116,9 @@ def test_one_file_adds_a_tool_and_one_a_backend(run: Any) -> None:
         "useWorktree",
     ]
 
-    offered = json.loads(run("-c", COMPLETE))
-    assert "parrot" in offered["tools"]
-    assert offered["modes"] == ["loud"]
-    assert "squawk" in offered["protocols"]
+    schemas = run("-c", SCHEMAS)
+    assert '"parrot"' in schemas
+    assert '"squawk"' in schemas
 
     refused = understudy("delegators", "add", "p", "--tool", "parrot", "--permission-mode", "quiet", code=8)
     assert "must be one of loud" in refused

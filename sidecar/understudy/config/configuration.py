@@ -28,6 +28,21 @@ KEEP_DAYS = 14.0
 KEEP_BYTES = 20_000_000_000
 """All worktrees together: acceptable on a laptop, and enough for about a hundred worktrees of a medium project."""
 
+DEFAULT_SLOTS = 8
+"""Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
+
+DEFAULT_LIMITS = Limits(
+    total_seconds=3600.0,
+    # An agent CLI that hides its retries is silent for minutes (measured: up to 270 s).
+    idle_seconds=600.0,
+    # A model server may queue a request for a minute without sending even headers (measured: 60 s of silence).
+    first_event_seconds=300.0,
+    # Some CLIs hang after their result; this leaves them time to write a session file.
+    after_result_seconds=30.0,
+    # Long enough for a coffee break, short enough that a forgotten question does not occupy a slot for hours.
+    answer_seconds=900.0,
+)
+
 
 @dataclass(frozen=True)
 class Defaults:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-
 from understudy.model.config.config_entries import Problem
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
@@ -28,7 +26,7 @@ Code = Literal[
     "overrides",
     "value",  # any other problem of a value
 ]
-"""The kind of a finding; quick fixes depend on it."""
+"""The kind of a finding."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,9 @@ class Finding:
 
 
 class LocatedFinding(Problem, kw_only=True):
-    """A finding with its place and with data for quick fixes; ``plain`` returns the wire structure."""
+    """A finding with its place and kind; ``plain`` returns the wire structure."""
 
     code: Code = "value"
-    names: list[str] = msgspec.field(default_factory=list)
-    """Names that may have been meant, most likely first."""
-    about: KeyPath = ()
-    """The path to the value in its document."""
 
     def plain(self) -> Problem:
         """Return the problem as the contract defines it."""

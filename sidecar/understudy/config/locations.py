@@ -51,6 +51,9 @@ PLACES: dict[FileKind, tuple[str, str]] = {
 }
 """Folder and ending of the kinds with one entry per file, in the order in which they are read."""
 
+SCHEMA_FOLDER = "schema"
+"""The folder of a layer for the JSON Schemas of the files that Understudy wrote into it, for TOML editors."""
+
 
 class Layer(msgspec.Struct, frozen=True):
     """One folder of configuration; later layers override earlier ones."""
@@ -110,6 +113,11 @@ def _kind(path: Path) -> FileKind | None:
         if path.parent.name == folder and path.name.endswith(suffix) and not path.name.startswith("."):
             return kind
     return None
+
+
+def schema_name(kind: FileKind) -> str:
+    """Return the file name of the JSON Schema of files of a kind."""
+    return f"{kind}.schema.json"
 
 
 def names_in(folder: Path, suffix: str) -> Iterator[Path]:

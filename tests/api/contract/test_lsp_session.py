@@ -145,7 +145,7 @@ CLIENT: list[str | dict[str, Any]] = [
         "params": {"command": "understudy/delegations/list", "arguments": [{"limit": 10}]},
     },
     {"jsonrpc": "2.0", "id": 6, "method": "understudy/delegations/strat", "params": {}},
-    {"jsonrpc": "2.0", "id": 7, "method": "textDocument/hover", "params": {}},
+    {"jsonrpc": "2.0", "id": 7, "method": "textDocument/codeLens", "params": {}},
     {"jsonrpc": "2.0", "id": 8, "method": "understudy/delegations/subscribe", "params": {}},
     '{"jsonrpc": "2.0", "id": 9, "method"',
     {"jsonrpc": "2.0", "id": 10, "method": "initialize", "params": {"capabilities": {}}},

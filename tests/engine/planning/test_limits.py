@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.engine.planning.limits import DEFAULTS, merged
+from understudy.config.configuration import DEFAULT_LIMITS
+from understudy.engine.planning.limits import merged
 from understudy.model.config.delegators import Limits
 
 
 def test_each_limit_comes_from_the_first_that_names_it():
-    assert merged(None, Limits()) == DEFAULTS
+    assert merged(None, Limits()) == DEFAULT_LIMITS
     found = merged(Limits(max_turns=3), None, Limits(max_turns=9, total_seconds=7))
-    assert (found.max_turns, found.total_seconds, found.idle_seconds) == (3, 7, DEFAULTS.idle_seconds)
+    assert (found.max_turns, found.total_seconds, found.idle_seconds) == (3, 7, DEFAULT_LIMITS.idle_seconds)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ def test_each_limit_comes_from_the_first_that_names_it():
         ([Limits(idle_seconds=20)], 20),
         ([None, Limits(idle_seconds=20)], 20),
         ([Limits(idle_seconds=20), Limits(first_event_seconds=90)], 90),
-        ([Limits(idle_seconds=9000)], DEFAULTS.first_event_seconds),
+        ([Limits(idle_seconds=9000)], DEFAULT_LIMITS.first_event_seconds),
     ],
 )
 def test_a_named_idle_limit_applies_before_the_first_event_unless_that_has_its_own(layers, first):

@@ -45,7 +45,6 @@ CAPABLE: dict[str, Any] = {
         },
         "codeLens": {},
         "publishDiagnostics": {"versionSupport": True},
-        "hover": {"contentFormat": ["markdown", "plaintext"]},
     },
 }
 """The capabilities of an editor that supports everything."""

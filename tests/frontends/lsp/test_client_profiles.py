@@ -89,7 +89,3 @@ async def test_a_session_with_the_capabilities_of_an_editor(client: LanguageClie
         )
     assert done["state"] == "finished"
     assert workshop.file(identifier, "calc.py", "base") == text
-    hover = await client.text_document_hover_async(
-        types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(0, 0))
-    )
-    assert hover is None

@@ -40,7 +40,7 @@ def lives(editor: Any) -> bool:
     ("method", "params"),
     [
         ("textDocument/codeAction", {}),
-        ("textDocument/hover", {"textDocument": 5, "position": []}),
+        ("textDocument/codeLens", {"textDocument": 5}),
         ("workspace/executeCommand", {"command": {}, "arguments": 7}),
         ("workspace/executeCommand", {"command": "understudy/no/such"}),
         ("understudy/delegations/get", {}),
@@ -95,7 +95,6 @@ def test_unknown_capabilities_and_options_are_ignored(editor):
         },
         "textDocument": {
             "publishDiagnostics": {"tagSupport": {"valueSet": [3]}},
-            "completion": {"completionItem": {"insertTextModeSupport": {"valueSet": [77]}}},
             "semanticTokens": {"formats": ["absolute"], "requests": {}, "tokenTypes": [], "tokenModifiers": []},
             "codeAction": {"codeActionLiteralSupport": 5},
         },
@@ -208,7 +207,7 @@ def test_half_a_character_in_a_change_is_not_lost(editor, tmp_path: Path):
     assert "�" in editor.response_to(5)["error"]["message"]
 
 
-@pytest.mark.parametrize("method", ["understudy/version", "textDocument/hover", "no/such"])
+@pytest.mark.parametrize("method", ["understudy/version", "textDocument/codeLens", "no/such"])
 def test_an_id_with_half_a_character_is_the_id_of_the_answer(editor, tmp_path: Path, method: str):
     started(editor, tmp_path)
     for identifier in (r"\ud83d", r"a\udc00b", r"\ud83d\ude00"):
@@ -244,7 +243,7 @@ def test_standard_requests_have_a_limit(editor, workshop):
     command = {"command": "understudy/delegations/start", "arguments": [params]}
     for number in range(1000):
         editor.request("workspace/executeCommand", command, identifier=f"w{number}")
-    refused = editor.response_to(editor.request("textDocument/hover", {}, identifier="excess"))
+    refused = editor.response_to(editor.request("textDocument/codeLens", {}, identifier="excess"))
     assert refused["error"]["data"]["kind"] == "overloaded"
     assert lives(editor), "requests of the contract have their own limit"
     assert not [message for message in editor.heard if str(message.get("id")).startswith("w")]
@@ -254,7 +253,7 @@ def test_standard_requests_have_a_limit(editor, workshop):
         assert editor.response_to(f"w{number}")["error"]["code"] == -32800
     answered = [message["id"] for message in editor.heard if "method" not in message]
     assert len(answered) == len(set(answered))
-    assert "error" in editor.response_to(editor.request("textDocument/hover", {}, identifier="next"))
+    assert "error" in editor.response_to(editor.request("textDocument/codeLens", {}, identifier="next"))
     assert editor.response_to("next")["error"]["code"] == -32602
 
 

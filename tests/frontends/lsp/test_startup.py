@@ -35,9 +35,6 @@ def test_the_declared_capabilities_are_those_that_pygls_derives_from_the_feature
             types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(
                 code_action_kinds=list(server_capabilities.CODE_ACTION_KINDS), resolve_provider=False
             ),
-            types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(
-                trigger_characters=list(server_capabilities.COMPLETION_TRIGGERS)
-            ),
         },
         list(server.protocol.fm.commands),
         types.TextDocumentSyncKind.Incremental,
@@ -106,22 +103,19 @@ def test_the_contract_is_served_while_the_features_are_loaded(slow_editor: Any, 
     assert slow_editor.ask("understudy/version")["protocolVersion"] == PROTOCOL_VERSION
     uri = slow_editor.open(tmp_path / "a.py", "x")
     assert slow_editor.ask("understudy/delegations/list")["delegations"] == []
-    asked = slow_editor.request("textDocument/hover", {"textDocument": {"uri": uri}, "position": POSITION})
+    asked = slow_editor.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
     slow_editor.go()
-    assert slow_editor.result_of(asked) is None
-
-
-POSITION = {"line": 0, "character": 0}
+    assert slow_editor.result_of(asked) == []
 
 
 def test_messages_keep_their_order_around_a_request_that_waits_for_the_features(slow_editor: Any, tmp_path: Path):
     """Later messages must not overtake a standard request: a change would give it another text."""
     slow_editor.begin(tmp_path)
     uri = slow_editor.open(tmp_path / "a.py", "x")
-    hover = {"textDocument": {"uri": uri}, "position": POSITION}
-    asked = [slow_editor.request("textDocument/hover", hover) for _ in range(3)]
+    lenses = {"textDocument": {"uri": uri}}
+    asked = [slow_editor.request("textDocument/codeLens", lenses) for _ in range(3)]
     asked.append(slow_editor.request("understudy/no/such"))
-    asked.append(slow_editor.request("textDocument/hover", {}))
+    asked.append(slow_editor.request("textDocument/codeLens", {}))
     slow_editor.notify("$/cancelRequest", {"id": asked[0]})
     slow_editor.go()
     for one in asked:
@@ -171,7 +165,7 @@ def test_a_session_may_end_while_the_features_are_loaded(slow_editor: Any, polit
 
 def test_the_end_of_the_stream_while_a_request_waits_for_the_features(slow_editor: Any, tmp_path: Path):
     slow_editor.begin(tmp_path)
-    slow_editor.request("textDocument/hover", {})
+    slow_editor.request("textDocument/codeLens", {})
     slow_editor.process.stdin.close()
     slow_editor.go()
     assert slow_editor.process.wait(60) == 1

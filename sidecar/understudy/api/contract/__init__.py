@@ -1,7 +1,7 @@
 """Generate the published contract in ``protocol/`` from the method table.
 
 ``catalogue`` reads the declarations in ``understudy.api.method_table`` and ``understudy.model`` with their docstrings.
-``json_schema``, ``file_schemas``, ``readme_tables`` and ``typescript`` render them. ``__main__`` writes the files
+``json_schema``, ``readme_tables`` and ``typescript`` render them. ``__main__`` writes the files
 (``python -m understudy.api.contract``) or compares them (``--check``). The output depends only on the declarations,
 not on the version of Python, the order of imports or the clock.
 """
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.api.contract import catalogue, file_schemas, json_schema, readme_tables, typescript
+from understudy.api.contract import catalogue, json_schema, readme_tables, typescript
+from understudy.config.locations import FileKind, schema_name
+from understudy.config.reference import file_schemas
 
 
 def render(current_page: str) -> dict[str, str]:
@@ -25,7 +27,7 @@ def render(current_page: str) -> dict[str, str]:
         "README.md": readme_tables.fill(current_page, contract),
     }
     rendered |= {f"schema/{name}.json": text for name, text in json_schema.documents(contract).items()}
-    rendered |= {f"schema/files/{name}": text for name, text in file_schemas.documents().items()}
+    rendered |= {f"schema/files/{schema_name(kind)}": file_schemas.document(kind) for kind in FileKind}
     return rendered
 
 

@@ -1,1 +1,1 @@
-"""What editors report of files: that they saved one, and which text of an accept a document has."""
+"""The files of an editor: that it saved one, which text of an accept a document has, and problems of our own files."""

@@ -98,7 +98,7 @@ def _text(header: Header, source: Source, name: str, problems: list[LocatedFindi
     if isinstance(value, str):
         return value.strip()
     at = header.places[name]
-    problems.append(source.problem(f"`{name}` must be a text.", at=at, code="wrong_type", about=(name,)))
+    problems.append(source.problem(f"`{name}` must be a text.", at=at, code="wrong_type"))
     return None
 
 
@@ -113,14 +113,14 @@ def _tools(header: Header, source: Source, name: str, problems: list[LocatedFind
     if value is None:
         # An empty restriction could mean everything or nothing.
         message, hint = f"`{name}` must name tools.", "Name tools with commas between them, or leave the field out."
-        problems.append(source.problem(message, hint=hint, at=at, code="wrong_type", about=(name,)))
+        problems.append(source.problem(message, hint=hint, at=at, code="wrong_type"))
         return None
     wrong = next((one for one in value if not _TOOL.fullmatch(one)), None)
     if wrong is not None or len(value) > _MOST_TOOLS:
         message = (
             f"`{wrong[:64]}` is not the name of a tool." if wrong is not None else f"More than {_MOST_TOOLS} tools."
         )
-        problems.append(source.problem(message, at=at, code="value", about=(name,)))
+        problems.append(source.problem(message, at=at, code="value"))
         return None
     if value == ["*"] and name == "tools":
         return None

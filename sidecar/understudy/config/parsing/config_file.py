@@ -17,7 +17,7 @@ from understudy.config.parsing import file_schema
 from understudy.config.parsing.decode import decode
 from understudy.config.parsing.recipe_file import read_recipe
 from understudy.config.parsing.source_file import Source, opened, read
-from understudy.config.suggestions import close, near
+from understudy.config.suggestions import near
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
@@ -42,8 +42,7 @@ class Item:
 
     def note(self, finding: Finding) -> None:
         """Add a finding to the problems, with its place in the file."""
-        about = (*self.path, *finding.path)
-        at = self.source.where(about, key=finding.key)
+        at = self.source.where((*self.path, *finding.path), key=finding.key)
         self.problems.append(
             self.source.problem(
                 finding.message,
@@ -51,8 +50,6 @@ class Item:
                 at=at,
                 severity=finding.severity,
                 code=finding.code,
-                names=finding.names,
-                about=about,
             )
         )
 
@@ -169,7 +166,7 @@ def _hand_written(into: Reading, source: Source) -> None:
                 elif isinstance(element, dict) and isinstance(element.get("name"), str):
                     into.broken.add((name, element["name"]))
         else:
-            into.problems.append(_stranger(name, document, source))
+            into.problems.append(_stranger(name, source))
         if name not in REPLACEABLE:
             into.missing += into.problems[known:]
 
@@ -197,10 +194,7 @@ def _thing(into: Reading, source: Source, structure: type[msgspec.Struct]) -> It
     if name != stem:
         at = source.where(("name",))
         hint = f"Rename the file to {name}.toml, or set the name to {stem}."
-        named = [stem] if re.fullmatch(NAME_PATTERN, stem) else []
-        into.problems.append(
-            source.problem("The name differs from the file's name.", hint=hint, at=at, names=named, about=("name",))
-        )
+        into.problems.append(source.problem("The name differs from the file's name.", hint=hint, at=at))
         return
     yield Item(thing, into.layer, source, (), whole=True)
 
@@ -216,19 +210,13 @@ def _recipe(into: Reading, source: Source) -> None:
         into.recipes.append(Item(recipe, into.layer, source, (), whole=True))
 
 
-def _stranger(name: str, document: dict[str, Any], source: Source) -> LocatedFinding:
+def _stranger(name: str, source: Source) -> LocatedFinding:
     if name in file_schema.LISTS:
         at = source.where((name,), key=True)
         message = f"`{name}` must be an array of tables."
-        return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list", about=(name,))
+        return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list")
     hint = near(name, [*file_schema.SECTIONS, *file_schema.LISTS])
-    # Suggest a name only if it would make the current value valid.
-    value = document[name]
-    fitting = (
-        [*file_schema.SECTIONS] if isinstance(value, dict) else [*file_schema.LISTS] if isinstance(value, list) else []
-    )
-    names = close(name, set(fitting) - set(document))
-    return source.unknown_key((name,), hint=hint, names=names)
+    return source.unknown_key((name,), hint=hint)
 
 
 def _fresh(item: Item) -> Item:

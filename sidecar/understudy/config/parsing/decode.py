@@ -29,7 +29,7 @@ def decode(
         other = next(ours for ours, theirs in file_schema.SPELLINGS.items() if theirs == name)
         at = source.where((*path, name), key=True)
         message = f"`{name}` and `{other}` set the same field."
-        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate", about=(*path, name)))
+        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate"))
     if twice:
         return None
     try:

@@ -17,7 +17,7 @@ from understudy.config import findings
 from understudy.config.findings import LocatedFinding
 from understudy.config.parsing import toml_positions
 from understudy.config.parsing.source_file import Source
-from understudy.config.suggestions import close, near
+from understudy.config.suggestions import near
 
 _NAMES = {"string": "a string", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _NAMES |= {"array": "an array", "object": "a table"}
@@ -79,29 +79,26 @@ def _problems(error: Any, source: Source, prefix: findings.KeyPath) -> Iterator[
         known = set(error.schema.get("properties", {}))
         for name in error.instance.keys() - known:
             hint = _KNOWN_STRANGERS.get(name) or near(name, known)
-            # A name that the table already has would be a duplicate.
-            names = close(name, known - error.instance.keys()) if name not in _KNOWN_STRANGERS else []
-            yield source.unknown_key((*path, name), hint=hint, names=names)
+            yield source.unknown_key((*path, name), hint=hint)
     elif error.validator == "required":
         for name in error.validator_value:
             if name not in error.instance:
                 message = f"`{name}` is missing{_within(label)}."
-                yield source.problem(message, at=source.where(path), code="missing", about=(*path, name))
+                yield source.problem(message, at=source.where(path), code="missing")
     elif error.validator == "enum":
         allowed = [str(item) for item in error.validator_value]
         hint = near(error.instance, allowed) if isinstance(error.instance, str) else None
-        names = (close(error.instance, allowed) if isinstance(error.instance, str) else []) or allowed
         message = f"`{label}` must be one of {', '.join(allowed)}."
-        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed", names=names, about=path)
+        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed")
     elif path and path[-1] == "api_key" and isinstance(error.instance, str):
         message = "A key is never written into a configuration file."
-        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret", about=path)
+        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret")
     else:
         wanted = error.schema.get("anyOf", [error.schema])
         names = [_NAMES.get(_type(kind), "something else") for kind in wanted]
         what = " or ".join(dict.fromkeys(names))
         message = f"{f'`{label}`' if label else 'This'} must be {what}, not {_type_name(error.instance)}."
-        yield source.problem(message, at=source.where(path), code="wrong_type", about=path)
+        yield source.problem(message, at=source.where(path), code="wrong_type")
 
 
 def _label(path: Any) -> str:

@@ -51,12 +51,12 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
         if getattr(table, field) is not None and table.returns == "text":
             message = f"`{field}` has no effect on a recipe that returns text."
             at = source.where((field,), key=True)
-            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect", about=(field,)))
+            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
             return None, source, problems
     wrong = recipe_rules.check_rounds(table.rounds, table.returns)
     if wrong is not None:
         at = source.where(("rounds",), key=True)
-        problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code, about=("rounds",)))
+        problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code))
         return None, source, problems
     applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
     recipe = Recipe(

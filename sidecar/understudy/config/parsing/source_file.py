@@ -7,7 +7,6 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,8 +70,6 @@ class Source:
         at: Range | None = None,
         severity: Literal["error", "warning", "information"] = "error",
         code: Code = "value",
-        names: Sequence[str] = (),
-        about: findings.KeyPath = (),
     ) -> LocatedFinding:
         """Return a problem of this file, at its beginning unless a place is given."""
         return LocatedFinding(
@@ -81,14 +78,12 @@ class Source:
             hint=hint,
             location=self.location(at),
             code=code,
-            names=list(names),
-            about=about,
         )
 
-    def unknown_key(self, path: findings.KeyPath, *, hint: str | None, names: Sequence[str]) -> LocatedFinding:
-        """Return the problem of a key that no structure has; ``names`` are keys that could replace it."""
+    def unknown_key(self, path: findings.KeyPath, *, hint: str | None) -> LocatedFinding:
+        """Return the problem of a key that no structure has."""
         at = self.where(path, key=True)
-        return self.problem(f"Unknown key `{path[-1]}`.", hint=hint, at=at, code="unknown_key", names=names, about=path)
+        return self.problem(f"Unknown key `{path[-1]}`.", hint=hint, at=at, code="unknown_key")
 
     def location(self, at: Range | None = None) -> Location:
         """Return a place in this file."""

@@ -1,1 +1,1 @@
-"""What each configuration field accepts and means, for help and completion."""
+"""What each configuration field accepts and means, for JSON Schemas and forms."""

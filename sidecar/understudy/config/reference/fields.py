@@ -1,7 +1,7 @@
-"""Describe the fields of configuration files: types and meaning, for completion and help in editors.
+"""Describe the fields of configuration files: types and meaning, for JSON Schemas and forms.
 
 Everything comes from the declarations that decode the files (``model.config.delegators``,
-``parsing.file_schema``): names, types, docstrings. ``_FACTS`` adds what types cannot express (the kind of name in a
+``parsing.file_schema``): names, types, docstrings. ``_FACTS`` adds what types cannot express (the pattern of a
 string, the minimum of a number). Launch fields that no tool and no backend supports are left out: ``validation``
 refuses them.
 """
@@ -11,13 +11,19 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from understudy.config.configuration import KEEP_BYTES, KEEP_DAYS, SETUP_TIMEOUT_SECONDS
+from understudy.config.configuration import (
+    DEFAULT_LIMITS,
+    DEFAULT_SLOTS,
+    KEEP_BYTES,
+    KEEP_DAYS,
+    SETUP_TIMEOUT_SECONDS,
+)
 from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
 from understudy.config.fallback import Fallback, FallbackTable
@@ -25,7 +31,6 @@ from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import docstrings
 from understudy.config.retention import Retention, RetentionTable
-from understudy.model.config import command_slots
 from understudy.model.config.delegators import (
     INPUT_BYTES,
     INPUT_FILE_BYTES,
@@ -39,12 +44,10 @@ from understudy.model.config.delegators import (
     Price,
 )
 from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
-from understudy.model.config.recipes import AppliesTo
-from understudy.model.config.tool_definitions import OPTIONS_SLOT, FailureRule, ToolDefinition
+from understudy.model.config.tool_definitions import FailureRule, ToolDefinition
 from understudy.model.evidence.checks import Check
 
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
-Names = Literal["tools", "model_servers", "delegators", "recipes", "checks", "models"]
 
 _KINDS: dict[Any, Kind] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -57,12 +60,8 @@ class FieldShape:
     kinds: tuple[Kind, ...] = ()
     allowed: tuple[str | bool, ...] = ()
     """The only valid values."""
-    usual: tuple[str, ...] = ()
-    """Some of the strings that make sense."""
-    names: Names | None = None
-    """Strings here are names of these."""
-    keys: Names | None = None
-    """Keys of this table are names of these."""
+    tool: bool = False
+    """A string here is the name of a tool."""
     fields: Mapping[str, FieldShape] | None = None
     """The valid keys; ``None``: the user chooses the keys."""
     values: FieldShape | None = None
@@ -79,21 +78,10 @@ class FieldShape:
     other: str | None = None
     """The name of the field for which this is an alias."""
 
-    def at(self, step: str | int) -> FieldShape | None:
-        """Return the shape under a key or at an index; ``None`` if it is unknown."""
-        if isinstance(step, int):
-            return self.items
-        if self.fields is not None:
-            return self.fields.get(step)
-        return self.values
 
-
-def shape_of(kind: FileKind, defaults: Mapping[str, Any] | None = None) -> FieldShape:
-    """Return the shape of a file of this kind (of a recipe: of its front matter).
-
-    ``defaults``: the limits that apply unless configured, and ``slots``.
-    """
-    maker = _Maker(defaults or {})
+def shape_of(kind: FileKind) -> FieldShape:
+    """Return the shape of a file of this kind (of a recipe: of its front matter)."""
+    maker = _Maker()
     match kind:
         case FileKind.DELEGATOR:
             return _own_name(maker.table(Delegator))
@@ -121,14 +109,10 @@ _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _NAME: dict[str, Any] = {"pattern": NAME_PATTERN}
 _POSITIVE: dict[str, Any] = {"above": 0}
 
-_SLOTS = tuple(slot.value for slot in command_slots.SLOTS)
-
 _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Delegator, "name"): _NAME,
-    (Delegator, "tool"): {"names": "tools"},
-    (Delegator, "model_server"): {"names": "model_servers"},
-    (Delegator, "model"): {"names": "models"},
-    (Delegator, "fallback"): {"filled": True, "each": {"names": "delegators"}},
+    (Delegator, "tool"): {"tool": True},
+    (Delegator, "fallback"): {"filled": True},
     (ModelServer, "name"): _NAME,
     (ModelServer, "kind"): {"allowed": tuple(KINDS)},
     (ModelServer, "base_url"): {"pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$"},
@@ -138,20 +122,12 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (KeyReference, "keyring"): _NAME,
     (KeyReference, "file"): {"pattern": "^/"},
     (Check, "name"): _NAME,
-    (Check, "argv"): {"filled": True, "each": {"usual": ("{python}", "{tests}")}},
+    (Check, "argv"): {"filled": True},
     (Check, "timeout_seconds"): _POSITIVE,
     (Check, "required"): {"default": True},
-    (Launch, "command"): {"each": {"usual": _SLOTS}},
     (Launch, "output"): {"default": "text"},
     (Limits, "max_usd"): {"pattern": r"^\d{1,9}(\.\d{1,9})?$"},
     **{(Limits, name): _POSITIVE for name in Limits.__struct_fields__ if name != "max_usd"},
-    (AppliesTo, "languages"): {
-        "each": {"usual": ("python", "javascript", "javascriptreact", "typescript", "typescriptreact", "go", "rust",
-                           "java", "kotlin", "csharp", "c", "cpp", "ruby", "php", "swift", "scala", "lua",
-                           "shellscript", "markdown")},
-    },
-    (file_schema.DefaultsTable, "delegator"): {"names": "delegators"},
-    (file_schema.DefaultsTable, "recipes"): {"keys": "recipes", "under": {"names": "delegators"}},
     (file_schema.WorktreesTable, "setup_timeout_seconds"): {"default": SETUP_TIMEOUT_SECONDS, "above": 0},
     (file_schema.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
     (file_schema.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
@@ -171,13 +147,11 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
     (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},
     (ToolDefinition, "name"): _NAME,
-    (ToolDefinition, "command"): {"filled": True, "each": {"usual": (OPTIONS_SLOT, *_SLOTS)}},
+    (ToolDefinition, "command"): {"filled": True},
     (FailureRule, "exit_codes"): {"filled": True, "each": {"least": 1}},
     (FailureRule, "contains"): {"filled": True},
-    (file_schema.RecipeTable, "delegator"): {"names": "delegators"},
-    (file_schema.RecipeTable, "checks"): {"each": {"names": "checks"}},
 }  # fmt: skip
-"""What the types do not express; ``each`` is for an array's elements, ``under`` for a table's values."""
+"""What the types do not express; ``each`` is for an array's elements."""
 
 _SLOTS_DOC = "The most delegations that run at once; others wait in a queue."
 
@@ -185,8 +159,7 @@ _SLOTS_DOC = "The most delegations that run at once; others wait in a queue."
 class _Maker:
     """Makes shapes from structures, without launch fields that nothing supports."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
-        self.defaults = defaults
+    def __init__(self) -> None:
         declared = [*declarations.tools().values(), *declarations.backends().values()]
         self.launch = frozenset(name for one in declared for mode in one.in_each_mode() for name in mode.launch)
 
@@ -199,8 +172,10 @@ class _Maker:
         if name != "limits":
             return self.table(file_schema.SECTIONS[name])
         limits = self.table(Limits)
-        slots = FieldShape(doc=_SLOTS_DOC, kinds=("integer",), least=1, default=self.defaults.get("slots"))
-        filled = {key: replaced(shape, default=self.defaults.get(key)) for key, shape in (limits.fields or {}).items()}
+        slots = FieldShape(doc=_SLOTS_DOC, kinds=("integer",), least=1, default=DEFAULT_SLOTS)
+        filled = {
+            key: replaced(shape, default=getattr(DEFAULT_LIMITS, key)) for key, shape in (limits.fields or {}).items()
+        }
         doc = "Limits of every delegation whose delegator sets none; times in seconds, money in USD."
         return replaced(limits, doc=doc, fields={"slots": slots, **filled})
 
@@ -224,7 +199,7 @@ class _Maker:
         return FieldShape(doc=docstrings.doc_of(python), kinds=("table",), fields=found)
 
     def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
-        each, under = facts.pop("each", {}), facts.pop("under", {})
+        each = facts.pop("each", {})
         shape = FieldShape()
         for part in _alternatives(annotation):
             origin, arguments = typing.get_origin(part), typing.get_args(part)
@@ -236,7 +211,7 @@ class _Maker:
             elif origin is list:
                 shape = replaced(shape, kinds=(*shape.kinds, "array"), items=self._typed(arguments[0], dict(each)))
             elif origin is dict:
-                inner = self._typed(arguments[1], dict(under))
+                inner = self._typed(arguments[1], {})
                 shape = replaced(shape, kinds=(*shape.kinds, "table"), values=inner)
             elif part in _KINDS:
                 shape = replaced(shape, kinds=(*shape.kinds, _KINDS[part]))
@@ -248,12 +223,9 @@ def replaced(shape: FieldShape, **changes: Any) -> FieldShape:
     return dataclasses.replace(shape, **changes)
 
 
-def json_schema(shape: FieldShape, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
-    """Return the shape as JSON Schema in the form that editors support best: draft 7, without references.
-
-    ``names``: the names that are the same for all users (``tools``).
-    """
-    parts = [_part(shape, kind, names) for kind in shape.kinds]
+def json_schema(shape: FieldShape) -> dict[str, Any]:
+    """Return the shape as JSON Schema in the form that editors support best: draft 7, without references."""
+    parts = [_part(shape, kind) for kind in shape.kinds]
     schema: dict[str, Any] = {"description": shape.doc} if shape.doc else {}
     if len(parts) == 1:
         schema |= parts[0]
@@ -266,24 +238,24 @@ def json_schema(shape: FieldShape, names: Mapping[str, Iterable[str]]) -> dict[s
     return schema
 
 
-def _part(shape: FieldShape, kind: Kind, names: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+def _part(shape: FieldShape, kind: Kind) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "object" if kind == "table" else kind}
     if kind == "table" and shape.fields is not None:
-        part["properties"] = {name: json_schema(inner, names) for name, inner in shape.fields.items()}
+        part["properties"] = {name: json_schema(inner) for name, inner in shape.fields.items()}
         required = [name for name, inner in shape.fields.items() if inner.required]
         aliased = {inner.other: alias for alias, inner in shape.fields.items() if inner.other}
         if required:
             part["required"] = [name for name in required if name not in aliased]
         part["additionalProperties"] = False
     elif kind == "table" and shape.values is not None and shape.values != FieldShape():
-        part["additionalProperties"] = json_schema(shape.values, names)
+        part["additionalProperties"] = json_schema(shape.values)
     elif kind == "array":
-        part["items"] = json_schema(shape.items, names) if shape.items is not None else {}
+        part["items"] = json_schema(shape.items) if shape.items is not None else {}
         if shape.filled:
             part["minItems"] = 1
-    elif kind == "string" and shape.names is not None and shape.names in names:
+    elif kind == "string" and shape.tool:
         # Files may define more of them.
-        part["anyOf"] = [{"enum": sorted(names[shape.names])}, {"pattern": NAME_PATTERN}]
+        part["anyOf"] = [{"enum": sorted(declarations.runnable_tools())}, {"pattern": NAME_PATTERN}]
     elif kind == "string" and shape.pattern is not None:
         part["pattern"] = shape.pattern
     elif kind in {"integer", "number"}:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.agents import agent_tiers
-from understudy.config.configuration import Worktrees
+from understudy.config.configuration import DEFAULT_SLOTS, Worktrees
 from understudy.config.loading import loader
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
@@ -37,9 +37,6 @@ from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.terminals import Pane
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
-
-DEFAULT_SLOTS = 8
-"""Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
 
 _LOOKED_AT = 2000
 """How many files of a folder are compared with a name that is missing."""

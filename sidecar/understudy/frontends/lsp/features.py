@@ -27,8 +27,6 @@ def register(host: FeatureHost) -> None:
     shared = host.aggregator
     host.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
     host.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
-    host.answer(types.TEXT_DOCUMENT_COMPLETION, shared.completion)
-    host.answer(types.TEXT_DOCUMENT_HOVER, shared.hover)
     review_feature.register(host)
     config_files.register(host)
     trust_messages.register(host)

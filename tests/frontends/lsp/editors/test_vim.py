@@ -231,6 +231,3 @@ def test_ale_shows_what_is_wrong_in_own_files(vim: Vim, job: Any):
     config = job.write(".understudy/config.toml", '[defaults]\ndelegater = "worker"\n')
     vim.edit(config)
     until(lambda: any("delegater" in one["text"] for one in vim.problems()), "the misspelt name")
-    vim.go("delegater")
-    vim.choose("delegator")
-    until(lambda: "delegator = " in "".join(vim.lines()), "the quick fix")

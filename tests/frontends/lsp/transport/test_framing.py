@@ -82,7 +82,7 @@ METHODS = st.sampled_from(
         "textDocument/codeAction",
         "textDocument/didOpen",
         "textDocument/didChange",
-        "textDocument/hover",
+        "textDocument/codeLens",
         "codeAction/resolve",
         "workspace/executeCommand",
         "workspace/didChangeWorkspaceFolders",

@@ -1,4 +1,4 @@
-"""Methods that several features answer together: code actions, lenses, completion, hover, diagnostics.
+"""What several features answer together: code actions, lenses and diagnostics.
 
 A feature adds a *source* to the lists of the host's ``Aggregator``; sources are asked in order.
 """
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 ActionSource = Callable[[types.CodeActionParams], Awaitable[list[types.CodeAction]]]
 LensSource = Callable[[types.CodeLensParams], Awaitable[list[types.CodeLens]]]
-CompletionSource = Callable[[types.CompletionParams], Awaitable[types.CompletionList | None]]
-HoverSource = Callable[[types.HoverParams], Awaitable[types.Hover | None]]
 
 LENS_REFRESH = "workspace/codeLens/refresh"
 
@@ -33,8 +31,6 @@ class Aggregator:
         self.client = client
         self.actions: list[ActionSource] = []
         self.lenses: list[LensSource] = []
-        self.completions: list[CompletionSource] = []
-        self.hovers: list[HoverSource] = []
         self.diagnostics = Diagnostics(client)
 
     async def code_action(self, params: types.CodeActionParams) -> list[types.CodeAction | types.Command] | None:
@@ -53,22 +49,6 @@ class Aggregator:
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return every source's lenses."""
         return [lens for source in self.lenses for lens in await _asked(source, params, [])]
-
-    async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
-        """Return the first answer that is not None."""
-        for source in self.completions:
-            found: types.CompletionList | None = await _asked(source, params, None)
-            if found is not None:
-                return found
-        return None
-
-    async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        """Return the first answer that is not None."""
-        for source in self.hovers:
-            found: types.Hover | None = await _asked(source, params, None)
-            if found is not None:
-                return found
-        return None
 
     def refresh_lenses(self) -> None:
         """Ask the client to read the lenses again, if it supports that."""

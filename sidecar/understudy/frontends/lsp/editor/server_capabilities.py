@@ -17,7 +17,6 @@ ENCODINGS = ("utf-8", "utf-16", "utf-32")
 OPEN_REVIEW = "understudy-review/open"
 """A command that is not in the method table, because showing a document needs an editor."""
 CODE_ACTION_KINDS = ("quickfix", "refactor")
-COMPLETION_TRIGGERS = ('"', "[", "=", ".", "-")
 _INCREMENTAL = 2
 """``TextDocumentSyncKind.Incremental``."""
 
@@ -28,8 +27,6 @@ def initialize_result(encoding: str) -> dict[str, Any]:
     capabilities = {
         "positionEncoding": encoding,
         "textDocumentSync": {"openClose": True, "change": _INCREMENTAL, "save": True},
-        "completionProvider": {"triggerCharacters": COMPLETION_TRIGGERS},
-        "hoverProvider": True,
         "codeActionProvider": {"codeActionKinds": CODE_ACTION_KINDS, "resolveProvider": False},
         "codeLensProvider": {"resolveProvider": False},
         "executeCommandProvider": {"commands": [*requests, OPEN_REVIEW]},
