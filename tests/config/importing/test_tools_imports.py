@@ -324,7 +324,9 @@ def test_size_limits_become_the_table_of_inputs(tmp_path: Path, editor: Editor, 
     assert made.not_carried == []
     assert "+max_bytes = 5000\n" in made.diff()
     made.write(editor)
-    assert (user / "config.toml").read_text() == "[input]\nmax_bytes = 5000\nmax_file_bytes = 1000\n"
+    line = "#:schema schema/config.schema.json\n"
+    assert (user / "config.toml").read_text() == f"{line}[input]\nmax_bytes = 5000\nmax_file_bytes = 1000\n"
+    assert (user / "schema" / "config.schema.json").is_file()
     limits = load(None, trusted=False).input
     assert (limits.max_bytes, limits.max_file_bytes) == (5000, 1000)
     again = planned()

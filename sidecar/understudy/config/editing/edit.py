@@ -23,7 +23,7 @@ from understudy.config.discovery import declarations
 from understudy.config.editing.tool_template import ready_made, template
 from understudy.config.loading.loader import load
 from understudy.config.loading.rendering import is_own, render
-from understudy.config.locations import SINGLE, FileKind
+from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, schema_name
 from understudy.config.parsing import config_file, file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.suggestions import unknown_name
@@ -392,26 +392,33 @@ class Editor:
                 yield
 
     def _apply(self, root: Path, changes: list[tuple[Path, bytes | None]]) -> None:
-        """Write or remove (``None``) files, each atomically, in this order, and preserve the workspace's trust."""
+        """Write or remove (``None``) files, each atomically, in this order, and preserve the workspace's trust.
+
+        Before a file, the JSON Schema that its first line names is written, unless it is there.
+        """
         workspace = self._ours(root)
-        folder = changes[0][0].parent
+        changes = [*_schemas(root, changes), *changes]
+        folders = {path.parent for path, _ in changes}
         if workspace is None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(changes, mode=0o600)
             return
-        if not os.path.realpath(folder).startswith(os.path.realpath(workspace) + os.sep):
-            raise UnderstudyError(
-                ErrorKind.PATH_ESCAPE,
-                f"{folder} is a link to a folder outside the workspace, so nothing was written there.",
-                hint="Replace the link with a folder.",
-            )
+        for folder in folders:
+            if not os.path.realpath(folder).startswith(os.path.realpath(workspace) + os.sep):
+                raise UnderstudyError(
+                    ErrorKind.PATH_ESCAPE,
+                    f"{folder} is a link to a folder outside the workspace, so nothing was written there.",
+                    hint="Replace the link with a folder.",
+                )
         ignore = workspace / locations.WORKSPACE_FOLDER / ".gitignore"
         if not os.path.lexists(ignore):
             # The user's own choices in a workspace do not belong in the repository.
             changes = [(ignore, f"{locations.LOCAL_FOLDER}/\n".encode()), *changes]
         steps = [(path.relative_to(workspace).as_posix(), data) for path, data in changes]
         with preserving_trust(workspace, self.state, steps=steps):
-            folder.mkdir(parents=True, exist_ok=True)
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
             _write(changes, mode=0o644)
 
 
@@ -474,6 +481,18 @@ def _profile(delegator: Path, given: tuple[str, bytes] | None) -> list[tuple[Pat
     if given is None:
         return [(place, None) for place in places if os.path.lexists(place)]
     return [(places[0], kept_profiles.encode(given[0])), (places[1], given[1])]
+
+
+def _schemas(root: Path, changes: list[tuple[Path, bytes | None]]) -> list[tuple[Path, bytes | None]]:
+    """Return the changes that put the schemas of written files, and of ``config.toml``, where first lines name them."""
+    from understudy.config.reference import file_schemas
+
+    places = [locations.place_of(path) for path, data in changes if data is not None]
+    kinds = {kind for kind, _ in filter(None, places)}
+    if (root / SINGLE[FileKind.CONFIG]).exists():
+        kinds.add(FileKind.CONFIG)  # written by hand, so no other moment to renew it
+    needed = {root / SCHEMA_FOLDER / schema_name(kind): file_schemas.document(kind).encode() for kind in kinds}
+    return [(path, data) for path, data in needed.items() if not path.is_file() or path.read_bytes() != data]
 
 
 def _write(changes: list[tuple[Path, bytes | None]], *, mode: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import tomli_w
 
+from understudy.config.loading.rendering import schema_line
+from understudy.config.locations import FileKind
 from understudy.model.config.delegators import Scope
 from understudy.model.evidence.checks import Check
 
@@ -54,7 +56,7 @@ _SERVER = """
 def render(checks: Sequence[Check], tools: Iterable[str], scope: Scope) -> str:
     """Return the file for ``scope``: with ``checks``, and a delegator for each of ``tools``, as comments."""
     place = "for this project" if scope is Scope.WORKSPACE else "for all your projects"
-    parts = [_HEAD.replace("{place}", place)]
+    parts = [schema_line(FileKind.CONFIG), _HEAD.replace("{place}", place)]
     if scope is Scope.USER:
         parts.append(_USER)
     parts += [_WORKTREES, _SERVER]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from understudy.config.loading.rendering import schema_line
+from understudy.config.locations import FileKind
+
 _TEMPLATE = """\
 # An agent CLI that Understudy does not know. Test it: understudy tools test @NAME@
 # Everything in here is checked: a field that is misspelt, or that has no effect, is an error.
@@ -135,4 +138,4 @@ def template(name: str, like: str | None = None) -> str:
     With ``like``, one of ``ready_made``, return the definition of that tool.
     """
     text = _TEMPLATE if like is None else (_READY / f"{like}.toml").read_text(encoding="utf-8")
-    return text.replace("@NAME@", name)
+    return schema_line(FileKind.TOOL) + text.replace("@NAME@", name)

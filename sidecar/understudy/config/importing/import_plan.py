@@ -25,7 +25,7 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
 from understudy.config.importing.foreign_files import setting
 from understudy.config.loading.loader import load
-from understudy.config.loading.rendering import render
+from understudy.config.loading.rendering import render, schema_line
 from understudy.config.parsing import file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.validation import delegator_rules, server_rules
@@ -258,7 +258,8 @@ class _Planner:
             else:
                 wanted[key] = value
         if wanted:
-            after = "".join(["[input]\n", *(f"{key} = {value}\n" for key, value in wanted.items())]).encode()
+            line = schema_line(locations.FileKind.CONFIG)
+            after = "".join([line, "[input]\n", *(f"{key} = {value}\n" for key, value in wanted.items())]).encode()
             self.result.files.append(PlannedFile("default", "input", path, b"", after))
             self.result.steps.append(lambda editor: editor.create_config(after, Scope.USER))
 
