@@ -26,7 +26,7 @@ def revision(data: bytes) -> str:
 
 
 def schema_line(kind: FileKind) -> str:
-    """Return the first line of a generated file, which tells TOML editors its JSON Schema.
+    """Return the first line of a generated file, which tells TOML language servers its JSON Schema.
 
     The path is relative to the file, so that it holds on every machine that has a copy of the folder.
     """
