@@ -98,6 +98,7 @@ def test_a_file_of_an_earlier_version_is_still_changed_and_gets_the_line(editor:
     assert entry.editable
     editor.update("agent", Delegator(name="agent", tool="claude"), entry.revision)
     assert path.read_text(encoding="utf-8") == f'{line}\nname = "agent"\ntool = "claude"\n'
+    assert load(None, trusted=False).delegators["agent"].editable
 
 
 @pytest.mark.parametrize("first", ["# mine\n", "#:schema https://example.com/schema.json\n", "#:schema x\n# mine\n"])
