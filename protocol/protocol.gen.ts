@@ -315,18 +315,18 @@ export const INSTRUCTION_STATES = [
 ] as const;
 export type InstructionState = (typeof INSTRUCTION_STATES)[number];
 
-/** The state of our entry in one client's configuration. */
+/** The state of our entry in one client. */
 export const REGISTRATION_STATES = [
   /** There is none. */
   "absent",
   /** It is there, and starts this Understudy. */
   "registered",
-  /** It is there, and starts Understudy in another way: another program, other tools, other folders. */
+  /** It is there, and starts another Understudy, or other tools. */
   "outdated",
   /** An entry of this name does not start Understudy: it is neither replaced nor removed. */
   "foreign",
-  /** The file cannot be read or parsed; see `problem`. */
-  "unreadable",
+  /** The client did not list it (see `problem`), or its file has the name, but cannot be parsed. */
+  "unknown",
 ] as const;
 export type RegistrationState = (typeof REGISTRATION_STATES)[number];
 
@@ -2599,14 +2599,14 @@ export interface McpClient {
   title: string;
   path: string;
   state: RegistrationState;
-  /** Whether the client's folder exists; where it does, the server is registered unless others are named. */
+  /** Whether the client's program or folder exists; if so, the server is registered unless others are named. */
   found: boolean;
   /** Whether the file belongs to the workspace. */
   workspace: boolean;
   problem?: string;
 }
 
-/** Register the MCP server in clients, or remove it. `names`: default is to register where a client's folder exists, and to remove wherever it is registered. */
+/** Register the MCP server in clients, or remove it. `names`: default is to register in all clients that are here, and to remove wherever it is registered. */
 export interface ChangeMcpClientsParams {
   action: "install" | "uninstall";
   names?: string[] | null;
@@ -2617,14 +2617,11 @@ export interface ChangeMcpClientsParams {
   /** Further sets of tools that the server lists. */
   tools?: "delegate-local"[] | null;
   dryRun?: boolean;
-  /** That of a dry run: nothing is written if something else would be. */
-  revision?: string | null;
 }
 
 /** One entry for each client that was named or found. */
 export interface ChangeMcpClientsResult {
   changes: McpClientChange[];
-  revision: string;
 }
 
 /** What was done to the configuration of one client, or would be. */
@@ -2634,11 +2631,15 @@ export interface McpClientChange {
   path: string;
   before: RegistrationState;
   after: RegistrationState;
-  /** Unified diff of the change; empty if nothing changes. */
-  diff?: string;
-  /** Why the file stays as it is, and what to do. */
+  /** The commands of the client that do it, as argument vectors. */
+  commands?: string[][];
+  /** What the file at `path` needs, where the client has no command. */
+  snippet?: string;
+  /** Whether the file is created with the snippet, or removed because it has nothing else. */
+  writes?: boolean;
+  /** Why nothing was done, or not everything, and what to do. */
   problem?: string;
-  /** What the user has to do in the client before it starts the server. */
+  /** What the user has to do: in the file, or before the client starts the server. */
   next?: string;
 }
 
@@ -3321,7 +3322,7 @@ export interface Requests {
   "understudy/instructions/change": { params: ChangeInstructionsParams; result: ChangeInstructionsResult };
   /** List the agents and editors that the MCP server can be registered in, and whether it is. */
   "understudy/mcpClients/list": { params: McpClientsParams; result: McpClientsResult };
-  /** Register the MCP server in the configuration of agents and editors, or remove it. */
+  /** Register the MCP server in agents and editors with their own commands, or remove it. */
   "understudy/mcpClients/change": { params: ChangeMcpClientsParams; result: ChangeMcpClientsResult };
 }
 

@@ -742,7 +742,7 @@ _ROWS: tuple[Method, ...] = (
         others.ChangeMcpClientsParams,
         others.ChangeMcpClientsResult,
         "setup.mcp_clients:change",
-        "Register the MCP server in the configuration of agents and editors, or remove it.",
+        "Register the MCP server in agents and editors with their own commands, or remove it.",
         only_looks=_DRY_RUN,
     ),
 )

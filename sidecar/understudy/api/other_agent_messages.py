@@ -63,7 +63,7 @@ class McpClientsResult(Wire, kw_only=True):
 class ChangeMcpClientsParams(Strict, kw_only=True):
     """Register the MCP server in clients, or remove it.
 
-    ``names``: default is to register where a client's folder exists, and to remove wherever it is registered.
+    ``names``: default is to register in all clients that are here, and to remove wherever it is registered.
     """
 
     action: Literal["install", "uninstall"]
@@ -75,12 +75,9 @@ class ChangeMcpClientsParams(Strict, kw_only=True):
     tools: list[Literal["delegate-local"]] | None = None
     """Further sets of tools that the server lists."""
     dry_run: bool = False
-    revision: str | None = None
-    """That of a dry run: nothing is written if something else would be."""
 
 
 class ChangeMcpClientsResult(Wire, kw_only=True):
     """One entry for each client that was named or found."""
 
     changes: list[McpClientChange]
-    revision: str

@@ -24,7 +24,6 @@ class UserFile:
     most_bytes: int
     inside: Path | None = None
     """The project that must contain the file, also behind a link: the author of the project may have made the link."""
-    new_mode: int = _NEW_FILE
 
     def target(self) -> Path:
         """Return the file behind all links; raise ``path_escape`` if it is outside the project, or in its ``.git``."""
@@ -59,7 +58,7 @@ class UserFile:
     def write(self, before: bytes | None, after: bytes | None) -> None:
         """Write, or remove for None. Errors: ``permission_denied``, ``conflict`` if it is no longer ``before``."""
         target = self.target()
-        mode = self.new_mode
+        mode = _NEW_FILE
         if before is not None:
             mode = stat.S_IMODE(target.stat().st_mode)
             if not mode & 0o222 or not os.access(target, os.W_OK):

@@ -1,4 +1,4 @@
-"""Test ``mcp install``, ``uninstall`` and ``status``: what they show, ask and write."""
+"""Test ``mcp install``, ``uninstall`` and ``status``: what they show, ask, run and write."""
 
 from __future__ import annotations
 
@@ -12,14 +12,30 @@ from click.testing import CliRunner
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import exit_codes
 
+CODEX = """#!/bin/sh
+case "$2" in
+add) echo "$5 $6" > "$HOME/codex.entry" ;;
+remove) rm "$HOME/codex.entry" ;;
+get) [ -f "$HOME/codex.entry" ] || { echo "No MCP server named '$3' found." >&2; exit 1; }
+     echo "$3"; echo "  command: $(cat "$HOME/codex.entry")" ;;
+esac
+"""
+
 
 @pytest.fixture
-def settings(own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (own_home / ".claude").mkdir()
-    file = own_home / ".claude.json"
-    file.write_text('{\n  "numStartups": 1\n}')
-    return file
+def programs(own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Codex, and a folder of Zed without settings."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "codex").write_text(CODEX)
+    (folder / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    for name in ("UNDERSTUDY_STATE", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (own_home / ".config/zed").mkdir(parents=True)
+    return folder
 
 
 def run(*arguments: str, answers: str = "", code: int = exit_codes.Exit.OK) -> str:
@@ -30,50 +46,49 @@ def run(*arguments: str, answers: str = "", code: int = exit_codes.Exit.OK) -> s
     return result.output
 
 
-def test_a_diff_is_shown_and_nothing_is_written_without_a_yes(settings: Path) -> None:
-    before = settings.read_bytes()
+def test_commands_and_files_are_shown_and_nothing_is_done_without_a_yes(programs: Path, own_home: Path) -> None:
     text = run("install", "--dry-run")
-    assert '+      "command": ' in text
-    assert '   "numStartups": 1' in text
+    assert "Codex: codex mcp add understudy -- /" in text
+    assert 'Zed: create ~/.config/zed/settings.json\n  {\n    "context_servers": {' in text
     with pytest.raises(click.Abort):
         run("install", answers="n\n")
     with pytest.raises(click.UsageError, match="--json needs"):
         run("install", "--json")
-    assert settings.read_bytes() == before
+    assert not (own_home / "codex.entry").exists()
+    assert not (own_home / ".config/zed/settings.json").exists()
     assert "not registered; the client is here" in run("status")
 
 
-def test_an_install_is_undone_by_an_uninstall(settings: Path) -> None:
-    before = settings.read_bytes()
+def test_an_install_is_undone_by_an_uninstall(programs: Path, own_home: Path) -> None:
     text = run("install", answers="y\n")
-    assert "Change ~/.claude.json?" in text
-    assert "✓ Claude Code: registered in ~/.claude.json" in text
-    assert "claude: nothing to do in ~/.claude.json" in run("install")
-    assert "registered      ~/.claude.json" in run("status")
-    assert json.loads(run("uninstall", "--dry-run", "--json"))["changes"][0]["after"] == "absent"
+    assert "Register it in Codex, Zed?" in text
+    assert text.endswith("✓ Codex: registered\n✓ Zed: registered\n")
+    assert "Codex: nothing to do, see ~/.codex/config.toml" in run("install")
+    assert "registered      ~/.codex/config.toml" in run("status")
+    assert [one["after"] for one in json.loads(run("uninstall", "--dry-run", "--json"))["changes"]] == ["absent"] * 2
     text = run("uninstall", "--yes")
-    assert '-    "understudy": {' in text
-    assert "✓ Claude Code: removed from ~/.claude.json" in text
-    assert settings.read_bytes() == before
+    assert "Codex: codex mcp remove understudy" in text
+    assert "✓ Codex: removed" in text
+    assert list((own_home / ".config/zed").iterdir()) == []
     assert "is not registered anywhere" in run("uninstall")
 
 
-def test_a_file_that_cannot_be_parsed_is_named_and_the_others_are_changed(settings: Path) -> None:
-    settings.write_text("{\n  oops\n}")
-    text = run("install", "claude", "vscode", "--yes", code=exit_codes.Exit.UNVERIFIED)
-    assert "✗ claude: " in text
-    assert ".claude.json: Line 2, column 3: unexpected 'o'." in text
-    assert "✓ VS Code: registered in " in text
-    assert "MCP: List Servers" in text
-    assert settings.read_text() == "{\n  oops\n}"
+def test_a_client_that_is_not_here_is_named_and_the_others_are_changed(programs: Path, own_home: Path) -> None:
+    settings = own_home / ".config/zed/settings.json"
+    settings.write_text("// mine\n{}\n")
+    text = run("install", "claude", "codex", "zed", "--yes", code=exit_codes.Exit.UNVERIFIED)
+    assert "✗ claude: The program 'claude' was not found. Install it, or add its folder to PATH." in text
+    assert "✓ Codex: registered" in text
+    assert f"Zed: Put this entry into `context_servers` in {settings}.\n  {{\n" in text
+    assert settings.read_text() == "// mine\n{}\n"
 
 
-def test_a_workspace_has_files_of_its_own(settings: Path, tmp_path: Path) -> None:
-    run("install", "vscode", "claude", "--workspace", "--yes")
-    entry = json.loads((tmp_path / ".vscode/mcp.json").read_text())["servers"]["understudy"]
+def test_a_workspace_has_files_of_its_own(programs: Path, own_home: Path) -> None:
+    run("install", "vscode", "codex", "--workspace", "--yes")
+    entry = json.loads(Path(".vscode/mcp.json").read_text())["servers"]["understudy"]
     assert entry == {"type": "stdio", "command": "understudy", "args": ["mcp"]}
-    assert "understudy" not in settings.read_text()
+    assert not (own_home / "codex.entry").exists()
     assert run("status", "--workspace", ".").count("  registered ") == 2
-    run("uninstall", "--workspace", str(tmp_path), "--yes")
-    assert not (tmp_path / ".vscode").exists()
-    assert not (tmp_path / ".mcp.json").exists()
+    run("uninstall", "--workspace", ".", "--yes")
+    assert not Path(".vscode/mcp.json").exists()
+    assert not Path(".codex/config.toml").exists()

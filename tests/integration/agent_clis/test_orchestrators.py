@@ -69,6 +69,12 @@ class Bench:
             command, cwd=self.project, env=self.environment, check=True, capture_output=True, text=True, timeout=60
         ).stdout
 
+    def register(self) -> None:
+        (change,) = json.loads(self.understudy("install", self.orchestrator.name, "--yes", "--json"))["changes"]
+        if "snippet" in change:  # for an existing file, which the user changes
+            entry = change["snippet"].strip()[1:-1].rstrip()
+            self.file.write_text(self.file.read_text().replace("{\n", f"{{{entry},\n", 1))
+
     @contextlib.contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
         """Run the agent CLI in a session of its own, so that it can be killed with its MCP server."""
@@ -125,7 +131,7 @@ def bench(request, programs, tmp_path, own_home, monkeypatch) -> Iterator[Bench]
 @pytest.mark.parametrize("bench", sorted(ORCHESTRATORS), indirect=True)
 def test_a_killed_orchestrator_loses_and_repeats_nothing(bench):
     before = bench.file.read_bytes()
-    bench.understudy("install", bench.orchestrator.name, "--yes")
+    bench.register()
     assert bench.file.read_bytes() != before
 
     with bench.running() as process:
@@ -148,9 +154,11 @@ def test_a_killed_orchestrator_loses_and_repeats_nothing(bench):
     listed = bench.call("delegations/list").delegations
     assert {one.id for one in listed} == first
 
-    bench.understudy("uninstall", bench.orchestrator.name, "--yes")
+    said = bench.understudy("uninstall", bench.orchestrator.name, "--yes")
+    if bench.orchestrator.name == "opencode":
+        assert "Remove the entry `understudy` from `mcp` in " in said
+    else:
+        assert "understudy" not in bench.file.read_text() or bench.orchestrator.name == "claude"
     if bench.orchestrator.name == "claude":  # it keeps its own state in the same file
         assert "understudy" not in json.loads(bench.file.read_bytes()).get("mcpServers", {})
         assert json.loads(bench.file.read_bytes())["hasCompletedOnboarding"]
-    else:
-        assert bench.file.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ _STATES = {
     RegistrationState.REGISTERED: "registered",
     RegistrationState.OUTDATED: "starts another Understudy; `install` corrects it",
     RegistrationState.FOREIGN: "an entry of this name is not Understudy's",
-    RegistrationState.UNREADABLE: "cannot be read",
+    RegistrationState.UNKNOWN: "unknown; look into the file",
 }
 _clients = click.argument("clients", nargs=-1, metavar="[CLIENT]...")
 _workspace = click.option(
@@ -30,8 +31,8 @@ _workspace = click.option(
     help="Use the files that clients have in a workspace (default: the current directory), not your own.",
 )
 _name = click.option("--name", metavar="NAME", help="Name of the entry (default: understudy).")
-_dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be changed.")
-_yes = click.option("--yes", is_flag=True, help="Change the files without asking.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+_yes = click.option("--yes", is_flag=True, help="Do it without asking.")
 
 
 @click.command(
@@ -57,9 +58,9 @@ _yes = click.option("--yes", is_flag=True, help="Change the files without asking
 def install(**given: Any) -> int:
     """Register the server in agents and editors.
 
-    Default: those whose folder exists; `understudy mcp status` lists all. Shows what it would change as a diff, then
-    asks. Everything else in the files stays as it is, byte for byte, comments included. A file that cannot be parsed,
-    and an entry of the same name that is not Understudy's, are left as they are.
+    Default: all that are here; `understudy mcp status` lists them. Shows the commands of the agents and editors that it
+    would run, then asks. For one without such a command, and for the files of a workspace, it creates a missing file,
+    and prints what you add to an existing one. An entry of the same name that is not Understudy's stays as it is.
     """
     from understudy.frontends import mcp
 
@@ -77,8 +78,8 @@ def install(**given: Any) -> int:
 def uninstall(**given: Any) -> int:
     """Remove the server from agents and editors.
 
-    Default: wherever it is registered. Files are restored as they were before; where you changed them in between, only
-    the entry goes.
+    Default: wherever it is registered. Runs the commands of the agents and editors. A file that `install` created is
+    removed if nothing in it has changed; for any other file, prints what to remove.
     """
     return _change("uninstall", tool_sets=(), **given)
 
@@ -115,6 +116,8 @@ def _change(
     yes: bool,
     json_: bool,
 ) -> int:
+    if json_ and not (yes or dry_run):
+        raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
     given: dict[str, Any] = {
         "action": action,
         "names": list(clients) or None,
@@ -122,10 +125,7 @@ def _change(
         "entry": name,
         "tools": list(tool_sets) or None,
     }
-    found = call("mcpClients/change", **given, dryRun=True)
-    pending = [one for one in found.changes if one.diff]
-    if json_ and not (yes or dry_run):
-        raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
+    found = call("mcpClients/change", **given, dryRun=not yes or dry_run)
     if not json_:
         for one in found.changes:
             _show(one)
@@ -135,41 +135,46 @@ def _change(
                 if action == "install"
                 else "The MCP server is not registered anywhere."
             )
-    if pending and not dry_run:
-        if not (yes or click.confirm(f"Change {_count(pending)}?", default=False, err=True)):
+    pending = [one for one in found.changes if (one.commands or one.writes) and not one.problem]
+    problems = [one.problem for one in found.changes if one.problem]
+    if pending and not (yes or dry_run):
+        question = "Register it in" if action == "install" else "Remove it from"
+        if not click.confirm(f"{question} {', '.join(one.title for one in pending)}?", default=False, err=True):
             raise click.Abort
-        found = call("mcpClients/change", **given, revision=found.revision)
-        if not json_:
-            for one in found.changes:
-                _report(one, action, shown=one.name not in {each.name for each in pending})
+        found = call("mcpClients/change", **given | {"names": [one.name for one in pending]}, dryRun=False)
+        pending = found.changes
+        problems += [one.problem for one in pending if one.problem]
     if json_:
         output.json(found)
-    return exit_codes.Exit.UNVERIFIED if any(one.problem for one in found.changes) else exit_codes.Exit.OK
+    elif not dry_run:
+        for one in pending:
+            _report(one, action)
+    return exit_codes.Exit.UNVERIFIED if problems else exit_codes.Exit.OK
 
 
 def _show(one: McpClientChange) -> None:
-    if one.problem:
-        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
-    elif not one.diff:
-        click.echo(f"  {one.name}: nothing to do in {terminal.short_path(one.path)}")
-    for line in one.diff.splitlines():
-        click.echo(sanitize.visible(line))
-
-
-def _report(one: McpClientChange, action: str, *, shown: bool) -> None:
-    if shown:
-        return
+    """Print what is to be done, and what the user has to do."""
     if one.problem:
         click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
         return
-    done = "registered in" if action == "install" else "removed from"
-    click.echo(f"✓ {one.title}: {done} {terminal.short_path(one.path)}")
+    path = terminal.short_path(one.path)
+    if one.writes:
+        click.echo(f"{one.title}: {'create' if one.snippet else 'remove'} {path}")
+    elif not one.commands:
+        click.echo(f"{one.title}: {one.next or f'nothing to do, see {path}'}")
+    for command in one.commands:
+        click.echo(f"{one.title}: {sanitize.visible_line(shlex.join(command))}")
+    for line in one.snippet.splitlines():
+        click.echo(f"  {sanitize.visible(line)}")
+
+
+def _report(one: McpClientChange, action: str) -> None:
+    if one.problem:
+        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
+        return
+    click.echo(f"✓ {one.title}: {'registered' if action == 'install' else 'removed'}")
     if one.next:
         click.echo(f"  {one.next}")
-
-
-def _count(pending: list[McpClientChange]) -> str:
-    return terminal.short_path(pending[0].path) if len(pending) == 1 else f"{len(pending)} files"
 
 
 def _folder(workspace: str | None) -> str | None:

@@ -1,6 +1,5 @@
-"""Register Understudy's MCP server in the configuration of other agents and editors, and remove it again.
+"""Register Understudy's MCP server in other agents and editors, and remove it again.
 
-``client_table`` declares each client: its file, and how an entry is written there. ``json_source`` and ``json_entries``
-edit JSON, ``toml_entries`` TOML; both change no byte but those of the entry. ``registration`` reads and writes the
-files. ``receipts`` keeps what was inserted, so that an uninstall restores the bytes that were there before.
+``client_table`` declares each client: its commands, its file, and what an entry looks like there. ``registration`` runs
+the commands; for a client without any, it returns the snippet, and writes only a file that does not exist yet.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from understudy.model.wire import Wire
 
 
@@ -50,18 +52,18 @@ class InstructionChange(Wire, kw_only=True):
 
 
 class RegistrationState(StrEnum):
-    """The state of our entry in one client's configuration."""
+    """The state of our entry in one client."""
 
     ABSENT = "absent"
     """There is none."""
     REGISTERED = "registered"
     """It is there, and starts this Understudy."""
     OUTDATED = "outdated"
-    """It is there, and starts Understudy in another way: another program, other tools, other folders."""
+    """It is there, and starts another Understudy, or other tools."""
     FOREIGN = "foreign"
     """An entry of this name does not start Understudy: it is neither replaced nor removed."""
-    UNREADABLE = "unreadable"
-    """The file cannot be read or parsed; see ``problem``."""
+    UNKNOWN = "unknown"
+    """The client did not list it (see ``problem``), or its file has the name, but cannot be parsed."""
 
 
 class McpClient(Wire, kw_only=True):
@@ -72,7 +74,7 @@ class McpClient(Wire, kw_only=True):
     path: str
     state: RegistrationState
     found: bool
-    """Whether the client's folder exists; where it does, the server is registered unless others are named."""
+    """Whether the client's program or folder exists; if so, the server is registered unless others are named."""
     workspace: bool
     """Whether the file belongs to the workspace."""
     problem: str | None = None
@@ -86,9 +88,13 @@ class McpClientChange(Wire, kw_only=True):
     path: str
     before: RegistrationState
     after: RegistrationState
-    diff: str = ""
-    """Unified diff of the change; empty if nothing changes."""
+    commands: list[list[str]] = msgspec.field(default_factory=list)
+    """The commands of the client that do it, as argument vectors."""
+    snippet: str = ""
+    """What the file at ``path`` needs, where the client has no command."""
+    writes: bool = False
+    """Whether the file is created with the snippet, or removed because it has nothing else."""
     problem: str | None = None
-    """Why the file stays as it is, and what to do."""
+    """Why nothing was done, or not everything, and what to do."""
     next: str | None = None
-    """What the user has to do in the client before it starts the server."""
+    """What the user has to do: in the file, or before the client starts the server."""

@@ -26,15 +26,14 @@ def read(caller: Caller, params: McpClientsParams) -> McpClientsResult:
 def change(caller: Caller, params: ChangeMcpClientsParams) -> ChangeMcpClientsResult:
     """Register the server, or remove it, where the user wants it."""
     _ = caller
-    changes, revision = registration.change(
+    changes = registration.change(
         params.names,
         _workspace(params.workspace),
         registration.Wanted(params.entry, tuple(params.tools or ())),
         install=params.action == "install",
         dry_run=params.dry_run,
-        revision=params.revision,
     )
-    return ChangeMcpClientsResult(changes=changes, revision=revision)
+    return ChangeMcpClientsResult(changes=changes)
 
 
 def _workspace(uri: str | None) -> Path | None:
