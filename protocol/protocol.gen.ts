@@ -317,7 +317,7 @@ export type InstructionState = (typeof INSTRUCTION_STATES)[number];
 
 /** The state of our entry in one client. */
 export const REGISTRATION_STATES = [
-  /** There is none. */
+  /** There is none, or the client that would list it was not found. */
   "absent",
   /** It is there, and starts this Understudy. */
   "registered",

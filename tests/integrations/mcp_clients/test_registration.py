@@ -28,7 +28,7 @@ kind, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
 home = pathlib.Path(os.environ.get("CODEX_HOME", os.environ["HOME"])) if kind == "codex" else pathlib.Path(os.environ["HOME"])
 with (home / "calls").open("a") as calls:
     calls.write(json.dumps([kind, *arguments]) + "\\n")
-(home / "environment").write_text(json.dumps(dict(os.environ)))
+(home / "environment").write_text(json.dumps(dict(os.environ, cwd=os.getcwd())))
 path = home / f"{{kind}}.entries"
 entries = json.loads(path.read_text()) if path.exists() else {{}}
 if (home / f"{{kind}}.fails").exists():
@@ -147,7 +147,9 @@ def test_variables_that_decide_what_is_used_are_registered_and_no_others(home: H
         )
         assert call[-3:] == ["mcp", "--tools", "delegate-local"]
     assert json.loads((home.workspace / "calls").read_text().splitlines()[0])[0] == "codex", "its own home counts"
-    assert "LAB_KEY" not in json.loads((home.folder / "environment").read_text())
+    seen = json.loads((home.folder / "environment").read_text())
+    assert "LAB_KEY" not in seen
+    assert seen["cwd"] == "/", "no project, which could name what a client runs"
 
 
 def test_an_editor_is_told_the_entry_and_the_user_what_to_remove(home: Home) -> None:

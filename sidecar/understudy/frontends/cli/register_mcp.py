@@ -100,8 +100,8 @@ def status(*, workspace: str | None, name: str | None, json_: bool) -> int:
 
 
 def _state(client: McpClient) -> str:
-    if client.state is RegistrationState.ABSENT and client.found and not client.workspace:
-        return "not registered; the client is here"
+    if client.state is RegistrationState.ABSENT and not client.workspace:
+        return "not registered; the client is here" if client.found else "the client was not found"
     return client.problem or _STATES[client.state]
 
 

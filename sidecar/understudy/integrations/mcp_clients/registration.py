@@ -258,7 +258,7 @@ def _do(target: _Target, made: McpClientChange, content: bytes | None) -> None:
         raise UnderstudyError(
             ErrorKind.TOOL_NO_RESULT,
             f"{target.client.title} reported no error, but the entry `{target.entry}` is {state}.",
-            hint=f"Look into {made.path}.",
+            hint=f"Look into {made.path}, and into other profiles and settings of the client.",
         )
     made.after = state
 

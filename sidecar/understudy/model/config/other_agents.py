@@ -55,7 +55,7 @@ class RegistrationState(StrEnum):
     """The state of our entry in one client."""
 
     ABSENT = "absent"
-    """There is none."""
+    """There is none, or the client that would list it was not found."""
     REGISTERED = "registered"
     """It is there, and starts this Understudy."""
     OUTDATED = "outdated"
