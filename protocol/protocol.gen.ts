@@ -740,10 +740,8 @@ export interface SupportedOptions {
   messages: "during_turn" | "after_turn" | "next_attempt" | "never";
   /** Kinds of recipes that it can run. */
   returns: ("text" | "file" | "tree")[];
-  /** The only recipes that it can run; absent: every recipe of a kind in `returns`. */
-  recipes?: string[];
-  /** The only recipes returning a tree that it can run; absent: all of them. */
-  treeRecipes?: string[];
+  /** Whether it can run only recipes that are judged by new tests. */
+  onlyNewTests?: boolean;
 }
 
 /** A field that can be set and has an effect, with everything that a form needs to ask for it. */
@@ -865,6 +863,16 @@ export interface Recipe {
   /** How often the agent is asked again: for a repair while a required check fails, then for tests that notice more. Absent: a model without an agent CLI is asked once for a repair. */
   rounds?: number;
   appliesTo: AppliesTo;
+  /** What it cannot do without: a `file` to work on, which a request must name; a `task` in words, which frontends ask for. */
+  needs?: ("file" | "task")[];
+  /** `new_tests`: by the tests that the result adds, and by which small changes of the code they notice. */
+  judgedBy?: "checks" | "new_tests";
+  /** What its result changes. What fails before the work and is not code is no reason for another round. */
+  changes?: "code" | "documentation" | "tests";
+  /** How editors offer it; absent: by its title. */
+  action?: RecipeAction;
+  /** Its place in lists: smaller ones first. The user's own come before the built-in ones. */
+  order?: number;
   scope: Scope;
   location?: Location;
   /** The instructions, in Markdown; the user's instructions and the files are appended. */
@@ -877,6 +885,16 @@ export interface AppliesTo {
   languages?: string[] | null;
   /** What must be at the cursor: a whole file, a selection, a diagnostic. */
   on: ("file" | "selection" | "diagnostic")[];
+}
+
+/** How a recipe reads in an editor's menu of actions. */
+export interface RecipeAction {
+  /** The words between "Delegate" and what it is about: `tests for`. Absent: the title of the recipe. */
+  brings?: string | null;
+  /** What the menu says instead when a model server answers and nothing is delegated: `Explain`. */
+  answers?: string | null;
+  /** The task when the user selected lines that contain it: `The selected lines describe the task.` */
+  selection?: string | null;
 }
 
 /** The agents that a delegation may name, and the problems of their files. */

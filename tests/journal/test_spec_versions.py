@@ -36,7 +36,7 @@ def test_a_start_of_version_1(stored):
     folder = stored("spec_version_1_start.json")
     spec = delegation_folder.read_spec(folder)
     [candidate] = spec.candidates
-    assert spec.version == 2
+    assert spec.version == 3
     assert (candidate.delegator.name, candidate.model_server) == ("scripted", None)
     assert candidate.delegator.env == {"MODE": "fast", "TOKEN": EnvReference(from_env="DEMO_TOKEN")}
     assert (candidate.limits.total_seconds, candidate.limits.idle_seconds, candidate.limits.max_tokens) == (
@@ -61,12 +61,22 @@ def test_a_reply_of_version_1(stored):
     assert spec.origin.said == ["Once more, please."]
 
 
+@pytest.mark.parametrize(
+    ("name", "judged_by", "changes"),
+    [("tests", "new_tests", "tests"), ("docs", "checks", "documentation"), ("fix", "checks", "code")],
+)
+def test_version_2_knew_recipes_by_their_names(stored, name, judged_by, changes):
+    recipe = json.loads((RECORDINGS / "spec_version_1_start.json").read_text())["recipe"]
+    spec = delegation_folder.read_spec(stored("spec_version_1_start.json", recipe=recipe | {"name": name}))
+    assert (spec.recipe.judged_by, spec.recipe.changes) == (judged_by, changes)
+
+
 def test_a_newer_version_is_refused_with_what_to_do(stored):
-    folder = stored("spec_version_1_start.json", version=3, candidates="of some later form")
+    folder = stored("spec_version_1_start.json", version=4, candidates="of some later form")
     with pytest.raises(UnderstudyError) as caught:
         delegation_folder.read_spec(folder)
     assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
-    assert "version 3" in caught.value.message
+    assert "version 4" in caught.value.message
     assert "Update Understudy" in (caught.value.hint or "")
 
 

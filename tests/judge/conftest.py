@@ -187,6 +187,7 @@ class Project:
                 returns="tree",
                 writes=writes,
                 applies_to=AppliesTo(on=["file"]),
+                judged_by="new_tests" if recipe == "tests" else "checks",
                 scope=Scope.BUILTIN,
             ),
             tree=self.tree,

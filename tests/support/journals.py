@@ -34,7 +34,12 @@ def spec_of_a_test(identifier: str, **changes) -> Spec:
         title="Write tests: wrap.py",
         params=StartParams(recipe="tests"),
         recipe=Recipe(
-            name="tests", title="Write tests", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+            name="tests",
+            title="Write tests",
+            returns="tree",
+            judged_by="new_tests",
+            applies_to=AppliesTo(on=["file"]),
+            scope=Scope.BUILTIN,
         ),
         workspace="/somewhere/project",
         candidates=[SpecCandidate(delegator=Delegator(name="quick", model="m"), limits=Limits())],

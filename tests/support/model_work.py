@@ -42,7 +42,12 @@ class Work:
         values: dict[str, Any] = {
             "delegation_id": "d1",
             "recipe": Recipe(
-                name=recipe, title="Fix", returns="tree", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
+                name=recipe,
+                title="Fix",
+                returns="tree",
+                applies_to=AppliesTo(on=["file"]),
+                judged_by="new_tests" if recipe == "tests" else "checks",
+                scope=Scope.BUILTIN,
             ),
             "prompt": "Fix calc.py.",
             "prompt_file": self.tree.parent / "prompt.md",

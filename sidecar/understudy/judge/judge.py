@@ -41,9 +41,6 @@ from understudy.model.evidence.checks import Check, CheckResult, SuspiciousCode
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
 
-TESTS_RECIPE = "tests"
-"""The recipe that writes tests: it has built-in checks, and mutation testing."""
-
 Emit = Callable[[Event], None]
 
 
@@ -64,7 +61,7 @@ class JudgeRequest:
     files: Sequence[str] = ()
     """The files the delegation is about, relative POSIX paths; for ``tests``, the files under test."""
     checks: Sequence[Check] = ()
-    """The checks to run; if there are none, the recipe ``tests`` runs the built-in ones."""
+    """The checks to run; if there are none, a recipe that is judged by new tests runs the built-in ones."""
     fallback_checks: Sequence[Check] = ()
     """The checks to run if there are neither ``checks`` nor built-in ones for the new tests."""
     interpreter: str | None = None
@@ -141,7 +138,7 @@ class _Judge:
 
     @property
     def _writes_tests(self) -> bool:
-        return self._request.recipe.name == TESTS_RECIPE
+        return self._request.recipe.judged_by == "new_tests"
 
     async def judge(self) -> Judgement:
         request = self._request

@@ -140,10 +140,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     returns: frozenset[Returns] = frozenset({"text", "file", "tree"})
     """Kinds of recipes that it can run."""
-    recipes: frozenset[str] | None = None
-    """The only recipes that it can run; ``None``: every recipe of a kind in ``returns``."""
-    tree_recipes: frozenset[str] | None = None
-    """The only recipes returning a tree that it can run; ``None``: all of them."""
+    only_new_tests: bool = False
+    """Whether it can run only recipes that are judged by new tests."""
 
     session_variables: tuple[str, ...] = ()
     """Environment variables in which it passes the id of its session to the programs that it starts."""
@@ -258,13 +256,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         """Return the allowed values of a field of ``Launch``; empty: any value of its type."""
         return tuple(choice.value for choice in self.launch.get(field, ()))
 
-    def supports_recipe(self, name: str, returns: str) -> bool:
-        """Return whether it can run the recipe ``name``, which returns ``returns``."""
-        if self.recipes is not None:
-            return name in self.recipes
-        if returns == "tree" and self.tree_recipes is not None:
-            return name in self.tree_recipes
-        return returns in self.returns
+    def supports_recipe(self, returns: str, judged_by: str) -> bool:
+        """Return whether it can run a recipe with these properties."""
+        return returns in self.returns and (judged_by == "new_tests" or not self.only_new_tests)
 
 
 _ACP_RUNNER = "understudy.runners.acp.acp:Runner"

@@ -491,18 +491,19 @@ def test_a_runner_is_chosen_from_delegator_and_model_server():
 
 
 @pytest.mark.parametrize(
-    ("declared", "name", "returns", "supported"),
+    ("declared", "returns", "judged_by", "supported"),
     [
-        (BACKEND, "ask", "text", True),
-        (BACKEND, "write", "file", True),
-        (BACKEND, "tests", "tree", True),
-        (BACKEND, "implement", "tree", True),
-        (GHOSTWRITER, "tests", "tree", True),
-        (GHOSTWRITER, "ask", "text", False),
+        (BACKEND, "text", "checks", True),
+        (BACKEND, "file", "checks", True),
+        (BACKEND, "tree", "new_tests", True),
+        (BACKEND, "tree", "checks", True),
+        (GHOSTWRITER, "tree", "new_tests", True),
+        (GHOSTWRITER, "tree", "checks", False),
+        (GHOSTWRITER, "text", "checks", False),
     ],
 )
-def test_which_recipes_are_supported(declared, name, returns, supported):
-    assert declared.supports_recipe(name, returns) is supported
+def test_which_recipes_are_supported(declared, returns, judged_by, supported):
+    assert declared.supports_recipe(returns, judged_by) is supported
 
 
 async def test_the_isolation_of_the_program_is_reported_once(tree):

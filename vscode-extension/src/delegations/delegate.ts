@@ -66,9 +66,6 @@ export interface DelegateOptions {
   readonly askInstructions: boolean;
 }
 
-/** Recipes that need instructions. */
-const NEEDS_INSTRUCTIONS: ReadonlySet<string> = new Set(["ask", "implement", "write"]);
-
 const OPTIONS = "options";
 const SEVERITIES = { error: 1, warning: 2, information: 3, hint: 4 } as const;
 
@@ -494,7 +491,7 @@ function subjectFolder({ host }: DelegateDeps, subject: Subject): Folder | undef
 }
 
 function needsInstructions(recipe: Recipe, subject: Subject): boolean {
-  return NEEDS_INSTRUCTIONS.has(recipe.name) || recipe.returns === "file" || subject.files.length === 0;
+  return (recipe.needs?.includes("task") ?? false) || recipe.returns === "file" || subject.files.length === 0;
 }
 
 function subjectName({ files, range, diagnostics }: Subject): string {

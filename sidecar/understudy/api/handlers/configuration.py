@@ -79,22 +79,13 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     )
 
 
-_USUAL = {
-    name: place
-    for place, name in enumerate(
-        ("tests", "implement", "fix", "docs", "review", "explain", "summarize", "ask", "write"),
-    )
-}
-"""The built-in recipes, those first that most people begin with."""
-
-
 def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
     """Return the recipes that apply to a file, or all that the caller can see: the user's own, then the usual ones."""
     workspace = None
     if params.uri is not None:
         workspace = str(workspaces.workspace_of([params.uri], None, None, opened_folders(caller)))
     loaded = load(caller, workspace)
-    found = sorted(loaded.recipes.values(), key=lambda recipe: _USUAL.get(recipe.name, -1))
+    found = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
     if params.uri is not None:
         language = languages.language_of(workspaces.require_path(params.uri).name)
         found = [

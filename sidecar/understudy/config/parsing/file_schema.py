@@ -19,7 +19,7 @@ from understudy.config.fallback import FallbackTable
 from understudy.config.retention import RetentionTable
 from understudy.model.config.delegators import Delegator, InputLimits, Limits, ModelServer
 from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.config.recipes import AppliesTo
+from understudy.model.config.recipes import AppliesTo, RecipeAction
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
 
@@ -189,6 +189,16 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How often the agent is asked again for tests that notice small changes of the code, from 0 to 10; absent: 0."""
     applies_to: AppliesTo | None = None
     """Where it is offered."""
+    needs: list[typing.Literal["file", "task"]] | None = None
+    """What it cannot do without: a `file` to work on, a `task` in words. Frontends ask for the task."""
+    judged_by: typing.Literal["checks", "new_tests"] = "checks"
+    """What decides about its result: the project's checks, or the tests that the result adds."""
+    changes: typing.Literal["code", "documentation", "tests"] = "code"
+    """What its result changes. A check that failed before is repaired only if this is `code`."""
+    action: RecipeAction | None = None
+    """How it reads in an editor's menu of actions; absent: by its title."""
+    order: int = 0
+    """Its place in lists; smaller ones come first."""
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {

@@ -58,8 +58,7 @@ def describe(declared: Capabilities) -> SupportedOptions:
         sessions=declared.sessions,
         messages=declared.messages,
         returns=[kind for kind in ("text", "file", "tree") if kind in declared.returns],
-        recipes=sorted(declared.recipes) if declared.recipes is not None else None,
-        tree_recipes=sorted(declared.tree_recipes) if declared.tree_recipes is not None else None,
+        only_new_tests=declared.only_new_tests,
     )
 
 

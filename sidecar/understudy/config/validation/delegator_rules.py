@@ -125,7 +125,7 @@ def check_fallback(names: Sequence[str], owner: str) -> Iterator[Finding]:
 
 def check_recipe_support(supported: Capabilities, delegator: Delegator, recipe: Recipe) -> Iterator[Finding]:
     """Find that ``delegator`` cannot run ``recipe``."""
-    if not supported.supports_recipe(recipe.name, recipe.returns):
+    if not supported.supports_recipe(recipe.returns, recipe.judged_by):
         message = f"The recipe `{recipe.name}` is not supported by {described(delegator)}."
         yield Finding((), message, "Choose another delegator.", code="no_effect")
 

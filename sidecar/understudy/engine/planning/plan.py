@@ -240,11 +240,11 @@ def plan(
             raise _missing_file(workspace, path)
     if params.range is not None and follow_up is None:
         _check_range(params.range, files[0] if files else None, workspace, buffers)
-    if recipe.name == "tests" and not files and follow_up is None:
+    if "file" in (recipe.needs or ()) and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
-            "No file under test is named.",
-            hint="Name one, for example: understudy start tests PATH/TO/FILE",
+            f"The recipe {recipe.name!r} needs a file to work on, and none is named.",
+            hint=f"Name one, for example: understudy start {recipe.name} PATH/TO/FILE",
         )
     if follow_up is None and not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
@@ -383,12 +383,12 @@ def bootstrap_of(worktrees: Worktrees) -> Bootstrap:
 def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
     """Return the checks to run: those named by the request, else by the recipe, else all that are configured.
 
-    The recipe ``tests`` has its own check (the test files it wrote), so it uses configured ones only by name, or as
-    ``fallback_checks``.
+    A recipe that is judged by new tests has a check of its own, the test files it wrote. It uses configured ones only
+    by name, or as ``fallback_checks``.
     """
     names = params.checks if params.checks is not None else recipe.checks
     if names is None:
-        return [] if recipe.name == "tests" else list(configured.values())
+        return [] if recipe.judged_by == "new_tests" else list(configured.values())
     for name in names:
         if name not in configured:
             raise unknown_name(ErrorKind.UNKNOWN_CHECK, name, configured)
@@ -396,9 +396,9 @@ def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: Start
 
 
 def fallback_checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
-    """Return the checks that run where the recipe ``tests`` has no check of its own for the test files it wrote."""
+    """Return the checks that run where a recipe that is judged by new tests has no check for the files it wrote."""
     named = params.checks if params.checks is not None else recipe.checks
-    return list(configured.values()) if named is None and recipe.name == "tests" else []
+    return list(configured.values()) if named is None and recipe.judged_by == "new_tests" else []
 
 
 def _rounds(params: StartParams, recipe: Recipe) -> int:

@@ -6,6 +6,7 @@ import secrets
 import shlex
 from collections.abc import Iterable, Sequence
 
+from understudy.model.config.recipes import Recipe
 from understudy.model.evidence.checks import CheckResult
 
 MOST_CHECKS = 5
@@ -14,18 +15,13 @@ MOST_CHARACTERS = 8000
 """Of the output of one check: its end, where runners say what failed."""
 
 
-_BESIDE_CODE = frozenset({"docs", "tests"})
-"""Recipes that do not correct what failed before they began."""
-
-
-def failed(results: Iterable[CheckResult], recipe: str) -> list[CheckResult]:
+def failed(results: Iterable[CheckResult], recipe: Recipe) -> list[CheckResult]:
     """Return the required checks that fail and that the recipe should make pass.
 
-    A check that failed before the work began may be the bug that is to be fixed.
+    A check that failed before the work began may be the bug that is to be fixed, unless the recipe changes no code.
     """
-    return [
-        one for one in results if one.required and not one.ok and not (one.fails_on_base and recipe in _BESIDE_CODE)
-    ]
+    failing = [check for check in results if check.required and not check.ok]
+    return failing if recipe.changes == "code" else [check for check in failing if not check.fails_on_base]
 
 
 def request_of(results: Sequence[CheckResult]) -> str:

@@ -19,6 +19,7 @@ from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.judge.judge import Judgement
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.verdict_rules import in_order
+from understudy.model.config.recipes import Recipe
 from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import Noticed, noticed
@@ -98,12 +99,12 @@ class Rounds:
         *,
         count: int,
         repairs: int,
-        recipe: str,
+        recipe: Recipe,
         reports: Path,
     ) -> None:
         """Ask for stronger tests ``count`` times at most, and for repairs ``repairs`` times.
 
-        ``recipe`` is the name of the recipe, ``emit`` appends to the journal, and ``reports`` is the folder for the
+        ``emit`` appends to the journal, and ``reports`` is the folder for the
         reports of the result that is kept.
         """
         self._host = host

@@ -216,10 +216,8 @@ class SupportedOptions(Wire, kw_only=True):
     """When it gets a message that the user sends while it works."""
     returns: list[Literal["text", "file", "tree"]]
     """Kinds of recipes that it can run."""
-    recipes: list[str] | None = None
-    """The only recipes that it can run; absent: every recipe of a kind in ``returns``."""
-    tree_recipes: list[str] | None = None
-    """The only recipes returning a tree that it can run; absent: all of them."""
+    only_new_tests: bool = False
+    """Whether it can run only recipes that are judged by new tests."""
 
 
 class BackendEntry(Wire, kw_only=True):

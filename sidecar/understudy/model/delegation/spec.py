@@ -21,7 +21,7 @@ from understudy.model.wire import Wire, camel, ready
 
 RELAY = "relay"
 """The frontend of delegations that an agent started with its relay tools."""
-SPEC_VERSION = 2
+SPEC_VERSION = 3
 """Version 1 had one delegator and no caller. ``decode`` migrates older versions and refuses newer ones."""
 
 
@@ -214,9 +214,19 @@ def decode(data: bytes) -> Spec:
     if version == SPEC_VERSION:
         return msgspec.json.decode(data, type=ready(Spec))
     raw = msgspec.json.decode(data, type=dict[str, Any])
-    if version != 1:
+    if version not in {1, 2}:
         raise msgspec.ValidationError(f"there was no version {version}")
-    return msgspec.convert(_from_version_1(raw), ready(Spec))
+    return msgspec.convert(_from_version_2(_from_version_1(raw) if version == 1 else raw), ready(Spec))
+
+
+def _from_version_2(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of version 3 for that of version 2, in which recipes had names instead of properties."""
+    properties = {
+        "tests": {"judgedBy": "new_tests", "changes": "tests"},
+        "docs": {"changes": "documentation"},
+    }
+    recipe = raw["recipe"]
+    return raw | {"version": 3, "recipe": recipe | properties.get(recipe["name"], {})}
 
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +245,7 @@ def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
     recipe["appliesTo"] = recipe.pop("fits")
     explain = raw["explain"]
     migrated = raw | {
-        "version": SPEC_VERSION,
+        "version": 2,
         "params": _known(params, StartParams),
         "recipe": _known(recipe, Recipe),
         "candidates": [

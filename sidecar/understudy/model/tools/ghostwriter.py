@@ -12,6 +12,6 @@ CAPABILITIES = Capabilities(
     takes_model=False,
     runner="understudy.runners.agent_clis.ghostwriter:Runner",
     returns=frozenset({"tree"}),
-    recipes=frozenset({"tests"}),
+    only_new_tests=True,
     messages="never",
 )

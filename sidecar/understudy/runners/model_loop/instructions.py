@@ -26,7 +26,7 @@ def system_message(recipe: Recipe, *, tools: bool = True, edits: bool = True) ->
         parts.append(_WITHOUT_EDITS)
     elif not tools:
         parts.append(edit_blocks.FORMAT)
-    return "\n\n".join([*parts, *([_TESTS] if recipe.name == "tests" else [])])
+    return "\n\n".join([*parts, *([_TESTS] if recipe.judged_by == "new_tests" else [])])
 
 
 def said_by_user(texts: Sequence[str]) -> str:

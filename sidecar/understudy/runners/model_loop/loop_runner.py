@@ -47,7 +47,9 @@ class Runner:
             dialect_of(server),
             where,
             redactor,
-            deliver=_deliver_tests(task) if task.recipe.name == "tests" and toolbox.may("write_file") else None,
+            deliver=_deliver_tests(task)
+            if task.recipe.judged_by == "new_tests" and toolbox.may("write_file")
+            else None,
             toolbox=toolbox,
             retries=self._retries,
             backoff_seconds=self._backoff,

@@ -89,7 +89,7 @@ class Judging:
             self._run.emit,
             count=spec.rounds,
             repairs=spec.repairs,
-            recipe=spec.recipe.name,
+            recipe=spec.recipe,
             reports=self._run.folder.path,
         )
         await self._rounds.run(JudgedResult(result.head, judgement))

@@ -81,7 +81,7 @@ def _show_capabilities(entry: ToolEntry) -> None:
 def _facts(known: SupportedOptions) -> list[tuple[str, str]]:
     return [
         ("Returns", ", ".join(known.returns)),
-        ("Recipes", "every one" if known.recipes is None else ", ".join(known.recipes)),
+        ("Recipes", "those judged by new tests" if known.only_new_tests else "every one"),
         ("Permission modes", ", ".join(one.value for one in known.permission_modes)),
         ("Model servers", ", ".join(known.protocols)),
         ("Sessions", "a reply continues the session" if known.sessions else "a reply starts a new session"),

@@ -16,7 +16,6 @@ from lsprotocol import types
 from understudy.api import method_table, result_files
 from understudy.frontends.lsp.editor import documents
 from understudy.frontends.lsp.editor.requests import ApiRequest
-from understudy.model.config.delegators import Scope
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import uris
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from understudy.api.handlers.offers import Offers, RecipeOffer
     from understudy.frontends.lsp.editor.client import Client
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.model.config.recipes import Recipe
 
 START = method_table.PREFIX + "delegations/start"
 ASK = method_table.PREFIX + "text/run"
@@ -34,30 +34,6 @@ KEPT = 256
 KEPT_SECONDS = 10.0
 """How long offers are cached: no notification tells the server that a folder became a repository."""
 TITLE_CHARACTERS = 60
-
-_BRINGS = {
-    "tests": "tests for",
-    "docs": "documentation for",
-    "fix": "a fix for",
-    "review": "a review of",
-    "explain": "an explanation of",
-    "summarize": "a summary of",
-    "ask": "an answer about",
-    "implement": "an implementation of",
-}
-"""Built-in recipe → the words after "Delegate" in the title of its actions; for other recipes it is their title."""
-_ASKS = {
-    "ask": "Answer the question in",
-    "explain": "Explain",
-    "review": "Review",
-    "summarize": "Summarize",
-}
-"""Built-in recipe → how the title of its actions begins if a model server answers and nothing is delegated."""
-_TASK_IN_SELECTION = {
-    "ask": "The selected lines contain the question.",
-    "implement": "The selected lines describe the task.",
-}
-"""Recipes that need instructions of the user, which a code action can take only from the selection → their task."""
 
 _SEND_WORD_AT_CURSOR = {"", "eglot"}
 """Names of clients that send the range of the word at the cursor if nothing is selected: Eglot, and ALE and older
@@ -91,9 +67,9 @@ class Actions:
                 continue  # the user has to name the file to write, and a code action cannot ask for it
             if diagnostics and "diagnostic" in fits:
                 actions.append(self._on_diagnostics(one, found, uri, diagnostics))
-            if selected and "selection" in fits:
+            if selected and "selection" in fits and _knows_task(one.recipe):
                 actions.append(self._on_selection(one, found, uri, params.range))
-            elif "file" in fits and one.recipe.name not in _TASK_IN_SELECTION:
+            elif "file" in fits and "task" not in (one.recipe.needs or ()):
                 actions.append(self._on_file(one, found, uri))
         return sorted(actions, key=lambda action: action.kind != _quick_fix())
 
@@ -148,8 +124,8 @@ class Actions:
     def _on_selection(self, one: RecipeOffer, found: Offers, uri: str, selected: types.Range) -> types.CodeAction:
         kind = f"refactor.delegate.{one.recipe.name}"
         params = _params(one, found, uri) | {"range": self._client.to_wire(selected)}
-        if one.recipe.name in _TASK_IN_SELECTION:
-            params["task"] = _TASK_IN_SELECTION[one.recipe.name]
+        if one.recipe.action is not None and one.recipe.action.selection is not None:
+            params["task"] = one.recipe.action.selection
         return _action(one, _title(one, "the selection"), kind, params)
 
     def _on_diagnostics(
@@ -196,13 +172,18 @@ def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
     return params if one.delegator is None else params | {"delegator": one.delegator}
 
 
+def _knows_task(recipe: Recipe) -> bool:
+    """Return whether nobody has to be asked for a task, which a code action cannot do."""
+    return "task" not in (recipe.needs or ()) or (recipe.action is not None and recipe.action.selection is not None)
+
+
 def _title(one: RecipeOffer, what: str) -> str:
-    built_in = one.recipe.scope is Scope.BUILTIN
-    if one.is_text_request and built_in and one.recipe.name in _ASKS:
-        return f"{_ASKS[one.recipe.name]} {what}" + (f" with “{_short(one.delegator)}”" if one.delegator else "")
-    brings = _BRINGS.get(one.recipe.name) if built_in else None
-    to = f" to “{_short(one.delegator)}”" if one.delegator is not None else ""
-    return f"Delegate {brings or f'“{_short(one.recipe.title)}” for'} {what}{to}"
+    action = one.recipe.action
+    delegator = None if one.delegator is None else f"“{_short(one.delegator)}”"
+    if one.is_text_request and action is not None and action.answers is not None:
+        return f"{_short(action.answers)} {what}" + (f" with {delegator}" if delegator else "")
+    brings = f"“{_short(one.recipe.title)}” for" if action is None or action.brings is None else _short(action.brings)
+    return f"Delegate {brings} {what}" + (f" to {delegator}" if delegator else "")
 
 
 def _explanation(one: RecipeOffer) -> str:

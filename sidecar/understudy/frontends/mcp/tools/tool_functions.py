@@ -93,7 +93,7 @@ def start_once(caller: ToolCaller, params: StartParams, *, again: bool) -> Begun
         found: Delegation = caller.call("delegations/get", id=begun.id)
         return Begun(found.id, [found], found.started_at)
 
-    return _once(begin, _key("start", params, [params], again=again))
+    return _once(begin, _key(caller, "start", params, [params], again=again))
 
 
 def batch(caller: ToolCaller, args: p.Batch) -> Answer:
@@ -120,7 +120,7 @@ def start_group(
         members = caller.call("groups/wait", id=group.id, timeoutSeconds=0).delegations
         return Begun(group.id, members, group.created_at)
 
-    return _once(begin, _key("batch", [list(tasks), budget], tasks, again=again))
+    return _once(begin, _key(caller, "batch", [list(tasks), budget], tasks, again=again))
 
 
 def wait(caller: ToolCaller, args: p.Wait) -> Follow:
@@ -300,14 +300,15 @@ def _wire(params: StartParams) -> dict[str, Any]:
     return found
 
 
-def _key(kind: str, content: Any, tasks: Sequence[StartParams], *, again: bool) -> str:
+def _key(caller: ToolCaller, kind: str, content: Any, tasks: Sequence[StartParams], *, again: bool) -> str:
     """Return the idempotency key of a request: equal requests on the same files have the same."""
     if again:
         return f"mcp {kind} {secrets.token_hex(16)}"
     text = json.dumps(msgspec.to_builtins(content), sort_keys=True)
     files = [uri for task in tasks for uri in (*(task.files or ()), *(task.context_files or ()))]
     workspace = next((uris.path_of(task.workspace) for task in tasks if task.workspace), None)
-    only_files = all(task.recipe == _ASK for task in tasks)
+    answering = {recipe.name for recipe in caller.call("recipes/list").recipes if recipe.returns == "text"}
+    only_files = all(task.recipe in answering for task in tasks)
     base = base_digest.of(workspace, files, only_files_without_git=only_files) if workspace is not None else ""
     digest = hashlib.sha256(f"{base} {text}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"mcp {kind} {digest}"
