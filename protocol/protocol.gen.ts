@@ -863,11 +863,11 @@ export interface Recipe {
   /** How often the agent is asked again: for a repair while a required check fails, then for tests that notice more. Absent: a model without an agent CLI is asked once for a repair. */
   rounds?: number;
   appliesTo: AppliesTo;
-  /** What it cannot do without: a `file` to work on, which a request must name; a `task` in words, which frontends ask for. */
+  /** What it cannot do without: a `file` to work on, which a request must name; a `task`, which frontends ask for. */
   needs?: ("file" | "task")[];
   /** `new_tests`: by the tests that the result adds, and by which small changes of the code they notice. */
   judgedBy?: "checks" | "new_tests";
-  /** What its result changes. What fails before the work and is not code is no reason for another round. */
+  /** What its result changes. Only `code` is sent back because of a check that failed before the work, too. */
   changes?: "code" | "documentation" | "tests";
   /** How editors offer it; absent: by its title. */
   action?: RecipeAction;

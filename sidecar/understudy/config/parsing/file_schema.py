@@ -190,7 +190,7 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     applies_to: AppliesTo | None = None
     """Where it is offered."""
     needs: list[typing.Literal["file", "task"]] | None = None
-    """What it cannot do without: a `file` to work on, a `task` in words. Frontends ask for the task."""
+    """What it cannot do without: a `file` to work on, the `task` of a request. Editors ask for the task."""
     judged_by: typing.Literal["checks", "new_tests"] = "checks"
     """What decides about its result: the project's checks, or the tests that the result adds."""
     changes: typing.Literal["code", "documentation", "tests"] = "code"

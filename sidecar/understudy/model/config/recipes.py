@@ -46,12 +46,11 @@ class Recipe(Wire, kw_only=True):
     Absent: a model without an agent CLI is asked once for a repair."""
     applies_to: AppliesTo
     needs: list[Literal["file", "task"]] | None = None
-    """What it cannot do without: a `file` to work on, which a request must name; a `task` in words, which frontends ask
-    for."""
+    """What it cannot do without: a `file` to work on, which a request must name; a `task`, which frontends ask for."""
     judged_by: Literal["checks", "new_tests"] = "checks"
     """`new_tests`: by the tests that the result adds, and by which small changes of the code they notice."""
     changes: Literal["code", "documentation", "tests"] = "code"
-    """What its result changes. What fails before the work and is not code is no reason for another round."""
+    """What its result changes. Only `code` is sent back because of a check that failed before the work, too."""
     action: RecipeAction | None = None
     """How editors offer it; absent: by its title."""
     order: int = 0

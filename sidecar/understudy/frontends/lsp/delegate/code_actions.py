@@ -173,7 +173,7 @@ def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
 
 
 def _knows_task(recipe: Recipe) -> bool:
-    """Return whether nobody has to be asked for a task, which a code action cannot do."""
+    """Return whether it starts without a question for the task, which a code action cannot ask."""
     return "task" not in (recipe.needs or ()) or (recipe.action is not None and recipe.action.selection is not None)
 
 
