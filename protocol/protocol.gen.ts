@@ -1746,8 +1746,6 @@ export interface CheckResult {
   base?: BaseComparison;
   /** Why the report of its test run cannot be trusted; absent if it can. */
   tampered?: string[];
-  /** Code of the result that could deceive a judge, at most 100 lines; with the first check only. */
-  suspicious?: SuspiciousCode[];
 }
 
 /** Which small changes of the code the tests of a check noticed. */
@@ -1837,15 +1835,6 @@ export interface ChangedTest {
   restored: string;
   /** The outcome of the result's version. */
   result: string;
-}
-
-/** A line that a result adds and that reaches into a test runner, its process, or the code's own source. */
-export interface SuspiciousCode {
-  path: string;
-  /** From 1. */
-  line: number;
-  /** What it names or does. */
-  what: string;
 }
 
 /** How many small changes of the code the tests noticed in one round, on the same changes as far as possible. */
@@ -2995,7 +2984,6 @@ export interface CheckFinishedEvent {
   sandbox?: Sandbox;
   base?: BaseComparison;
   tampered?: string[];
-  suspicious?: SuspiciousCode[];
 }
 
 /** A result was compared with the one before it; the fields are those of `Round`. */

@@ -10,7 +10,7 @@ from understudy.judge.mutation.mutation_judge import MutationFinding
 from understudy.judge.runs.check_run import CheckOutcome
 from understudy.judge.runs.evidence_record import EvidenceRecord, printable
 from understudy.model.delegation.events import Event, Note
-from understudy.model.evidence.checks import Check, CheckResult, SuspiciousCode
+from understudy.model.evidence.checks import Check, CheckResult
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
 
@@ -108,15 +108,7 @@ class CheckFindings:
                 f"The check {name} loaded files of your checkout instead of the result: {loaded}.",
             )
 
-    def result(
-        self,
-        last: CheckOutcome,
-        base: Finding,
-        mutation: MutationFinding,
-        *,
-        tree: str,
-        suspicious: list[SuspiciousCode],
-    ) -> CheckResult:
+    def result(self, last: CheckOutcome, base: Finding, mutation: MutationFinding, *, tree: str) -> CheckResult:
         """Return the result: of the ``last`` run, and of what the base and the mutants showed."""
         counts = last.counts
         return CheckResult(
@@ -141,5 +133,4 @@ class CheckFindings:
             sandbox=last.sandbox,
             base=base.comparison,
             tampered=[printable(text) for text in self._distrust] or None,
-            suspicious=suspicious or None,
         )

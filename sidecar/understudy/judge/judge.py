@@ -32,12 +32,12 @@ from understudy.judge.runs.check_run import (
 )
 from understudy.judge.runs.evidence_record import EvidenceRecord
 from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
-from understudy.judge.tampering import suspicious_code, test_aware_code
+from understudy.judge.tampering import test_aware_code
 from understudy.judge.verdict_rules import in_order
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
-from understudy.model.evidence.checks import Check, CheckResult, SuspiciousCode
+from understudy.model.evidence.checks import Check, CheckResult
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
 
@@ -133,7 +133,6 @@ class _Judge:
         self._clean_at: str | None = None
         """The commit that the worktree is at; None once a program ran in it."""
         self._pending: list[str] = []
-        self._suspicious: list[SuspiciousCode] = []
         """Reported with the first check."""
 
     @property
@@ -155,7 +154,6 @@ class _Judge:
         await asyncio.to_thread(self._prepare_judges)
         plans = await asyncio.to_thread(self._plans)
         self._findings.note(*self._pending)
-        self._suspicious = await asyncio.to_thread(self._find_suspicious)
         if not self._writes_tests:
             aware = await asyncio.to_thread(self._find_test_aware)
             if aware:
@@ -323,8 +321,7 @@ class _Judge:
         await self._materialise(request.head)
         if check.required:
             self._findings.reserve(*found.reservations())
-        result = found.result(last, finding, mutation, tree=self._tree_id, suspicious=self._suspicious)
-        self._suspicious = []
+        result = found.result(last, finding, mutation, tree=self._tree_id)
         self._emit(CheckFinished.of(result))
         return result
 
@@ -370,9 +367,6 @@ class _Judge:
             differing = await asyncio.to_thread(self._tree.differing, commit)
             self._check.altered(change_scope.altered(differing, plan.check, self._changes))
         return outcome
-
-    def _find_suspicious(self) -> list[SuspiciousCode]:
-        return suspicious_code.find(self._changes, self._read_base, self._read_head, code=self._request.files)
 
     def _find_test_aware(self) -> list[str]:
         return test_aware_code.find(

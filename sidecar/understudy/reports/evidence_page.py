@@ -96,10 +96,6 @@ def _check(
     yield from _named("These tests passed once and failed once:", result.flaky_tests)
     yield from _named("These tracked files changed while it ran:", result.changed_files)
     yield from _named("Why the report of its tests cannot be trusted:", result.tampered)
-    yield from _named(
-        "Read these lines first: they reach into the test runner or its process. Honest tests may do so, too.",
-        [f"{one.path}:{one.line} {one.what}" for one in result.suspicious or ()],
-    )
     if result.output_tail.strip():
         yield "End of its output:\n"
         yield fenced(result.output_tail.rstrip()) + "\n"

@@ -92,14 +92,6 @@ TAMPERED = {
     "a skip that is a pass for the report": "2 passed, 0 failed, 1 skipped, but 3 were reported as passed",
 }
 """What disagrees; the other attacks make the check fail."""
-UNNAMED = {
-    "forged lines",
-    "lines are sent twice",
-    "the pipe is removed",
-    "the pipe is replaced",
-    "a judge in the environment",
-}
-"""Attacks of which no line is named: they do only what honest tests do."""
 
 
 @pytest.mark.parametrize("name", rows(ATTACKS))
@@ -113,8 +105,6 @@ async def test_an_attack_is_never_verified(project: Any, name: str) -> None:
         assert Reservation.TAMPERED in judged.said
         assert any(TAMPERED[name] in text for text in judged.only.tampered), judged.only.tampered
         assert TAMPERED[name] in judged.notes
-    if name not in UNNAMED:
-        assert {each.path for each in judged.only.suspicious} == {"test_calc.py"}
 
 
 UNITTEST = "import unittest, calc\n\nclass T(unittest.TestCase):\n    def test_1(self):\n        self.assertEqual(calc.add(1, 2), 3)\n\n    def test_2(self):\n        %s\n        self.assertEqual(calc.add(1, 2), 4)\n"
@@ -134,7 +124,6 @@ async def test_an_attack_on_unittest_is_never_verified(project: Any, name: str) 
     assert judged.verdict is not Verdict.VERIFIED, judged.only
     if name == "the caller":
         assert Reservation.TAMPERED in judged.said
-    assert judged.only.suspicious
     assert judged.only.argv[1:] == ["-m", "unittest", "tests/test_calc.py"], "a command that a person can repeat"
 
 
@@ -223,7 +212,6 @@ async def test_node_tests_that_see_the_hook_are_noticed(empty_project: Any) -> N
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     judged = await empty_project.judge({"a.test.js": test % "process.env.NODE_OPTIONS"}, recipe="fix", checks=(check,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.TAMPERED)
-    assert [each.line for each in judged.only.suspicious] == [3]
 
 
 async def test_nothing_of_the_probe_is_in_the_process(project: Any) -> None:

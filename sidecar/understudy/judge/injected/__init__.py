@@ -8,6 +8,5 @@ replace (``probes.probe_copies``). ``understudy_pytest`` is a pytest plugin, ``u
 
 Limits: a test runs in the same process as its probe, as the same user. A report is signed with a key that the probe
 gets from ``probes.report_channel`` before the first test is imported, so a line that a test writes is recognised. A
-test that searches the interpreter's memory for the probe can use it to sign; ``tampering.suspicious_code`` names such
-tests, and a run without the probe must agree.
+test that searches the interpreter's memory for the probe can use it to sign, so a run without the probe must agree.
 """

@@ -13,7 +13,7 @@ from understudy.model.config.permission_rules import PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
-from understudy.model.evidence.checks import BaseComparison, CheckResult, SuspiciousCode
+from understudy.model.evidence.checks import BaseComparison, CheckResult
 from understudy.model.evidence.mutation import MutationResult
 from understudy.model.hunks import Review
 from understudy.model.states import State
@@ -270,7 +270,6 @@ class CheckFinished(Event, tag="check_finished", kw_only=True):
     sandbox: Sandbox | None = None
     base: BaseComparison | None = None
     tampered: list[str] | None = None
-    suspicious: list[SuspiciousCode] | None = None
 
     @classmethod
     def of(cls, result: CheckResult) -> CheckFinished:

@@ -33,16 +33,6 @@ class BaseComparison(Wire, kw_only=True):
     """Files that were restored or taken out, at most 100."""
 
 
-class SuspiciousCode(Wire, kw_only=True):
-    """A line that a result adds and that reaches into a test runner, its process, or the code's own source."""
-
-    path: str
-    line: int
-    """From 1."""
-    what: str
-    """What it names or does."""
-
-
 class CheckResult(Wire, kw_only=True):
     """The result of one check on one tree."""
 
@@ -76,8 +66,6 @@ class CheckResult(Wire, kw_only=True):
     """What the base's tests show; absent if they agree with the result's, or were not needed."""
     tampered: list[str] | None = None
     """Why the report of its test run cannot be trusted; absent if it can."""
-    suspicious: list[SuspiciousCode] | None = None
-    """Code of the result that could deceive a judge, at most 100 lines; with the first check only."""
 
 
 class Check(Strict, kw_only=True):

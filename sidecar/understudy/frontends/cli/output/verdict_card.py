@@ -13,7 +13,7 @@ from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
-from understudy.model.evidence.checks import BaseComparison, SuspiciousCode
+from understudy.model.evidence.checks import BaseComparison
 from understudy.model.states import State
 from understudy.model.text import verdict_text
 from understudy.model.text.name_list import name_list
@@ -183,20 +183,10 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
         if result.changed_files:
             rows.append(f"    changed while it ran: {_some(result.changed_files)}")
         rows += [f"    not to be trusted: {one_line(text)}" for text in result.tampered or ()]
-        rows += _suspicious(result.suspicious or [])
         if not result.ok and result.output_tail.strip():
             tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
             rows += [f"    | {row}" for row in tail]
     return "\n".join([*rows, *round_rows(delegation.rounds, paint)])
-
-
-def _suspicious(found: list[SuspiciousCode]) -> list[str]:
-    """Return the lines of code to read first; honest tests may have some, too."""
-    if not found:
-        return []
-    rows = [f"      {path(each.path)}:{each.line} {one_line(each.what)}" for each in found[:_SHOWN]]
-    more = [f"      and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-    return ["    read these lines first, they reach into the test runner or its process:", *rows, *more]
 
 
 def _files(delegation: Delegation, paint: Paint) -> str:
