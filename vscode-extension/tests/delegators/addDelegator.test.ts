@@ -685,7 +685,7 @@ describe("options", () => {
 
   it("are those of the tool, or of the backend that speaks to the model server", () => {
     const tool = { name: "x", tool: "ghostwriter" };
-    expect(supportedBy(tool, undefined, TOOLS)?.recipes).toEqual(["tests"]);
+    expect(supportedBy(tool, undefined, TOOLS)?.onlyNewTests).toBe(true);
     expect(names(tool, supportedBy(tool, undefined, TOOLS))).toContain("totalSeconds");
     const own = { name: "x", modelServer: "mine" };
     const server = (...protocols: string[]): ModelServer => ({
