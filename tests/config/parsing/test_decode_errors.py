@@ -219,7 +219,7 @@ def test_columns_count_utf16_units_as_editors_do(user, write, loaded, lines):
         ("+++\ntitle = 'x'\n+++\nDo.", "1:1: error: `returns` is missing."),
         ("+++\ntitle = \n+++\nDo.", "2:9: error: This is not TOML: Invalid value. (Correct this place; until then, the whole file is ignored.)"),
         ("+++\ntitle = 'x'\nreturns = 'text'\napplies_to = { on = ['flie'] }\n+++\nDo.", "4:22: error: `applies_to.on.0` must be one of diagnostic, file, selection. (Did you mean `file`?)"),
-        ("+++\ntitle = 'x'\nreturns = 'tree'\nroute = 'r'\n+++\nDo.", "4:1: error: Unknown key `route`. (Valid names: applies_to, checks, delegator, returns, rounds, title, writes.)"),
+        ("+++\ntitle = 'x'\nreturns = 'tree'\nroute = 'r'\n+++\nDo.", "4:1: error: Unknown key `route`. (Valid names: action, applies_to, changes, checks, delegator, judged_by, needs, order, returns, rounds, title, writes.)"),
         ("+++\ntitle = 'x'\nreturns = 'text'\nwrites = ['a']\n+++\nDo.", "4:1: error: `writes` has no effect on a recipe that returns text. (Remove it.)"),
         ("+++\ntitle = 'x'\nreturns = 'tree'\nchecks = ['unti']\n+++\nDo.", "4:11: error: There is no check `unti`. (Did you mean `unit`?)"),
         ("+++\ntitle = 'x'\nreturns = 'tree'\nwrites = ['../a']\n+++\nDo.", "4:11: error: `writes` accepts only patterns of paths inside the workspace."),
