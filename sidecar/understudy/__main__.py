@@ -21,11 +21,6 @@ def main() -> int:
         from understudy.engine.running.lifecycle import worker
 
         return worker.main(sys.argv[2:])
-    if sys.argv[1:2] in _SHORT:
-        # Looking for garbage takes a tenth of the time of one request, which leaves little of it.
-        import gc
-
-        gc.set_threshold(200_000, 50, 50)
     from understudy.frontends.cli import app
 
     code = app.main(sys.argv[1:])

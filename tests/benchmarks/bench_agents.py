@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy.engine.queueing import spare_worker
 from understudy.model.tools.claude import CAPABILITIES
 from understudy.testing.model_server import ModelServer
 
@@ -70,22 +69,15 @@ def claude(bench: ModuleType, top: Path) -> None:
     slow = {"turns": [{"text": "word " * 100, "tools": [write]}, {"text": "word " * 100}], "delay_seconds": 0.2}
     programs = folder / "node_modules" / ".bin"
     with ModelServer(answers={"slow": slow}) as server, environment(PATH=f"{programs}:{os.environ['PATH']}"):
-        for scenario, times, spare, limit in (
-            ("write", 8, False, 3.0),
-            ("write", 8, True, 2.5),
-            ("slow", 4, False, 1.5),
-        ):
-            if spare:
-                spare_worker.enable()
+        for scenario, times, limit in (("write", 8, 3.0), ("slow", 4, 1.5)):
             bare, mine = _compare(bench, top, programs, f"http://127.0.0.1:{server.port}/s/{scenario}", times)
-            spare_worker.stop()
             for number, what in enumerate(("first event", "total")):
                 if scenario == "slow" and number == 0:
                     continue  # the same as that of the short task
                 plain, delegated = (statistics.median(one[number] for one in runs[1:]) for runs in (bare, mine))
                 bench.row(
                     "claude",
-                    f"delegation to Claude Code / bare `claude -p`, {scenario} task{', worker ready' if spare else ''}, {what},"
+                    f"delegation to Claude Code / bare `claude -p`, {scenario} task, {what},"
                     f" median of {times - 1}"
                     f" ({delegated:.2f} / {plain:.2f} s)",
                     delegated / plain,
@@ -132,10 +124,6 @@ def _compare(bench: ModuleType, top: Path, programs: Path, address: str, times: 
         return first, total
 
     def delegated() -> Times:
-        spare_worker.prepare()
-        deadline = time.monotonic() + 20
-        while spare_worker.is_preparing() and time.monotonic() < deadline:
-            time.sleep(0.01)
         moments: list[float] = []
 
         def note(events: list[Any]) -> None:

@@ -36,7 +36,7 @@ def kill(pid: int, identifier: str) -> bool:
     """
     try:
         line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if identifier.encode() in line or b"guardian" in line or b"--spare" in line:
+        if identifier.encode() in line or b"guardian" in line:
             os.kill(pid, signal.SIGKILL)
             return True
     except OSError:

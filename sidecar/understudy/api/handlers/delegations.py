@@ -11,7 +11,7 @@ from typing import cast
 from understudy.api import inside_runs
 from understudy.api import messages as m
 from understudy.api.caller import Caller, opened_folders
-from understudy.engine.queueing import launcher, spare_worker
+from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.record import load_record
 from understudy.files import durable
@@ -52,7 +52,6 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     from understudy.api.handlers import offers
     from understudy.engine.planning.plan import plan
 
-    spare_worker.prepare()  # a start may follow
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
     prompt = decided.prompt()
     reads = any(offers.reads_prompts(candidate.delegator.tool) for candidate in decided.candidates)  # also a fallback

@@ -1,7 +1,4 @@
-"""Start what waits in the queue while a server runs, even if every worker was killed and no client asks.
-
-A server also keeps a worker ready for the next start (``queueing.spare_worker``).
-"""
+"""Start what waits in the queue while a server runs, even if every worker was killed and no client asks."""
 
 from __future__ import annotations
 
@@ -24,10 +21,9 @@ def watch() -> None:
 def _watch() -> None:
     pause = threading.Event()
     pause.wait(FIRST_SECONDS)
-    from understudy.engine.queueing import launcher, spare_worker
+    from understudy.engine.queueing import launcher
     from understudy.journal import state_folder
 
-    spare_worker.enable()
     while True:
         try:
             launcher.serve(state_folder.state_root())

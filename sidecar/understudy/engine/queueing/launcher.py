@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
-from understudy.engine.queueing import dependencies, group_budget, key_holder, queue_entries, spare_worker
+from understudy.engine.queueing import dependencies, group_budget, key_holder, queue_entries
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.files import durable, locks
 from understudy.journal import change_notifications, delegation_folder, state_folder, worker_lock
@@ -169,11 +170,13 @@ def needs_worktree(spec: Spec | Plan) -> bool:
 
 def spawn_worker(folder: Folder, lock: int, *, slot: Slot | None = None, only_check: bool = False) -> None:
     """Start ``understudy worker`` for a locked folder, and pass it the lock (and a slot)."""
-    order = spare_worker.Order(folder.id, slot.number if slot is not None else None, only_check)
-    descriptors = [lock, *([slot.descriptor] if slot is not None else [])]
-    if not spare_worker.hand_over(order, descriptors):
-        _spawn(order.arguments(descriptors), descriptors, folder.path / "worker.log")
-    spare_worker.prepare(spare_worker.PAUSE_SECONDS)
+    arguments, descriptors = [folder.id, str(lock)], [lock]
+    if slot is not None:
+        arguments.append(f"--slot={slot.number}:{slot.descriptor}")
+        descriptors.append(slot.descriptor)
+    if only_check:
+        arguments.append("--check")
+    _spawn(arguments, descriptors, folder.path / "worker.log")
 
 
 def ensure_recorder(root: Path) -> None:
@@ -488,9 +491,13 @@ def _spawn_helper(root: Path, arguments: list[str], lock: int) -> None:
 
 
 def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
+    """Start a worker process with Understudy's own environment, because it resolves keys by name.
+
+    Programs that it starts get an environment made from an allow-list.
+    """
     detached.start_detached(
-        spare_worker.worker_command(*arguments),
-        env=spare_worker.environment(),
+        [sys.executable, "-P", "-m", "understudy", "worker", *arguments],
+        env=dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())},
         cwd=Path("/"),
         pass_fds=tuple(descriptors),
         log=log,

@@ -34,7 +34,6 @@ from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.process.failpoints import failpoint
-from understudy.process.garbage import fewer_collections
 
 MERGE_TRIES = 3
 """Merge attempts: a file that the user saves during a merge is merged again."""
@@ -236,7 +235,7 @@ def lock_result(folder: delegation_folder.Folder) -> Iterator[LockedResult]:
 
     Errors: ``conflict`` while the delegation runs, ``base_unavailable`` if it has no worktree.
     """
-    with fewer_collections(), decision_recovery.lock_delegation(folder) as writer:
+    with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
             raise decision_recovery.unfinished(folder.id, writer.delegation.state)
         record, objects = load_record(folder)

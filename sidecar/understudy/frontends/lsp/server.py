@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import select
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHUNK = 64 * 1024
-SWITCH_SECONDS = 0.001
-"""How long a thread that answers a request waits for the thread that parses messages; Python's default is 5 ms, of
-which an answer needs several while an editor opens thousands of documents."""
 
 
 class Server:
@@ -83,10 +79,7 @@ class Server:
         converter = await asyncio.to_thread(_prepare)
         from understudy.frontends.lsp.pygls_server import PyglsServer
 
-        server = PyglsServer(self.client, converter)
-        # What was imported stays. Without it, a collection while thousands of documents are opened is short.
-        gc.freeze()
-        return server
+        return PyglsServer(self.client, converter)
 
 
 def _prepare() -> cattrs.Converter:
@@ -194,7 +187,6 @@ class Stream:
 def run() -> int:
     """Serve on stdin and stdout."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    sys.setswitchinterval(SWITCH_SECONDS)
     reading, writing = descriptors()
     waiting_delegations.watch()
     code = asyncio.run(Server().serve(reading, writing))

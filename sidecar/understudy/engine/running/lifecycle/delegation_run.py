@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from understudy.engine.running.attempts.failure_policy import FailurePolicy
 from understudy.engine.running.attempts.single_attempt import AgentLinks
 from understudy.engine.running.lifecycle import run_end
 from understudy.engine.running.lifecycle.held_folder import HeldFolder
-from understudy.engine.running.lifecycle.judging import Judging, import_judge
+from understudy.engine.running.lifecycle.judging import Judging
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.lifecycle.preparation import Preparation
 from understudy.engine.running.lifecycle.result_collection import ResultCollection
@@ -39,7 +38,6 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import leftovers
 from understudy.process.programs import children
-from understudy.runners.registry import runner_for
 
 if TYPE_CHECKING:
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
-
-IMPORT_JUDGE_SECONDS = 2.0
-"""How long the agent has run when the modules that judge its result are imported: not while the agent starts."""
 
 
 class DelegationRun:
@@ -144,13 +139,10 @@ class DelegationRun:
         run = self._run
         for text in run.spec.notes:
             run.emit(events.Note(level="warning", text=text))
-        run.threads.submit(_import_runner, run.spec)  # while git runs
         await self._preparation.prepare()
-        later = asyncio.get_running_loop().call_later(IMPORT_JUDGE_SECONDS, run.threads.submit, import_judge)
         try:
             await self._attempts.run()
         finally:
-            later.cancel()
             await self._close_relay()
         self._failure = self._attempts.failure
         await self._results.collect()
@@ -298,10 +290,3 @@ def _relay_of(run: RunContext, permissions: PermissionRequests) -> RelayHost | N
     from understudy.engine.running.relay.relay_host import RelayHost
 
     return RelayHost(run.folder, run.spec, run.state, emit=run.emit, ask=permissions.ask, in_thread=run.in_thread)
-
-
-def _import_runner(spec: Spec) -> None:
-    """Import what the first attempt needs; an error is raised again, and reported, by the attempt."""
-    candidate = spec.candidates[0]
-    with contextlib.suppress(Exception):
-        runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)

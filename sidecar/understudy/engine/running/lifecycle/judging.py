@@ -18,7 +18,7 @@ from understudy.engine.running.task import paths
 from understudy.model.delegation import events
 from understudy.model.verdicts import Reservation, Verdict
 
-if TYPE_CHECKING:  # what judges a result is imported while the agent works: see ``import_judge``
+if TYPE_CHECKING:  # what judges a result is imported when there is one
     from understudy.config.configuration import Configuration
     from understudy.engine.rounds.rounds import JudgedResult, Rounds
     from understudy.judge.judge import Judgement
@@ -166,10 +166,3 @@ class Judging:
     async def in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
         """Run blocking git work."""
         return await self._run.in_thread(call, *args, limit_seconds=limit_seconds)
-
-
-def import_judge() -> None:
-    """Import what judges a result: it takes longer than the rest of a worker's start."""
-    from understudy.judge import judge
-
-    del judge

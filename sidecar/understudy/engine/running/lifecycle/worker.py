@@ -1,7 +1,5 @@
 """The worker process: ``understudy worker <id> <lock> [--slot=<number>:<fd>] [--check]`` runs one delegation.
 
-``understudy worker --spare <fd>`` gets these arguments later (``queueing.spare_worker``).
-
 It inherits the delegation's lock as a descriptor, whose number is an argument, and is detached from its parent. It
 writes exactly one ``finished`` event. If it dies, the next process that reads the folder finds the lock free and writes
 the end (``journal.writing.dead_workers``), or starts another worker if this one had not written ``started``.
@@ -54,16 +52,8 @@ def main(argv: list[str]) -> int:
 
         key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.serve(root))
         return 0
-    from understudy.engine.queueing import spare_worker
     from understudy.engine.queueing.slots import Slot
 
-    if argv[0] == spare_worker.OPTION:
-        _import_what_agents_need()
-        ordered = spare_worker.wait(_inherited(argv[1]))
-        if ordered is None:
-            return 0
-        argv = ordered
-        _log_to(delegation_folder.open_folder(argv[0]))
     slot = None
     for option in argv[2:]:
         if option.startswith("--slot="):
@@ -90,17 +80,6 @@ def _run(folder: Folder, lock: int, *, only_check: bool = False) -> None:
 
     spec = delegation_folder.read_spec(folder)
     asyncio.run(DelegationRun(folder, spec, lock, only_check=only_check).run())
-
-
-def _import_what_agents_need() -> None:
-    """Import what a run needs before its agent starts, and ask git for its version."""
-    from understudy.engine.running.lifecycle import delegation_run
-    from understudy.git import command
-    from understudy.runners.driver import child_source, driver
-
-    del delegation_run, child_source, driver
-    with contextlib.suppress(UnderstudyError):  # the run reports it
-        command.version()
 
 
 def _inherited(number: str) -> int:
