@@ -26,9 +26,8 @@ from understudy.engine.queueing.spare_slots import spare_slot
 from understudy.judge.mutation.copies import mutation_progress
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
-from understudy.judge.mutation.copies.private_copy import copies_that_fit
 from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
-from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
+from understudy.judge.mutation.mutation_test import MutationRequest, copies_that_fit, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter
 from understudy.judge.runs.check_run import CheckContext, Kind, PreparedCheck, SpareSlot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.runners.driver.last_words import SHOWN_CHARACTERS, last_words
+from understudy.runners.driver.child_source import SHOWN_CHARACTERS, last_words
 
 PYTHON = """Traceback (most recent call last):
   File "/agent.py", line 3, in <module>

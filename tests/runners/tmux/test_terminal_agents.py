@@ -17,7 +17,7 @@ from understudy.model.delegation.events import AgentStarted, Note
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.terminals import Pane
 from understudy.runners.runner import Outcome
-from understudy.runners.tmux import done_file
+from understudy.runners.tmux import terminal_source
 
 AGENT = Path(__file__).with_name("terminal_agent.py")
 SECRET = "a-secret-of-the-caller-0123456789"
@@ -131,7 +131,7 @@ async def test_a_killed_tmux_server_is_noticed(desk, server):
     ],
 )
 async def test_an_odd_report_is_refused(desk, monkeypatch, what, kind, words):
-    monkeypatch.setattr(done_file, "MOST_EMPTY_LOOKS", 1)
+    monkeypatch.setattr(terminal_source, "MOST_EMPTY_LOOKS", 1)
     failure = await desk.run(desk.task(what))
     assert isinstance(failure, UnderstudyError), failure
     assert failure.kind is kind

@@ -7,10 +7,20 @@ listed with its problems and is not ready, so that a request that names it fails
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from understudy.config.findings import Finding
+from understudy.config.validation import delegator_rules
+from understudy.model.config.delegators import Limits
+from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED
+
+if TYPE_CHECKING:
+    from understudy.config.parsing.file_schema import RelayTable
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -19,14 +29,13 @@ from understudy.config.configuration import Configuration, Defaults, DefinedTool
 from understudy.config.discovery import declarations
 from understudy.config.fallback import Fallback
 from understudy.config.fallback import invalid_fields as invalid_fallback
-from understudy.config.findings import Finding, KeyPath, LocatedFinding
-from understudy.config.loading.relay_rules import check as check_relay
+from understudy.config.findings import KeyPath, LocatedFinding
 from understudy.config.loading.rendering import is_own, revision
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
 from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
-from understudy.config.validation import delegator_rules, evidence_rules, server_rules, tool_rules, workspace_rules
+from understudy.config.validation import server_rules, tool_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.config import result_branch
 from understudy.model.config.config_entries import (
@@ -38,7 +47,7 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Limits, Scope
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.evidence.checks import Check
@@ -47,6 +56,10 @@ from understudy.model.relay.relay_bounds import RelayBounds
 INPUT_DEFAULTS = {"max_file_bytes": INPUT_FILE_BYTES, "max_bytes": INPUT_BYTES}
 """What applies unless the user configures something else; a workspace may only lower it."""
 CHOOSE_DEFAULT = "Choose another default: understudy delegators default NAME"
+
+
+LEAST = {"least_killed": LEAST_KILLED, "least_executed": LEAST_EXECUTED}
+"""Shares that a workspace may raise but not lower, with their defaults."""
 
 
 def load(workspace: Path | None, *, trusted: bool) -> Configuration:
@@ -426,14 +439,14 @@ class Loader:
         merged: dict[str, Any] = {}
         for item in self.sections["evidence"]:
             given = {name: getattr(item.value, name) for name in Evidence.__struct_fields__}
-            findings = list(evidence_rules.check_evidence(item.value))
+            findings = list(check_evidence(item.value))
             self._note(item, findings)
             wrong = {finding.path[0] for finding in findings}
             for name, value in given.items():
                 if value is None or name in wrong:
                     continue
-                own = merged.get(name, evidence_rules.LEAST.get(name))
-                if item.layer.scope is Scope.WORKSPACE and name in evidence_rules.LEAST and value < own:
+                own = merged.get(name, LEAST.get(name))
+                if item.layer.scope is Scope.WORKSPACE and name in LEAST and value < own:
                     message = f"`{name}` is below {own:g}, which applies: a workspace may only ask for more."
                     item.note(Finding((name,), message, severity="warning"))
                     continue
@@ -586,3 +599,26 @@ def _unknown(path: KeyPath, what: str, name: str, known: Iterable[str]) -> Findi
 def plain(remarks: Iterable[LocatedFinding]) -> list[Problem]:
     """Return the problems as wire structures."""
     return [remark.plain() for remark in remarks]
+
+
+def check_relay(table: RelayTable) -> Iterator[Finding]:
+    """Find numbers that make no sense."""
+    for name in ("max_depth", "max_delegations"):
+        value = getattr(table, name)
+        if value is not None and value < 0:
+            yield Finding((name,), f"`{name}` must not be negative.")
+    yield from delegator_rules.check_limits(Limits(max_tokens=table.max_tokens, max_usd=table.max_usd))
+
+
+def check_evidence(table: Any) -> Iterator[Finding]:
+    """Find values of the table ``[evidence]`` that make no sense."""
+    for name in LEAST:
+        value = getattr(table, name)
+        if value is not None and not 0 <= value <= 1:
+            yield Finding((name,), f"`{name}` must be a share from 0 to 1.", "Write 30 % as 0.3.")
+    if table.max_mutants is not None and not 1 <= table.max_mutants <= 1000:
+        yield Finding(("max_mutants",), "`max_mutants` must be from 1 to 1000.")
+    if table.max_copies is not None and not 1 <= table.max_copies <= 64:
+        yield Finding(("max_copies",), "`max_copies` must be from 1 to 64.")
+    if table.mutation_seconds is not None and table.mutation_seconds <= 0:
+        yield Finding(("mutation_seconds",), "`mutation_seconds` must be above zero.")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.config.configuration import Configuration
+from understudy.config.configuration import DEFAULT_LIMITS, Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
-from understudy.engine.planning import launch_defaults, launch_override, limits
+from understudy.engine.planning import launch_override
 from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import Explanation, StartParams
@@ -28,6 +28,10 @@ from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from understudy.model.config.agent_entries import AgentEntry
+
+
+_PERMISSIONS = ("yolo", "permission_mode")
+"""Options of which a delegator has one: its own one leaves no room for a default of the other."""
 
 
 class ChosenCandidate(msgspec.Struct, frozen=True):
@@ -67,8 +71,8 @@ def choose_candidate(
     asked = launch_override.choose_way(params.launch, entry.delegator)
     # A mode that the tool does not have is refused below, by name.
     supported = declarations.capabilities_of(asked, server, definition) or supported
-    delegator, defaults = launch_defaults.apply(configuration.launch, asked, entry.scope, supported)
-    explain.reason += launch_defaults.described(defaults)
+    delegator, defaults = with_launch_defaults(configuration.launch, asked, entry.scope, supported)
+    explain.reason += described_defaults(defaults)
     tools = None
     if agent is not None and workspace is not None:
         from understudy.engine.planning import agent_use
@@ -115,7 +119,7 @@ def limits_for(
             notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
         else:
             general = msgspec.structs.replace(general, **{name: value})
-    return limits.merged(requested, delegator.limits, general)
+    return merged_limits(requested, delegator.limits, general)
 
 
 def without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
@@ -158,3 +162,68 @@ def _server_of(configuration: Configuration, delegator: Delegator) -> ModelServe
     if wrong is not None:
         raise unusable("model server", entry.model_server.name, wrong, entry.location)
     return entry.model_server
+
+
+def merged_limits(*layers: Limits | None) -> Limits:
+    """Return the limits of the first layer that names each one, ``DEFAULT_LIMITS`` last.
+
+    Where only the idle limit is named, it applies before the first event, too.
+    """
+    values: dict[str, object] = {}
+    named = [layer for layer in layers if layer is not None]
+    idle = next((layer.idle_seconds for layer in named if layer.idle_seconds is not None), None)
+    if idle is not None:
+        named.append(Limits(first_event_seconds=min(idle, DEFAULT_LIMITS.first_event_seconds or idle)))
+    for layer in (*named, DEFAULT_LIMITS):
+        for name in Limits.__struct_fields__:
+            value = getattr(layer, name)
+            if value is not None and name not in values:
+                values[name] = value
+    return msgspec.structs.replace(Limits(), **values)
+
+
+def with_launch_defaults(
+    defaults: Launch, delegator: Delegator, scope: Scope, supported: Capabilities
+) -> tuple[Delegator, list[str]]:
+    """Return ``delegator`` with the defaults that it does not set itself, and their names.
+
+    A default that the tool does not have is left out: it is meant for others. So is a permission, or to work in the
+    checkout, for a delegator of the workspace, which the user has not written. Of ``branch`` and ``use_worktree =
+    false``, which exclude each other, the delegator's own one applies, and of two defaults the second.
+    """
+    own = delegator.launch or Launch()
+    in_checkout = own.use_worktree is False or (
+        own.use_worktree is None
+        and defaults.use_worktree is False
+        and scope is not Scope.WORKSPACE
+        and own.branch is None
+        and _has(supported, "use_worktree", False)
+    )
+    decided = scope is Scope.WORKSPACE or any(getattr(own, name) is not None for name in _PERMISSIONS)
+    taken = {
+        name: value
+        for name, value in msgspec.structs.asdict(defaults).items()
+        if value is not None
+        and getattr(own, name) is None
+        and not (decided and name in _PERMISSIONS)
+        and not (scope is Scope.WORKSPACE and name == "unanswered" and value == "allow")
+        and not (name == "use_worktree" and value is False and not in_checkout)
+        and not (name == "branch" and in_checkout)
+        and not (name == "relay" and value and delegator_rules.lacks_relay_slot(own, supported))
+        and _has(supported, name, value)
+    }
+    if not taken:
+        return delegator, []
+    return msgspec.structs.replace(delegator, launch=msgspec.structs.replace(own, **taken)), list(taken)
+
+
+def described_defaults(taken: list[str]) -> str:
+    """Return which options are defaults, for the reason of the choice; empty if none is."""
+    return f"; from [launch]: {', '.join(taken)}" if taken else ""
+
+
+def _has(supported: Capabilities, name: str, value: object) -> bool:
+    values = supported.launch.get(name)
+    if values is None or (name == "permission_mode" and not values):  # no one knows which modes it has
+        return False
+    return not values or any(one.value == value for one in values)

@@ -17,7 +17,7 @@ from understudy.config.loading import loader
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
 from understudy.config.validation import recipe_rules
-from understudy.engine.planning import agent_use, checkout_rules
+from understudy.engine.planning import agent_use
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
@@ -260,7 +260,7 @@ def plan(
     if not supported.follows_instructions and params.task and params.task.strip() and follow_up is None:
         notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
     rounds = _rounds(params, recipe)
-    checkout_rules.refuse(params, delegator, recipe, rounds)
+    refuse_checkout(params, delegator, recipe, rounds)
     held = limits_for(params, chosen, configuration, notes)
     chain = chain_after(
         ChainRequest(
@@ -450,3 +450,34 @@ def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> 
         content = text_encoding.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:
             buffers[path] = content
+
+
+def refuse_checkout(params: StartParams, delegator: Delegator, recipe: Recipe, rounds: int) -> None:
+    """Raise ``invalid_params`` for a request whose agent would work in the checkout and cannot.
+
+    A recipe that returns a text changes no files, so its agent has a worktree whatever the configuration says; only a
+    request that asks for the checkout is refused.
+    """
+    if delegator.launch is None or delegator.launch.use_worktree is not False:
+        return
+    if recipe.returns == "text":
+        if params.launch is not None and params.launch.use_worktree is False:
+            raise _refused(
+                f"`useWorktree` has no effect on the recipe {recipe.name!r}, which returns a text.",
+                "Leave it out.",
+            )
+        return
+    if params.base not in {None, "current"}:
+        raise _refused(
+            f"`base` {params.base!r} is not what the checkout contains, and the agent works in the checkout.",
+            "Leave the base out, or let it work in a worktree: `useWorktree`.",
+        )
+    if rounds:
+        raise _refused(
+            "`rounds` needs a worktree: the tests of a round that are no better are removed again.",
+            "Set `rounds` to 0, or let it work in a worktree: `useWorktree`.",
+        )
+
+
+def _refused(message: str, hint: str) -> UnderstudyError:
+    return UnderstudyError(ErrorKind.INVALID_PARAMS, message, hint=hint)

@@ -5,19 +5,22 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import cattrs
+from lsprotocol import types
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import default_converter
 
 import understudy
 from understudy.api import method_table
 from understudy.frontends.lsp import features
 from understudy.frontends.lsp.editor import aggregator, server_capabilities
 from understudy.frontends.lsp.strict_protocol import StrictProtocol
-from understudy.frontends.lsp.transport import lenient_converter
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ def prepare() -> cattrs.Converter:
     """Create the converter, which takes a while and can be done in any thread."""
     # pygls logs every message body at INFO, and bodies contain prompts and keys.
     logging.getLogger("pygls").setLevel(logging.ERROR)
-    return lenient_converter.converter()
+    return converter()
 
 
 class PyglsServer(LanguageServer):
@@ -110,3 +113,23 @@ class PyglsServer(LanguageServer):
             return result
 
         return run
+
+
+def converter() -> cattrs.Converter:
+    """Return pygls' converter, changed to accept unknown enum values.
+
+    The specification demands that unknown values are ignored (LSP 3.17, "Enumerations" and the notes on capabilities).
+    Each enum class needs a hook of its own, because str and int enums match primitives first.
+    """
+    found: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]
+    for value in vars(types).values():
+        if isinstance(value, type) and issubclass(value, enum.Enum):
+            found.register_structure_hook(value, functools.partial(_either, value))
+    return found
+
+
+def _either(kind: type[enum.Enum], value: Any, _: Any) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        return value

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import documentation
-from understudy.judge.mutation.changed_lines import changed_lines, changed_places
 from understudy.judge.mutation.copies.mutation_progress import Progress
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.judge.mutation.mutation_test import (
@@ -43,6 +43,10 @@ _FEWEST = 8
 _MOST_FILES = 500
 """Most files that are mutated; a sample of their mutants is judged anyway."""
 _REPORT = "mutation-report"
+
+
+_MOST_LINES = 20_000
+"""Comparing longer files takes too long; all their lines count as changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,3 +380,32 @@ def _changes(count: int) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return f": {name_list(names)}" if names else ""
+
+
+def changed_lines(before: bytes | None, after: bytes) -> frozenset[int]:
+    """Return the lines of ``after``, from 1, that ``before`` does not have at that place; all lines of a new file."""
+    edits = _edits(before, after)
+    if edits is None:
+        return frozenset(range(1, len(after.splitlines()) + 1))
+    return frozenset(line + 1 for _, _, first, last in edits for line in range(first, last))
+
+
+def changed_places(path: str, before: bytes | None, after: bytes | None) -> list[str]:
+    """Return each changed place of a file as ``path:line``, and what was removed as such; None: the file is gone."""
+    if after is None:
+        return [f"{path} (removed)"]
+    edits = _edits(before, after)
+    if edits is None:
+        return [path]
+    return [f"{path}:{first + 1}" + (" (removed)" if first == last else "") for _, _, first, last in edits]
+
+
+def _edits(before: bytes | None, after: bytes) -> list[tuple[int, int, int, int]] | None:
+    """Return the lines before and after each edit, as pairs from 0 with exclusive ends; None if all lines changed."""
+    if before is None:
+        return None
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > _MOST_LINES:
+        return None
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [places for kind, *places in matcher.get_opcodes() if kind != "equal"]  # type: ignore[misc]

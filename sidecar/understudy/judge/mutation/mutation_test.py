@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from understudy.files import tree_walk
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import planning, stryker_report
 from understudy.judge.mutation.confirmed_kills import ConfirmedKills, confirm_kills
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.mutation_progress import Progress
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, processors, run_mutants, together
-from understudy.judge.mutation.copies.private_copy import copies_that_fit, copy_tree
 from understudy.judge.mutation.copies.runs import RecordedTests
 from understudy.judge.mutation.mutant_identity import as_change, identities
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore
@@ -32,7 +33,7 @@ from understudy.judge.project import interpreter
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, working_folder
 from understudy.judge.runs.evidence_record import printable
 from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.text.path_quoting import quote
 from understudy.mutants.generate import mutants_of
@@ -49,6 +50,13 @@ _SLOWER_RECORD = 10.0
 _LEAST_RECORD_SECONDS = 60.0
 _QUICK_SECONDS = 5.0
 """A check that takes longer does not take further slots before it is known that its mutants need them."""
+
+
+_MOST_FILES = 200_000
+_MOST_BYTES = 4 << 30
+_MOST_LEVELS = 200
+"""``shutil.copytree`` calls itself for each level."""
+_GIT = ".git"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -421,3 +429,42 @@ def _why_unfinished(results: Iterable[MutantResult]) -> str:
 def save_report(report: Mapping[str, Any], path: Path) -> None:
     """Write a report for Stryker's viewers beside the journal."""
     path.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace")
+
+
+def copy_tree(source: Path, target: Path) -> int:
+    """Copy the folder ``source`` to ``target``, which must not exist, and return its size in bytes; links stay links.
+
+    Pipes, sockets and devices are left out, and a ``.git`` that is not a folder: it leads to a repository whose index
+    a test could change. Raise ``file_too_large`` above 200,000 files, 4 GiB or 200 levels.
+    """
+    files = size = 0
+    top = os.fsencode(source)
+    for folder, _, entries in tree_walk.walk(top):
+        files += len(entries)
+        for name in entries:
+            found = os.lstat(folder + b"/" + name)
+            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+        if files > _MOST_FILES or size > _MOST_BYTES or folder[len(top) :].count(b"/") > _MOST_LEVELS:
+            raise UnderstudyError(
+                ErrorKind.FILE_TOO_LARGE,
+                "The worktree is too large to be copied for mutation testing.",
+                hint="Keep large untracked files out of it: see `[worktrees] copy` of the configuration.",
+            )
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        found = {name for name in names if not _can_be_copied(Path(folder, name))}
+        return found | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
+
+    shutil.copytree(source, target, symlinks=True, ignore=left_out)
+    return size
+
+
+def copies_that_fit(size: int, folder: Path) -> int:
+    """Return how many more copies of this size there may be: 4 GiB together, and half of the free disk."""
+    room = min(_MOST_BYTES - size, shutil.disk_usage(folder).free // 2)
+    return max(0, room // max(1, size))
+
+
+def _can_be_copied(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)

@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
+from typing import TypeVar
 
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.runs import PlannedRun
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
-from understudy.mutants.sampling import sample
 from understudy.mutants.sham import decoy, sham_mutants
 
 _MOST_DECOYS = 3
@@ -27,6 +27,9 @@ _MOST_FURTHER_RUNS = 100
 
 TestsOf = Callable[[str, Mutant], Sequence[str]]
 """Returns the ids of the tests that execute a mutant of a file."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,3 +255,21 @@ def _without(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:
 
 def _status(killers: Sequence[str]) -> MutantStatus:
     return MutantStatus.KILLED if killers else MutantStatus.PENDING
+
+
+def sample(found: Iterable[tuple[str, Mutant]], count: int, seed: str) -> list[tuple[str, Mutant]]:
+    """Return at most ``count`` of the mutants with their files, in the order in which they should be judged.
+
+    Each function gets its first mutant before another one gets its second, so that a limit of time that ends the
+    judging early leaves an even sample, too. The same mutants and ``seed`` give the same sample.
+    """
+    groups: dict[tuple[str, str], list[tuple[str, Mutant]]] = {}
+    for path, mutant in sorted(found):
+        groups.setdefault((path, mutant.function), []).append((path, mutant))
+    order = list(groups.values())
+    generator = random.Random(seed)  # noqa: S311 - reproducible by design
+    generator.shuffle(order)
+    for group in order:
+        generator.shuffle(group)
+    rounds = chain.from_iterable(zip_longest(*order))
+    return [chosen for chosen in rounds if chosen is not None][:count]

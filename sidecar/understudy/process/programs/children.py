@@ -17,8 +17,10 @@ import contextlib
 import fcntl
 import os
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import FileIO
@@ -37,7 +39,6 @@ from understudy.process.guardian.owner import Exit, GuardianProcess, TreeLimits,
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
-from understudy.process.terminals.pseudo_terminal import TerminalInput, open_terminal
 from understudy.process.unguarded import Completed
 
 __all__ = ["Child", "Completed", "Exit", "TreeLimits", "run", "start"]
@@ -413,3 +414,24 @@ def _log(path: Path | None, cap_bytes: int, stack: contextlib.ExitStack) -> Capp
     log = CappedFile(path, cap_bytes)
     stack.callback(log.close)
     return log
+
+
+def open_terminal(rows: int, columns: int) -> tuple[int, int]:
+    """Return the owner's end and the child's end of a new terminal (pty(7)) of this size; raises ``OSError``."""
+    ours, theirs = os.openpty()
+    resize(ours, rows, columns)
+    return ours, theirs
+
+
+def resize(descriptor: int, rows: int, columns: int) -> None:
+    """Set the size; the kernel tells the terminal's foreground processes (SIGWINCH)."""
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class TerminalInput(Input):
+    """The child's terminal, as the user types into it."""
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size; nothing happens after the terminal's end."""
+        if self._transport is not None and not self._transport.is_closing():
+            resize(self._transport.get_extra_info("pipe").fileno(), rows, columns)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +28,6 @@ from understudy.process import environment
 from understudy.process.programs import children
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
-from understudy.runners.driver.last_words import SHOWN_CHARACTERS, last_words
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
 from understudy.runners.runner import Message, Task
 from understudy.secrets import Redactor
@@ -41,6 +41,14 @@ _TORN_CHARACTERS = 200
 _KILLED = "Retry. If it happens again, look for what kills processes on this machine, such as too little memory."
 _SAID_WHY = "Fix what its output reports, then retry."
 _SILENT = "It printed no reason: run its command in a terminal to see one, then retry."
+
+
+SHOWN_CHARACTERS = 600
+"""Characters of standard error, or of the last output, that a message quotes."""
+
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):|^  File \".*\", line \d+", re.MULTILINE)
+_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Za-z_]\w*(?:: .*)?$")
+_ERROR = re.compile(r"^(?:Uncaught )?(?:\w+\.)*\w*(?:Error|Exception)\b(?: \[\w+\])?: .+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,3 +330,32 @@ def _write_private(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
+
+
+def last_words(text: str) -> str:
+    """Return the last lines of ``text`` that fit, or the end of the last one; the error comes first if it is known.
+
+    Some places show only the first line. Python names the error at the end of a traceback, Node.js in the middle.
+    """
+    shown = _last_lines(text)
+    error = _error(shown)
+    return shown if error is None or shown.startswith(error) else f"{error}\n{shown}"
+
+
+def _last_lines(text: str) -> str:
+    shown = text[-SHOWN_CHARACTERS:]
+    if len(text) > len(shown) and "\n" in shown:
+        shown = shown.partition("\n")[2]
+        # Python marks a part of the line above: without that line, its ^^^^ mark nothing.
+        while not any(map(str.isalnum, shown.partition("\n")[0])) and "\n" in shown:
+            shown = shown.partition("\n")[2]
+    return shown
+
+
+def _error(text: str) -> str | None:
+    """Return the line with which the text names an error, if it looks like an uncaught one."""
+    lines = text.splitlines()
+    if _TRACEBACK.search(text) and (found := [line for line in lines if _EXCEPTION.match(line)]):
+        return found[-1]
+    found = [line for line in lines if _ERROR.match(line)]
+    return found[-1] if found else None

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from understudy.files import nofollow
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
@@ -26,7 +27,6 @@ from understudy.runners.driver.child_source import END_GRACE_SECONDS, environmen
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 from understudy.runners.runner import Message, Task
-from understudy.runners.tmux.done_file import DoneFile
 from understudy.secrets import Redactor
 
 LOOK_SECONDS = 0.2
@@ -36,6 +36,11 @@ PANE_SECONDS = 20.0
 CLOSE_SECONDS = 0.5
 _KEPT_BYTES = 16 * 1024
 _SHOWN_CHARACTERS = 600
+
+
+MOST_BYTES = 64 * 1024
+MOST_EMPTY_LOOKS = 10
+"""How often in a row the file may be empty: its writer may not have come further."""
 
 
 class TerminalSource:
@@ -184,3 +189,43 @@ class TerminalSource:
             else:
                 with suppress(UnderstudyError):  # it has ended, and its exit says why
                     await child.terminal.write(heard)
+
+
+class DoneFile:
+    """The report of one attempt."""
+
+    def __init__(self, tree: Path, subject: str) -> None:
+        """Expect the report in ``tree``; ``subject`` names the agent in messages."""
+        self._tree = tree
+        self._subject = subject
+        self._before: bytes | None = None
+        self._empty = 0
+
+    def look(self, *, last: bool = False) -> str | None:
+        """Return the report once it is complete; ``last``: its writer has ended, so it is complete now.
+
+        Raises ``malformed_output`` for a link, anything else that is not a regular file, and a file that is too long;
+        ``empty_output`` for an empty one.
+        """
+        try:
+            content = nofollow.read(self._tree, DONE_FILE, MOST_BYTES)
+        except UnderstudyError as error:
+            raise UnderstudyError(
+                ErrorKind.MALFORMED_OUTPUT,
+                f"The report of {self._subject[:1].lower() + self._subject[1:]} was not read: {error.message}",
+                hint="Partial work is kept. Ask for a short text file.",
+            ) from error
+        if content is None:
+            self._before = None
+            return None
+        if not content.strip():
+            self._empty += 1
+            if last or self._empty > MOST_EMPTY_LOOKS:
+                raise UnderstudyError(
+                    ErrorKind.EMPTY_OUTPUT,
+                    f"{self._subject} wrote an empty report to {DONE_FILE}.",
+                    hint="Partial work is kept. Retry, and watch it with `understudy attach`.",
+                )
+            return None
+        before, self._before = self._before, content
+        return content.decode("utf-8", "replace").strip() if last or before == content else None

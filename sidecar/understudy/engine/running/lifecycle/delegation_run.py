@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,6 @@ from understudy.engine.running.lifecycle.preparation import Preparation
 from understudy.engine.running.lifecycle.result_collection import ResultCollection
 from understudy.engine.running.lifecycle.run_end import RunEnd, RunFacts
 from understudy.engine.running.lifecycle.stop_requests import StopRequests
-from understudy.engine.running.lifecycle.worker_faults import fault
 from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.worker_threads import WorkerThreads
@@ -34,7 +35,8 @@ from understudy.journal.worker_requests import Item
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.process import leftovers
 from understudy.process.programs import children
@@ -290,3 +292,24 @@ def _relay_of(run: RunContext, permissions: PermissionRequests) -> RelayHost | N
     from understudy.engine.running.relay.relay_host import RelayHost
 
     return RelayHost(run.folder, run.spec, run.state, emit=run.emit, ask=permissions.ask, in_thread=run.in_thread)
+
+
+def fault(folder: Folder, error: Exception) -> UnderstudyError:
+    """Write the traceback to the worker's log, and return the error that ends the delegation."""
+    import traceback
+
+    with contextlib.suppress(OSError), (folder.path / "worker.log").open("a", encoding="utf-8") as log:
+        log.write(f"{timestamp(precision='seconds')} ")
+        log.writelines(traceback.format_exception(error))
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return UnderstudyError(
+            ErrorKind.DISK_FULL,
+            "The disk became full while the delegation was running.",
+            hint="Free some space, then retry.",
+        )
+    return UnderstudyError(
+        ErrorKind.INTERNAL,
+        f"Internal error in the worker: {type(error).__name__}: {error}",
+        hint="This is a bug in Understudy. Please report it; the log of the worker has the details.",
+        log_paths=[str(folder.path / "worker.log")],
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from understudy.config.configuration import DEFAULT_LIMITS
-from understudy.engine.planning.limits import merged
+from understudy.engine.planning.candidate import merged_limits
 from understudy.model.config.delegators import Limits
 
 
 def test_each_limit_comes_from_the_first_that_names_it():
-    assert merged(None, Limits()) == DEFAULT_LIMITS
-    found = merged(Limits(max_turns=3), None, Limits(max_turns=9, total_seconds=7))
+    assert merged_limits(None, Limits()) == DEFAULT_LIMITS
+    found = merged_limits(Limits(max_turns=3), None, Limits(max_turns=9, total_seconds=7))
     assert (found.max_turns, found.total_seconds, found.idle_seconds) == (3, 7, DEFAULT_LIMITS.idle_seconds)
 
 
@@ -25,4 +25,4 @@ def test_each_limit_comes_from_the_first_that_names_it():
     ],
 )
 def test_a_named_idle_limit_applies_before_the_first_event_unless_that_has_its_own(layers, first):
-    assert merged(*layers).first_event_seconds == first
+    assert merged_limits(*layers).first_event_seconds == first

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.judge.mutation.planning import sample
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.sampling import sample
 from understudy.mutants.sham import sham_mutants
 
 SOURCE = b"".join(
