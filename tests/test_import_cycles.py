@@ -34,6 +34,7 @@ SHARED_NAMES = {
     "opencode": "what the agent CLI supports, and how it starts",
     "qwen": "what the agent CLI supports, and how it starts",
     "generic": "what the user's own command supports, and how it starts",
+    "go": "the language, and its test runner",
     "groups": "groups of delegations on disk, in requests and in commands",
     "instructions": "the structures, their requests, and the command that installs them",
     "languages": "the languages, and the request that names them",

@@ -54,6 +54,7 @@ FOLDERS: dict[str, list[str]] = {
         "project",
         "probes",
         "outcomes",
+        "test_runners",
         "runs",
         "deciding",
         "base_judge",

@@ -17,6 +17,9 @@ from understudy.judge.outcomes import runner_reports
 from understudy.judge.probes.probe_copies import write_node_hook
 from understudy.judge.probes.report_channel import Received
 from understudy.judge.runs import builtin_checks, change_scope
+from understudy.judge.test_runners.cargo import cargo_counts
+from understudy.judge.test_runners.go import go_counts
+from understudy.judge.test_runners.shared.node_packages import jest_counts
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -167,11 +170,11 @@ def test_counts_of_other_runners() -> None:
             {"Action": "fail", "Package": "q"},
         ]
     )
-    assert runner_reports.go_counts(f"noise\n{go}\n[1]\n") == runner_reports.Counts(passed=1, failed=1, skipped=1)
-    assert runner_reports.go_counts("cannot find package") is None
+    assert go_counts(f"noise\n{go}\n[1]\n") == runner_reports.Counts(passed=1, failed=1, skipped=1)
+    assert go_counts("cannot find package") is None
     cargo = "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\nx\ntest result: FAILED. 1 passed; 3 failed; 0 ignored; 0 measured\n"
-    assert runner_reports.cargo_counts(cargo) == runner_reports.Counts(passed=3, failed=3, skipped=1)
-    assert runner_reports.cargo_counts("error: could not compile") is None
+    assert cargo_counts(cargo) == runner_reports.Counts(passed=3, failed=3, skipped=1)
+    assert cargo_counts("error: could not compile") is None
     jest = {
         "numTotalTests": 3,
         "numPassedTests": 1,
@@ -179,8 +182,8 @@ def test_counts_of_other_runners() -> None:
         "numPendingTests": 1,
         "testResults": [{"status": "failed", "assertionResults": []}, {"status": "failed", "assertionResults": [{}]}],
     }
-    assert runner_reports.jest_counts(jest) == runner_reports.Counts(passed=1, failed=2, skipped=1)
-    assert runner_reports.jest_counts({}) is None
+    assert jest_counts(jest) == runner_reports.Counts(passed=1, failed=2, skipped=1)
+    assert jest_counts({}) is None
 
 
 def test_output_is_clean_and_short() -> None:
@@ -194,10 +197,10 @@ def test_output_is_clean_and_short() -> None:
 @given(st.binary(max_size=400))
 def test_any_output_and_any_report_can_be_read(data: bytes) -> None:
     runner_reports.tail(data, data).encode()
-    runner_reports.go_counts("[" * 100_000)
-    runner_reports.go_counts(json.dumps({"Action": ["x"], "Test": {"y": 1}}))
-    runner_reports.go_counts(data.decode("utf-8", "replace"))
-    runner_reports.cargo_counts(data.decode("utf-8", "replace"))
+    go_counts("[" * 100_000)
+    go_counts(json.dumps({"Action": ["x"], "Test": {"y": 1}}))
+    go_counts(data.decode("utf-8", "replace"))
+    cargo_counts(data.decode("utf-8", "replace"))
 
 
 @given(
@@ -223,7 +226,7 @@ def test_a_forged_report_never_breaks_the_judge(tmp_path_factory: pytest.TempPat
     report = runner_reports.read_probe(Received(sessions=sessions), folder)
     assert report.counts is not None
     if isinstance(value, dict):
-        runner_reports.jest_counts(value)
+        jest_counts(value)
 
 
 def test_scope() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.judge.deciding import inline_tests, known_files, sections
 from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Trees, contents, decides
-from understudy.judge.deciding.runner_modules import RUNNER_MODULES
+from understudy.judge.deciding.known_files import RUNNER_MODULES
 from understudy.judge.deciding.started_files import started_files
 
 Tree = Mapping[str, str]

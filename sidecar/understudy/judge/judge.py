@@ -21,7 +21,6 @@ from understudy.judge.outcomes.outcome_cache import OutcomeCache
 from understudy.judge.outcomes.outcome_comparison import Observed, function_of, newly_red
 from understudy.judge.runs import builtin_checks, change_scope, confirming_run, steady_runs
 from understudy.judge.runs.check_run import (
-    TESTS_SLOT,
     CheckContext,
     CheckOutcome,
     PreparedCheck,
@@ -33,6 +32,7 @@ from understudy.judge.runs.check_run import (
 from understudy.judge.runs.evidence_record import EvidenceRecord
 from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
 from understudy.judge.tampering import test_aware_code
+from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.judge.verdict_rules import in_order
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
@@ -208,7 +208,7 @@ class _Judge:
 
     def _prepare_judges(self) -> None:
         request = self._request
-        self._test_patterns = builtin_checks.python_patterns(self._read_base)
+        self._test_patterns = builtin_checks.test_globs(self._read_base)
         trial = ResultToJudge(
             tree=self._tree,
             base=request.base,
@@ -382,14 +382,14 @@ class _Judge:
     async def _compare_collections(self, plan: PreparedCheck, green: CheckOutcome) -> frozenset[str]:
         """Return the tests that these files have on the base; reserve ``outside_scope`` if some are gone.
 
-        pytest and unittest only collect them; the other runners run them.
+        Those of Python are only collected; the other runners run them.
         """
         request = self._request
         existing = await asyncio.to_thread(
             lambda: tuple(test for test in plan.tests if self._read_base(test) is not None)
         )
-        # Go runs tests by their names: an earlier one of another package can have that of a new one.
-        if not existing and plan.kind != "go":
+        # A runner that selects by names can find an earlier test of another package under that of a new one.
+        if not existing and not plan.runner.names_select:
             return frozenset()
         on_base = PreparedCheck(check=plan.check, kind=plan.kind, tests=existing, builtin=plan.builtin, uses_tests=True)
         if not green.report.started:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from understudy.config.validation import delegator_rules
-from understudy.engine.check_setup.known_runners import RUNNERS, propose
+from understudy.engine.check_setup.known_runners import PROPOSALS, propose
 from understudy.model.evidence.checks import Check
 
 FUNCTION = "def test_add():\n    assert 1 + 1 == 2\n"
@@ -87,7 +87,7 @@ def test_every_runner_is_suggested_by_some_project(tmp_path):
     found = set()
     for number, (files, _) in enumerate(PROJECTS.values()):
         found |= {tuple(one.check.argv) for one in propose(write(tmp_path / str(number), files), [], [], set_up=False)}
-    assert {runner.argv for runner in RUNNERS} <= found
+    assert {runner.argv for runner in PROPOSALS} <= found
 
 
 def test_a_check_of_a_folder_runs_in_it(tmp_path):

@@ -30,7 +30,7 @@ from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, Record
 from understudy.judge.mutation.mutation_test import MutationRequest, copies_that_fit, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter
-from understudy.judge.runs.check_run import CheckContext, Kind, PreparedCheck, SpareSlot
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck, SpareSlot
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.checks import Check
 from understudy.model.evidence.mutation import MutantStatus
@@ -129,7 +129,7 @@ class Place:
         (self.tree / "calc.py").write_text(CODE)
         self.slots = Slots(0)
 
-    def request(self, tests: str, copies: int, *, kind: Kind = "pytest") -> MutationRequest:
+    def request(self, tests: str, copies: int, *, kind: str = "pytest") -> MutationRequest:
         (self.tree / "test_calc.py").write_text(tests)
         self.seen.write_text("")
         self.slots = Slots(copies - 1)
@@ -153,7 +153,7 @@ class Place:
             evidence=Evidence(max_copies=copies),
         )
 
-    async def shown(self, tests: str, copies: int, *, kind: Kind = "pytest") -> tuple[Any, int]:
+    async def shown(self, tests: str, copies: int, *, kind: str = "pytest") -> tuple[Any, int]:
         """Return what the tests notice, and in how many copies they ran."""
         outcome = await mutation_test(self.request(tests, copies, kind=kind))
         assert outcome.result is not None, outcome.why

@@ -17,9 +17,9 @@ from understudy.judge.mutation.copies.parallel_runs import Lane, run_mutants
 from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
 from understudy.judge.mutation.runners import check_mutants
 from understudy.judge.mutation.runners.runner_choice import runner_for
-from understudy.judge.mutation.runners.script_commands import script_runner
+from understudy.judge.mutation.runners.script_mutants import script_runner
 from understudy.judge.project.interpreter import InterpreterFacts
-from understudy.judge.runs.check_run import CheckContext, Kind, PreparedCheck
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.mutants.generate import mutants_of
@@ -47,7 +47,7 @@ class Place:
             facts=facts,
         )
         self.argv: list[str] = []
-        self.kind: Kind = "command"
+        self.kind: str = "command"
         self.tests: tuple[str, ...] = ()
         self.keep = True
         self.file = ""

@@ -20,13 +20,14 @@ from understudy.judge.base_judge import suites
 from understudy.judge.base_judge.unchanged_tests import without_unchanged_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
-from understudy.judge.deciding.runner_modules import RUNNER_MODULES
+from understudy.judge.deciding.known_files import RUNNER_MODULES
 from understudy.judge.deciding.test_support import CODE_SUFFIXES
 from understudy.judge.outcomes import outcome_comparison as compare
 from understudy.judge.outcomes.outcome_cache import OutcomeCache
 from understudy.judge.outcomes.outcome_comparison import Losses, Observed
-from understudy.judge.runs.check_run import PYTHON_SLOT, TESTS_SLOT, CheckOutcome, PreparedCheck
+from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
 from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, TESTS_SLOT
 from understudy.model.evidence.checks import BaseComparison, ChangedTest
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation

@@ -8,14 +8,11 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from understudy.judge.deciding.deciding_files import is_test_file
-from understudy.judge.runs.check_run import TESTS_SLOT, CheckOutcome, PreparedCheck
+from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
+from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 from understudy.model.evidence.checks import Check
 
-_RUNNER = re.compile(
-    r"(?:^|[/\s=])(?:pytest|py\.test|unittest|nose2?|tox|nox|vitest|jest|mocha|ava|tap|karma|playwright)(?:$|[\s@.])|--test\b|"
-    r"(?:^|\s)(?:cargo|go|npm|pnpm|yarn|bun|deno|hatch|pdm|mvn|gradle|\S*gradlew|manage\.py|make|just|nextest)\s"
-    r"(?:\S+\s)*?\S*(?:test|check)"
-)
+_RUNNER = re.compile("|".join(pattern for runner in RUNNERS for pattern in runner.command_lines))
 _LEAST_SECONDS = 60.0
 _TIMES = 5.0
 _LONGER = 3.0
@@ -28,20 +25,14 @@ def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[st
         return None
     if not plan.uses_tests:
         return plan
-    argv = {
-        "pytest": [argument for argument in plan.check.argv if argument != TESTS_SLOT],
-        "unittest": plan.check.argv,
-        "go": ["go", "test", "-json", "-count=1", "./..."],
-        "cargo": ["cargo", "test", "--color", "never", "--no-fail-fast"],
-    }.get(plan.kind)
-    if argv is None and (plan.kind in {"jest", "vitest"} or green.report.started):
-        argv = [argument for argument in plan.check.argv if TESTS_SLOT not in argument]
-        argv = [argument for argument in argv if argument != "--runTestsByPath"]
-    if argv is None:
+    runner = plan.runner
+    if not runner.reports and not green.report.started:
         return None
-    python = tuple(path for path in tests if path.endswith(".py")) if plan.kind == "unittest" else ()
-    check = msgspec.structs.replace(plan.check, name=f"{plan.check.name} (whole suite)", argv=list(argv))
-    return PreparedCheck(check=check, kind=plan.kind, tests=python, builtin=plan.builtin, uses_tests=bool(python))
+    named = tuple(path for path in tests if path.endswith(runner.suite_files))
+    check = msgspec.structs.replace(
+        plan.check, name=f"{plan.check.name} (whole suite)", argv=runner.whole_suite(plan.check.argv)
+    )
+    return PreparedCheck(check=check, kind=plan.kind, tests=named, builtin=plan.builtin, uses_tests=bool(named))
 
 
 def within(plan: PreparedCheck, seconds: float) -> PreparedCheck:

@@ -14,64 +14,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+
 Keys = tuple[str, ...]
 
-_NODE_KEPT = (
-    *("name", "version", "description", "keywords", "author", "contributors", "license", "homepage", "repository"),
-    *("bugs", "funding", "private", "files", "main", "module", "browser", "types", "typings", "exports", "imports"),
-    *("type", "bin", "man", "sideEffects", "engines", "os", "cpu", "publishConfig", "dependencies"),
-    *("devDependencies", "peerDependencies", "peerDependenciesMeta", "optionalDependencies", "bundledDependencies"),
-    *("bundleDependencies",),
-)
-_TOX_KEPT = ("deps", "extras", "requires", "minversion", "min_version", "dependency_groups")
-
-_KEPT: dict[str, tuple[str, ...]] = {
-    "pyproject.toml": (
-        *("project", "!project.entry-points", "build-system", "dependency-groups", "tool.poetry"),
-        *("!tool.poetry.plugins", "tool.uv", "tool.pdm.dev-dependencies", "tool.hatch.version", "tool.hatch.metadata"),
-        *("tool.hatch.build", "tool.setuptools", "tool.setuptools_scm", "tool.flit", "tool.maturin"),
-        *("tool.bumpversion", "tool.bumpver", "tool.commitizen", "tool.towncrier", "tool.semantic_release"),
-    ),
-    "Cargo.toml": (
-        *("package", "!package.build", "!package.autotests", "!package.autobenches", "dependencies"),
-        *("dev-dependencies", "build-dependencies", "features", "lib", "!lib.test", "!lib.doctest", "!lib.harness"),
-        *("bin", "target", "badges", "workspace.dependencies", "workspace.members", "workspace.package"),
-    ),
-    "setup.cfg": (
-        *("metadata", "options", "!options.entry_points", "options.extras_require", "options.packages.find"),
-        *("options.package_data", "options.data_files", "options.exclude_package_data", "bdist_wheel", "egg_info"),
-        *("bumpversion", "build_ext", "sdist"),
-    ),
-    "tox.ini": tuple(f"{section}|{key}" for section in ("tox", "testenv", "testenv:*") for key in _TOX_KEPT),
-    "package.json": _NODE_KEPT,
-    "go.mod": ("module", "go", "require", "retract"),
-}
-"""File name → what the result may change without changing a check; everything else is restored. ``!`` restores a part
-of something that is kept."""
-
-_DEPENDENCIES: dict[str, tuple[str, ...]] = {
-    "pyproject.toml": (
-        *("project.dependencies", "project.optional-dependencies", "project.version", "dependency-groups"),
-        *("project.requires-python", "build-system", "tool.poetry", "tool.uv", "tool.pdm"),
-    ),
-    "package.json": (
-        *("name", "version", "dependencies", "devDependencies", "optionalDependencies", "peerDependencies"),
-        *("workspaces", "overrides", "resolutions"),
-    ),
-    "Cargo.toml": ("package", "dependencies", "dev-dependencies", "build-dependencies", "target", "workspace"),
-}
-"""File name → what its lock file follows; for other files, every change."""
+_MANIFESTS = {name: manifest for runner in RUNNERS for name, manifest in runner.manifests.items()}
 
 
 def splits(path: str) -> bool:
     """Return whether this file is restored by section."""
-    return PurePosixPath(path).name in _KEPT
+    return PurePosixPath(path).name in _MANIFESTS
 
 
 def restored(path: str, base: bytes, result: bytes) -> bytes:
     """Return ``result`` with the parts of ``base`` that decide a check; ``base`` if one of them cannot be parsed."""
     name = PurePosixPath(path).name
-    rules = _KEPT[name]
+    rules = _MANIFESTS[name].kept
     if base == result:
         return result
     try:
@@ -90,15 +48,15 @@ def dependencies_changed(path: str, base: bytes | None, result: bytes | None) ->
     """Return whether a manifest declares other dependencies than before, so that its lock file has to change."""
     if base is None or result is None:
         return base != result
-    keys = _DEPENDENCIES.get(PurePosixPath(path).name)
-    if keys is None:
+    manifest = _MANIFESTS.get(PurePosixPath(path).name)
+    if manifest is None or not manifest.dependencies:
         return base != result
     read = json.loads if path.endswith(".json") else lambda data: tomllib.loads(data.decode())
     try:
         before, after = read(base), read(result)
     except (ValueError, RecursionError):
         return base != result
-    return any(_at(before, key.split(".")) != _at(after, key.split(".")) for key in keys)
+    return any(_at(before, key.split(".")) != _at(after, key.split(".")) for key in manifest.dependencies)
 
 
 def merged_sums(base: bytes, result: bytes) -> bytes:

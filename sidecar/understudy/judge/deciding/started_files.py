@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from understudy.judge.deciding.command_lines import Argv, make_commands, package_commands, program_of, shell_commands
+from understudy.judge.project.command_lines import Argv, make_commands, package_commands, program_of, shell_commands
 
 Read = Callable[[str], bytes | None]
 

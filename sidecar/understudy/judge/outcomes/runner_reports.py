@@ -171,92 +171,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def jest_counts(report: dict[str, Any]) -> Counts | None:
-    """Return the counts in a JSON report of jest or vitest; None if there is no report.
-
-    A file that fails to load (``numFailedTestSuites`` without a failed test in it) counts as a failure.
-    """
-    if "numTotalTests" not in report:
-        return None
-    results = report.get("testResults")
-    broken = [
-        result
-        for result in (results if isinstance(results, list) else [])
-        if isinstance(result, dict) and result.get("status") == "failed" and not result.get("assertionResults")
-    ]
-    return Counts(
-        passed=_number(report.get("numPassedTests")),
-        failed=_number(report.get("numFailedTests")) + len(broken),
-        skipped=_number(report.get("numPendingTests")) + _number(report.get("numTodoTests")),
-    )
-
-
-def go_counts(output: str) -> Counts | None:
-    """Return the counts of the top-level tests in ``go test -json``; None if there are no events."""
-    outcomes: dict[tuple[str, str], str] = {}
-    seen = False
-    for line in output.splitlines():
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(event, dict) or "Action" not in event:
-            continue
-        seen = True
-        action, test = event["Action"], event.get("Test", "")
-        if action in ("pass", "fail", "skip") and test and "/" not in str(test):
-            outcomes[str(event.get("Package")), str(test)] = str(action)
-    if not seen:
-        return None
-    actions = list(outcomes.values())
-    return Counts(passed=actions.count("pass"), failed=actions.count("fail"), skipped=actions.count("skip"))
-
-
-_CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", re.MULTILINE)
-
-
-def cargo_counts(output: str) -> Counts | None:
-    """Return the sum of the ``test result:`` lines of ``cargo test``; None if there is none (the build failed)."""
-    results = _CARGO_RESULT.findall(output)
-    if not results:
-        return None
-    passed, failed, skipped = (sum(int(result[index]) for result in results) for index in range(3))
-    return Counts(passed=passed, failed=failed, skipped=skipped)
-
-
-_CARGO_FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
-_PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
-"""A line of pytest's summary; ids may contain spaces."""
-_MOST_FAILED = 100
-
-
-def failed_names(kind: str, report: ProbeReport, stdout: bytes, runner_json: Path) -> tuple[str, ...]:
-    """Return the names of failed tests and of test files that cannot be loaded, at most 100, sorted."""
-    found: set[str] = set()
-    if report.started:
-        found |= {test for test, outcome in report.outcomes.items() if outcome == "failed"} | report.collect_errors
-    elif kind in {"jest", "vitest"}:
-        results = read_json(runner_json).get("testResults")
-        for result in results if isinstance(results, list) else []:
-            tests = result.get("assertionResults") if isinstance(result, dict) else None
-            for test in tests if isinstance(tests, list) else []:
-                if isinstance(test, dict) and test.get("status") == "failed":
-                    found.add(str(test.get("fullName") or test.get("title")))
-    elif kind == "go":
-        for line in stdout.decode("utf-8", "replace").splitlines():
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and event.get("Action") == "fail" and event.get("Test"):
-                found.add(f"{event.get('Package')}.{event['Test']}")
-    elif kind == "cargo":
-        found.update(_CARGO_FAILED.findall(stdout.decode("utf-8", "replace")))
-    else:
-        found.update(_PYTEST_FAILED.findall(_ANSI.sub("", stdout.decode("utf-8", "replace"))))
-    return tuple(sorted(found)[:_MOST_FAILED])
-
-
 def wrong_files(report: ProbeReport, checkout: Checkout, tree: Path) -> list[str]:
     """Return the loaded files of the user's checkout that are not in the tree, an environment or ``node_modules``."""
     own = str(tree.resolve()) + os.sep
@@ -287,7 +201,3 @@ def _read(path: Path) -> bytes:
 
 def _texts(values: object) -> Iterable[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -226,7 +226,6 @@ def check_environment(
     facts: InterpreterFacts | None,
     plan: ImportPlan,
     shadows: Path | None,
-    scratch: Path,
     temporary: Path,
     tree: Path,
     extra: Mapping[str, str],
@@ -246,8 +245,6 @@ def check_environment(
         environment["PYTHONPATH"] = os.pathsep.join(first)
     # Compiled files would clutter the worktree, and a stale one would hide the mutated source.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    environment.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
-    environment.setdefault("CARGO_TARGET_DIR", str(scratch / "cargo"))
     return environment
 
 

@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from understudy.judge.runs.judged_tree import Change
+from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 from understudy.model.evidence.checks import Check
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-_WRITTEN_BY_RUNNERS = frozenset({"Cargo.lock", "go.sum", "uv.lock"})
-"""Lock files that `cargo test`, `go test` and `uv run` complete."""
+_WRITTEN_BY_RUNNERS = frozenset(file for runner in RUNNERS for file in runner.completes)
 
 
 def altered(differing: Iterable[str], check: Check, changes: Iterable[Change]) -> list[str]:

@@ -9,28 +9,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from understudy.journal.check_leftovers import record_in
-from understudy.judge.outcomes.console_reports import build_failed, printed_counts, printed_outcomes, reported_outcomes
 from understudy.judge.outcomes.outcome_comparison import Observed
-from understudy.judge.outcomes.runner_reports import (
-    Counts,
-    ProbeReport,
-    cargo_counts,
-    failed_names,
-    go_counts,
-    jest_counts,
-    read_json,
-    read_probe,
-    tail,
-    wrong_files,
-)
-from understudy.judge.probes.probe_copies import Probe, ProbeOptions, add_probe, write_probe
+from understudy.judge.outcomes.runner_reports import Counts, ProbeReport, read_probe, tail, wrong_files
+from understudy.judge.probes.probe_copies import ProbeOptions, add_probe, write_probe
 from understudy.judge.probes.report_channel import ReportChannel
 from understudy.judge.project import hidden_files, interpreter
 from understudy.judge.project.editable_installs import Checkout
 from understudy.judge.project.interpreter import ImportPlan, InterpreterFacts, check_environment
+from understudy.judge.test_runners.shared.console_reports import build_failed, printed_counts, printed_outcomes
+from understudy.judge.test_runners.shared.runner_registry import ANY_COMMAND, BY_NAME, RUNNERS
+from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Output, TestRunner
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
@@ -38,31 +29,14 @@ from understudy.model.text.name_list import name_list
 from understudy.process.programs.children import run as run_process
 from understudy.process.unguarded import Completed
 
-Kind = Literal["pytest", "unittest", "jest", "vitest", "go", "cargo", "command"]
-
 DEFAULT_TIMEOUT_SECONDS = 600.0
 """Time limit of a check without its own."""
 _OUTPUT_BYTES = 16 * 1024 * 1024
-"""Output kept of a check; the counts of go and cargo are read from it."""
+"""Output kept of a check; counts are read from it."""
 _MOST_WRONG_FILES = 20
 _MOST_NAMED = 5
-
-PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
-"""Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
-
-_UNITTEST = """\
-import os, sys, unittest
-suite = unittest.TestSuite()
-for file in sys.argv[1:]:
-    folder, name = os.path.split(os.path.abspath(file))
-    top = folder
-    while os.path.exists(os.path.join(top, "__init__.py")):
-        top = os.path.dirname(top)
-    suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=top))
-result = unittest.TextTestRunner(verbosity=2).run(suite)
-sys.exit((0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5)
-"""
-"""Runs test files like ``injected.understudy_unittest``, without a report."""
+_MOST_FAILED = 100
+_REPORT = "runner.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +44,18 @@ class PreparedCheck:
     """A check with the test files of one result."""
 
     check: Check
-    kind: Kind = "command"
+    kind: str = ANY_COMMAND
+    """The name of the test runner that the built-in check starts."""
     tests: tuple[str, ...] = ()
     """The test files that the result added or changed, relative to the tree."""
     builtin: bool = False
     uses_tests: bool = False
     """The check runs only those files, so a run on the base would show nothing."""
+
+    @property
+    def runner(self) -> TestRunner:
+        """Return the test runner of a built-in check, for others the one that stands for any command."""
+        return BY_NAME[self.kind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +74,10 @@ class Variation:
         """Return the same circumstances for a runner that does not know its option."""
         return dataclasses.replace(self, order_option=False)
 
-    def arguments(self, kind: Kind) -> list[str]:
+    def arguments(self, runner: TestRunner) -> list[str]:
         """Return the options that change the order of the tests of a runner."""
-        if not self.order_option:
-            return []
-        options = {
-            "jest": ["--randomize", f"--seed={self.order_seed}"],
-            "vitest": ["--sequence.shuffle", f"--sequence.seed={self.order_seed}"],
-            "go": [f"-shuffle={self.order_seed}"],
-        }
-        return options.get(kind, [])
+        options = runner.order_options if self.order_option else ()
+        return [option.format(seed=self.order_seed) for option in options]
 
 
 class SpareSlot(Protocol):
@@ -220,8 +194,8 @@ async def run_once(
     try:
         argv = expanded(plan, setting, folder)
         if variation is not None:
-            place = 2 if plan.kind == "go" else len(argv)
-            argv[place:place] = variation.arguments(plan.kind)
+            place = len(argv) if plan.runner.options_at is None else plan.runner.options_at
+            argv[place:place] = variation.arguments(plan.runner)
         with (
             hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)),
             ReportChannel(folder) as channel,
@@ -238,7 +212,7 @@ async def run_once(
                 )
                 add_probe(environment, probe, channel, options)
             completed = await run_process(
-                _started(plan, argv, probe),
+                plan.runner.started(argv, probe),
                 cwd=working_folder(plan.check, setting.tree),
                 env=environment,
                 mark=setting.mark,
@@ -252,7 +226,9 @@ async def run_once(
             raise
         return _not_started(argv, error)
     report = ProbeReport() if bare else read_probe(channel.received(), folder)
-    counts = _counts(plan, report, completed.stdout, folder)
+    output = Output(stdout=completed.stdout, report=folder / _REPORT)
+    own_counts = plan.runner.counts(output)
+    counts = report.counts if report.started else own_counts
     reason = None
     if completed.timed_out:
         reason = f"The check did not finish within {timeout:g} seconds and was killed."
@@ -270,19 +246,18 @@ async def run_once(
         counts=counts,
         report=report,
         sandbox=completed.sandbox,
-        failed_tests=failed_names(plan.kind, report, completed.stdout, folder / "runner.json"),
+        failed_tests=_failed_names(plan, report, output),
         wrong=wrong_files(report, setting.checkout, setting.tree)[:_MOST_WRONG_FILES],
         output=text if reason is None else f"{text}\n{reason}".strip(),
-        observed=_observed(plan, report, counts, completed, (folder, setting.tree), green=green),
-        printed=_runner_counts(plan, completed.stdout, folder) or printed_counts(completed.stdout, completed.stderr),
+        observed=_observed(plan, report, counts, completed, (output, setting.tree), green=green),
+        printed=own_counts or printed_counts(completed.stdout, completed.stderr),
     )
 
 
-def _started(plan: PreparedCheck, argv: list[str], probe: Probe | None) -> list[str]:
-    """Return what is started for ``argv``: the probe is a runner of its own for unittest."""
-    if plan.kind != "unittest" or argv[1:3] != ["-m", "unittest"]:
-        return argv
-    return [argv[0], *(["-m", probe.unittest] if probe is not None else ["-c", _UNITTEST]), *argv[3:]]
+def _failed_names(plan: PreparedCheck, report: ProbeReport, output: Output) -> tuple[str, ...]:
+    """Return the names of failed tests and of test files that cannot be loaded, at most 100, sorted."""
+    failed = {test for test, outcome in report.outcomes.items() if outcome == "failed"} | report.collect_errors
+    return tuple(sorted(failed if report.started else set(plan.runner.failed(output)))[:_MOST_FAILED])
 
 
 def _observed(
@@ -290,16 +265,14 @@ def _observed(
     report: ProbeReport,
     counts: Counts | None,
     done: Completed,
-    places: tuple[Path, Path],
+    written: tuple[Output, Path],
     *,
     green: bool,
 ) -> Observed:
-    folder, tree = places
     outcomes = report.outcomes
     unbuilt = bool(report.collect_errors)
     if not report.started:
-        runner = read_json(folder / "runner.json") if plan.kind in {"jest", "vitest"} else {}
-        outcomes = reported_outcomes(runner, tree) or printed_outcomes(done.stdout, done.stderr)
+        outcomes = plan.runner.outcomes(*written) or printed_outcomes(done.stdout, done.stderr)
         counts = counts or printed_counts(done.stdout, done.stderr)
         unbuilt = not green and build_failed(done.stdout, done.stderr)
     return Observed(
@@ -315,14 +288,16 @@ def _observed(
 
 def environment_of(check: Check, setting: CheckContext) -> dict[str, str]:
     """Return the environment of a check (see ``interpreter.check_environment``)."""
-    return check_environment(
+    environment = check_environment(
         facts=setting.facts,
         plan=setting.plan,
         shadows=setting.shadows,
-        scratch=setting.scratch,
         temporary=setting.temporary,
         tree=setting.tree,
         extra=check.env or {},
+    )
+    return {name: str(setting.scratch / folder) for runner in RUNNERS for name, folder in runner.caches.items()} | (
+        environment
     )
 
 
@@ -342,7 +317,7 @@ def expanded(plan: PreparedCheck, setting: CheckContext, report_folder: Path) ->
     tests = [_as_argument(os.path.relpath(setting.tree / test, folder)) for test in plan.tests]
     argv: list[str] = []
     for argument in plan.check.argv:
-        filled = argument.replace(PYTHON_SLOT, python).replace(REPORT_SLOT, str(report_folder / "runner.json"))
+        filled = argument.replace(PYTHON_SLOT, python).replace(REPORT_SLOT, str(report_folder / _REPORT))
         argv += [filled.replace(TESTS_SLOT, test) for test in tests] if TESTS_SLOT in filled else [filled]
     return argv
 
@@ -364,21 +339,6 @@ def _as_argument(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
-def _counts(plan: PreparedCheck, report: ProbeReport, stdout: bytes, folder: Path) -> Counts | None:
-    return report.counts if report.started else _runner_counts(plan, stdout, folder)
-
-
-def _runner_counts(plan: PreparedCheck, stdout: bytes, folder: Path) -> Counts | None:
-    """Return the counts that a runner other than Python's reports by itself."""
-    if plan.kind in {"jest", "vitest"}:
-        return jest_counts(read_json(folder / "runner.json"))
-    if plan.kind == "go":
-        return go_counts(stdout.decode("utf-8", "replace"))
-    if plan.kind == "cargo":
-        return cargo_counts(stdout.decode("utf-8", "replace"))
-    return None
-
-
 def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *, collect_only: bool) -> str | None:
     """Return why a run with exit code 0 failed; None if it succeeded."""
     if report.started > report.ended:
@@ -386,7 +346,7 @@ def _why_red(plan: PreparedCheck, report: ProbeReport, counts: Counts | None, *,
     if collect_only:
         return None
     if counts is None:
-        return "The check did not report which tests ran." if plan.kind != "command" else None
+        return "The check did not report which tests ran." if plan.runner.reports else None
     if counts.failed:
         return f"{counts.failed} tests failed, although the exit code is 0."
     if report.dropped and plan.uses_tests:

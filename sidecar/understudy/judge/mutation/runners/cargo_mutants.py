@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from understudy.judge.deciding.command_lines import program_of
 from understudy.judge.mutation.runners import mutated_file
 from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, limited
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
@@ -16,18 +15,12 @@ _SLOWER_BUILD = 10.0
 """A build may take this many times as long as the first one, which builds the dependencies too."""
 
 
-def is_cargo_test(plan: PreparedCheck) -> bool:
-    """Return whether a check starts ``cargo test`` itself."""
-    argv = plan.check.argv
-    return program_of(argv[0]) == "cargo" and any(word in {"test", "t"} for word in argv[1:3])
-
-
 class CargoMutants(CheckMutants):
     """Builds first, so that a mutant that does not compile is recognised and the time of a build counts for no test."""
 
-    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
+    def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:
         """Run ``plan`` in ``context``."""
-        super().__init__(plan, context)
+        super().__init__(plan, context, keep=keep)
         self._build_seconds = 0.0
 
     async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:

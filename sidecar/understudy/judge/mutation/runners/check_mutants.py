@@ -51,8 +51,11 @@ class CheckMutants:
     probe checks whether the tests execute its function at all.
     """
 
-    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
-        """Run ``plan`` in ``context``, whose tree is a copy in which mutants may be put in place."""
+    def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:  # noqa: ARG002
+        """Run ``plan`` in ``context``, whose tree is a copy in which mutants may be put in place.
+
+        ``keep`` allows one process for many mutants, to a subclass that can have one.
+        """
         self.plan = plan
         self.context = context
         self.copied: CopiedTree | None = None

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from understudy.judge.deciding.command_lines import program_of
 from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
 from understudy.judge.outcomes.outcome_comparison import PASSED
@@ -24,17 +23,12 @@ _MOST_PROFILE_BYTES = 64 * 1024 * 1024
 _MOST_MODULE_BYTES = 1024 * 1024
 
 
-def is_go_test(plan: PreparedCheck) -> bool:
-    """Return whether a check starts ``go test`` itself."""
-    return program_of(plan.check.argv[0]) == "go" and plan.check.argv[1:2] == ["test"]
-
-
 class GoMutants(CheckMutants):
     """Packages that do not depend on the mutated file are not run again: Go has their results cached."""
 
-    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
+    def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:
         """Run ``plan`` in ``context``."""
-        super().__init__(plan, context)
+        super().__init__(plan, context, keep=keep)
         self._folder: Path | None = None
         self._green = False
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from understudy.judge.outcomes.outcome_comparison import FAILED, PASSED
 from understudy.judge.runs.check_run import CheckOutcome
+from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 from understudy.model.evidence.mutation import MutantStatus
 
-_CRASHED = "(signal: "
-"""How cargo reports that a test process died."""
+_CRASHED = tuple(text for runner in RUNNERS for text in runner.died)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,9 @@ def seen_run(outcome: CheckOutcome) -> SeenRun:
         started=outcome.started,
         unbuilt=outcome.observed.unbuilt,
         timed_out=outcome.timed_out,
-        crashed=outcome.started and not outcome.timed_out and (outcome.code is None or _CRASHED in outcome.output),
+        crashed=outcome.started
+        and not outcome.timed_out
+        and (outcome.code is None or any(text in outcome.output for text in _CRASHED)),
         output=outcome.output,
     )
 

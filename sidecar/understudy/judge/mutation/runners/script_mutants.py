@@ -1,11 +1,10 @@
-"""Run JavaScript tests on mutants: ``node --test``, jest and vitest, also when ``npm test`` starts them."""
+"""Run JavaScript tests on mutants, also when ``npm test`` starts them."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import json
-import re
 import tempfile
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +19,10 @@ from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMu
 from understudy.judge.mutation.runners.kept_process import KeptProcess, KeptProgram
 from understudy.judge.mutation.runners.recorded_lines import ByTestFile, recorded_lines
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
-from understudy.judge.mutation.runners.script_commands import ScriptRunner
-from understudy.judge.outcomes.console_reports import reported_outcomes
 from understudy.judge.outcomes.outcome_comparison import FAILED
-from understudy.judge.outcomes.runner_reports import jest_counts, read_json
+from understudy.judge.outcomes.runner_reports import read_json
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.judge.runs.check_run import (
-    TESTS_SLOT,
     CheckContext,
     PreparedCheck,
     environment_of,
@@ -34,58 +30,58 @@ from understudy.judge.runs.check_run import (
     run_once,
     working_folder,
 )
+from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
+from understudy.judge.test_runners.shared.runner_registry import BY_NAME, RUNNERS
+from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, KeptScripts, ScriptCommand
 
 _SEPARATOR = ": "
 """Between the file and the name of a test."""
-_GLOB = re.compile(r"[\[\](){}*!+@|\\]")
 _START_SECONDS = 60.0
 """Time limit of the first run of a kept process."""
 _MOST_MESSAGE = 64 * 1024
 
 
-class ScriptMutants(CheckMutants):
-    """Knows the lines that each test file of jest and vitest executes, and can keep them running between mutants."""
+def script_runner(plan: PreparedCheck, tree: Path) -> ScriptCommand | None:
+    """Return how a check starts its JavaScript test runner; None if it starts another one, or several programs."""
+    folder = working_folder(plan.check, tree)
+    commands = (runner.script(plan.check.argv, folder) for runner in RUNNERS)
+    return next((command for command in commands if command is not None), None)
 
-    def __init__(
-        self, plan: PreparedCheck, context: CheckContext, runner: ScriptRunner | None, *, keep: bool = True
-    ) -> None:
-        """Run ``plan`` in ``context``; ``keep`` allows one process for many mutants. No ``runner``: an unknown one."""
-        self._kind = runner.kind if runner is not None else None
-        self.can_keep = keep and not plan.check.hidden and self._kind in {"jest", "vitest"}
+
+class ScriptMutants(CheckMutants):
+    """Knows the lines that each test file executes, and can keep a runner from ``node_modules`` between mutants."""
+
+    def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:
+        """Run ``plan`` in ``context``; ``keep`` allows one process for many mutants."""
+        command = script_runner(plan, context.tree)
+        self._is_known = command is not None
+        self._keeper = BY_NAME[command.kind].kept if command is not None else None
+        self.can_keep = keep and not plan.check.hidden and self._keeper is not None
         self._kept: KeptProcess | None = None
         self._report = Path()
         self._by_test: ByTestFile = {}
         self._stops = False
-        if runner is not None and runner.kind != "node":
-            check = msgspec.structs.replace(plan.check, argv=[runner.program, *runner.arguments])
-            plan = dataclasses.replace(plan, kind=runner.kind, check=check)
-        super().__init__(plan, context)
+        if command is not None and self._keeper is not None:
+            check = msgspec.structs.replace(plan.check, argv=[command.program, *command.arguments])
+            plan = dataclasses.replace(plan, kind=command.kind, check=check)
+        super().__init__(plan, context, keep=keep)
 
     async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:
         """Run the tests with coverage, and without where that could change what they do."""
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
-        kind = self._kind
         absolute = {str((self.context.tree / file).resolve()): file for file in files}
         job = json.dumps({"folder": str(folder), "files": list(absolute)})
-        if kind == "jest":
+        if self._keeper is not None:
             root = working_folder(self.plan.check, self.context.tree)
-            globs = [_GLOB.sub("?", str(Path(path).relative_to(root.resolve()))) for path in absolute]
-            options = ["--coverage", "--coverageReporters=json", f"--coverageDirectory={folder}"]
-            options += ["--coverageThreshold={}", *(f"--collectCoverageFrom={glob}" for glob in globs)]
-            options.append(f"--reporters={PROBE_FOLDER / 'jest_lines.cjs'}")
-            argv = _with_options(self.plan.check.argv, options)
-            plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
-        elif kind == "vitest":
-            options = ["--coverage.enabled", "--coverage.provider=custom"]
-            options.append(f"--coverage.customProviderModule={PROBE_FOLDER / 'vitest_lines.mjs'}")
+            options = self._keeper.coverage(folder, list(absolute), root.resolve())
             argv = _with_options(self.plan.check.argv, options)
             plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
         else:
             plan = limited(self.plan, seconds, NODE_V8_COVERAGE=str(folder))
         outcome = await run_once(plan, self.context)
         seen = self._seen(seen_run(outcome), outcome.counts)
-        recorded = await asyncio.to_thread(recorded_lines, folder, absolute, complete=kind is not None)
-        if not seen.green and kind in {"jest", "vitest"}:
+        recorded = await asyncio.to_thread(recorded_lines, folder, absolute, complete=self._is_known)
+        if not seen.green and self._keeper is not None:
             seen = await self.once(seconds)  # the coverage itself may fail, for instance when its module is missing
         self._stops = seen.green  # a test that fails anyway would keep those after it from running
         self._by_test = self._by_own_test(recorded.by_test, seen)
@@ -115,9 +111,7 @@ class ScriptMutants(CheckMutants):
         plan = self.plan
         if files and any(TESTS_SLOT in argument for argument in plan.check.argv):
             plan = dataclasses.replace(plan, tests=tuple(files))
-        # Not for jest, which writes no report when it stops.
-        options = ["--bail=1"] if stop and self._kind == "vitest" else []
-        argv = _with_options(plan.check.argv, options)
+        argv = _with_options(plan.check.argv, self._keeper.stop if stop and self._keeper is not None else ())
         outcome = await run_once(limited(plan, seconds, argv), self.context)
         return self._seen(seen_run(outcome), outcome.counts)
 
@@ -125,16 +119,16 @@ class ScriptMutants(CheckMutants):
         """Run the tests on the unchanged code; ``keep`` does that in a process for many mutants, or not at all."""
         if not keep:
             await self.close()
-        elif self._kept is None:
-            self._kept = KeptProcess(await self._program())
+        elif self._kept is None and self._keeper is not None:
+            self._kept = KeptProcess(await self._program(self._keeper))
         clean = await super().clean_run(planned, seconds, keep=keep)
         return clean if self._kept is None or self._kept.running else None
 
     async def warm_up(self, path: str, seconds: float, *, keep: bool) -> bool:
         """Start what is kept, and let it run all tests once."""
-        if not keep:
+        if not keep or self._keeper is None:
             return True
-        self._kept = KeptProcess(await self._program())
+        self._kept = KeptProcess(await self._program(self._keeper))
         return await self._loaded(self._kept, path, seconds)
 
     async def _loaded(self, kept: KeptProcess, path: str, seconds: float) -> bool:
@@ -145,12 +139,12 @@ class ScriptMutants(CheckMutants):
         left = max(seconds, min(_START_SECONDS, self.deadline - asyncio.get_running_loop().time()))
         return await self._asked(kept, {"changed": str(self.context.tree.resolve() / path)}, left) is not None
 
-    async def _program(self) -> KeptProgram:
+    async def _program(self, keeper: KeptScripts) -> KeptProgram:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
         self._report = folder / "runner.json"
         context = self.context
         return KeptProgram(
-            argv=["node", str(PROBE_FOLDER / ("kept_jest.cjs" if self._kind == "jest" else "kept_vitest.mjs"))],
+            argv=["node", str(PROBE_FOLDER / keeper.program)],
             cwd=working_folder(self.plan.check, context.tree),
             environment=environment_of(self.plan.check, context),
             mark=context.mark,
@@ -218,8 +212,8 @@ class ScriptMutants(CheckMutants):
             await kept.close()
 
     def _seen(self, seen: SeenRun, counts: Any) -> SeenRun:
-        """Add what the report of jest and vitest says about files that could not be loaded."""
-        if self.plan.kind not in {"jest", "vitest"} or counts is None:
+        """Add what a report says about files that could not be loaded."""
+        if self._keeper is None or counts is None:
             return seen
         return replace(seen, unbuilt=seen.unbuilt or counts.failed > len(seen.failing))
 
@@ -227,12 +221,9 @@ class ScriptMutants(CheckMutants):
 def _messages(report: Mapping[str, Any]) -> str:
     """Return the messages of the tests that failed, without the end of very long ones."""
     found = []
-    files = report.get("testResults")
-    for file in files if isinstance(files, list) else []:
-        tests = file.get("assertionResults") if isinstance(file, dict) else None
-        for test in tests if isinstance(tests, list) else []:
-            messages = test.get("failureMessages") if isinstance(test, dict) else None
-            found += [str(message)[:_MOST_MESSAGE] for message in messages] if isinstance(messages, list) else []
+    for _, test in reported_tests(report):
+        messages = test.get("failureMessages")
+        found += [str(message)[:_MOST_MESSAGE] for message in messages] if isinstance(messages, list) else []
     return "\n".join(found)[:_MOST_MESSAGE]
 
 

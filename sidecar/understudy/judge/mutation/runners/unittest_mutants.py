@@ -26,9 +26,9 @@ _FIXTURE = re.compile(r"setUp(?:Class|Module) \((.+)\)$")
 class UnittestMutants(CheckMutants):
     """Runs the built-in check for unittest, whose runner (``understudy_unittest``) records lines and chooses tests."""
 
-    def __init__(self, plan: PreparedCheck, context: CheckContext) -> None:
+    def __init__(self, plan: PreparedCheck, context: CheckContext, *, keep: bool = False) -> None:
         """Run ``plan`` in ``context``."""
-        super().__init__(plan, context)
+        super().__init__(plan, context, keep=keep)
         self._lines: dict[str, dict[str, frozenset[int]]] = {}
 
     async def recorded_run(self, files: Sequence[str], seconds: float) -> tuple[SeenRun, Lines]:

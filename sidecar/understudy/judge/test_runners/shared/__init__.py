@@ -1,0 +1,1 @@
+"""What declarations of test runners are made of, and what asks all of them."""

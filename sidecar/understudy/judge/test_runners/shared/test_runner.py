@@ -1,0 +1,221 @@
+"""What the declaration of a test runner holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+
+from understudy.judge.outcomes.runner_reports import Counts
+from understudy.judge.probes.probe_copies import Probe
+from understudy.judge.test_runners.shared.project_files import Project, Read
+
+PYTHON_SLOT, TESTS_SLOT, REPORT_SLOT = "{python}", "{tests}", "{report}"
+"""Slots of ``argv``; the report (a JSON file the runner writes) is for the built-in checks."""
+
+
+@dataclass(frozen=True)
+class ProposedCheck:
+    """A check that the files of a project suggest."""
+
+    name: str
+    title: str
+    argv: tuple[str, ...]
+    shown_by: Callable[[Project], str | None]
+    """Returns the file that shows that the project uses it."""
+    _: KW_ONLY
+    instead_of: Collection[str] = ()
+    """Checks that are not proposed beside it, because it runs the same tests."""
+    only_without: Collection[str] = ()
+    """If not empty, it is proposed when neither the project nor one of its folders shows any of these."""
+    folder: str = ""
+    """A folder of installed packages that it needs."""
+    without_folder: Callable[[Project], bool] = lambda _: False
+    """Returns whether the project installs nothing there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTests:
+    """What a result added or changed, for the runner that can run its tests."""
+
+    changed: Sequence[str]
+    tree: Path
+    read: Read
+    """Reads files of the result."""
+    read_base: Read
+    has_python: bool
+    """The project has an interpreter. The next ones: which can import it."""
+    has_pytest: bool
+    has_pytest_cov: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTestsCheck:
+    """The command that runs new tests."""
+
+    argv: list[str]
+    tests: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The output of one run, and its report."""
+
+    stdout: bytes
+    report: Path
+    """The file in ``REPORT_SLOT``."""
+
+    @property
+    def text(self) -> str:
+        """Return the standard output as text."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptCommand:
+    """A JavaScript test runner with the arguments that a check gives it."""
+
+    kind: str
+    """The name of the test runner."""
+    program: str
+    """What the check starts, or the program in ``node_modules``."""
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptScripts:
+    """How one process of a JavaScript runner runs the tests of many mutants."""
+
+    program: str
+    """The file in ``PROBE_FOLDER`` that keeps the runner."""
+    coverage: Callable[[Path, Sequence[str], Path], list[str]]
+    """Returns the options that record lines to a folder, given the files and the folder that the check runs in."""
+    stop: tuple[str, ...] = ()
+    """Options that end a run at the first failure; none if the runner then writes no report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A file that carries honest changes beside what decides a check. Names of values are joined with dots."""
+
+    kept: tuple[str, ...]
+    """What the result may change without changing a check; everything else is restored. ``!`` restores a part of
+    something that is kept."""
+    dependencies: tuple[str, ...] = ()
+    """What its lock file follows; none: every change."""
+
+
+def _without_tests(argv: Sequence[str]) -> list[str]:
+    return [argument for argument in argv if TESTS_SLOT not in argument]
+
+
+def _as_it_is(argv: list[str], _: Probe | None) -> list[str]:
+    return argv
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestRunner:
+    """A test runner: how it is found, started and read, and what decides its outcome."""
+
+    name: str
+    order: int
+    """Of two that run the same tests, the more specific one is first."""
+
+    # Which projects and commands use it.
+    proposals: tuple[ProposedCheck, ...] = ()
+    command_lines: tuple[str, ...] = ()
+    """Patterns of command lines that run tests with it."""
+    starts: Callable[[Sequence[str], Path], bool] = lambda _, __: False
+    """Returns whether a command starts it in a folder, in the end."""
+
+    # New tests.
+    language: str = ""
+    """Of the runners of one language, the first that can run the new tests does."""
+    test_files: Callable[[Sequence[str], Read], list[str]] = lambda _, __: []
+    """Returns the test files among paths."""
+    test_globs: Callable[[Read], Sequence[str]] = lambda _: ()
+    """Returns the names of test files that a project configures."""
+    check_new: Callable[[NewTests], NewTestsCheck | str | None] = lambda _: None
+    """Returns the check for the new tests, or a message why they cannot be run; None if there are none."""
+    names_select: bool = False
+    """Its check selects new tests by name, so earlier tests of the same name run too."""
+
+    # One run.
+    started: Callable[[list[str], Probe | None], list[str]] = _as_it_is
+    """Returns what is started for an argument vector."""
+    caches: Mapping[str, str] = field(default_factory=dict)
+    """Environment variable → a folder outside the tree that it names, for files that runs share."""
+    order_options: tuple[str, ...] = ()
+    """Options that shuffle the tests by ``{seed}``; none if a probe does that, or nothing can."""
+    options_at: int | None = None
+    """Where options belong in an argument vector; None: at its end."""
+    whole_suite: Callable[[Sequence[str]], list[str]] = _without_tests
+    """Returns the command for all tests, given that for the new ones."""
+    suite_files: tuple[str, ...] = ()
+    """Suffixes of the test files that the command for all tests has to name."""
+
+    # Reports and outputs.
+    reports: bool = True
+    """A run of it that passes without a report is not believed."""
+    counts: Callable[[Output], Counts | None] = lambda _: None
+    """Returns the counts that the runner reports by itself."""
+    outcomes: Callable[[Output, Path], dict[str, str]] = lambda _, __: {}
+    """Returns test → outcome from its report; files are relative to the tree."""
+    failed: Callable[[Output], Iterable[str]] = lambda _: ()
+    """Returns the names of tests that failed, if no probe reported."""
+    printed: Callable[[str], Iterable[tuple[str, str]]] = lambda _: ()
+    """Returns test and outcome, in its own word, for each line about a test in an output."""
+    totals: Callable[[str], Iterable[tuple[str, int]]] = lambda _: ()
+    """Returns outcome, in its own word, and number for the summaries in an output."""
+    unbuilt: tuple[str, ...] = ()
+    """Patterns of outputs that say that tests could not be compiled or loaded."""
+    died: tuple[str, ...] = ()
+    """Texts in outputs that say that a signal ended the test process."""
+
+    # Mutants.
+    mutants: str = ""
+    """``module:Class`` of the strategy that runs it on mutants; empty: its command once for each of them."""
+    naming_tests: Callable[[list[str]], list[str]] = lambda argv: argv
+    """Returns a command, where it starts this runner with what makes it print the names of its tests."""
+    script: Callable[[Sequence[str], Path], ScriptCommand | None] = lambda _, __: None
+    """Returns how a command starts it, in a folder, as a JavaScript runner."""
+    kept: KeptScripts | None = None
+
+    # What decides its outcome, as globs of ``.gitignore``.
+    tests: tuple[str, ...] = ()
+    """Names of test files, and of snapshots that tests compare with."""
+    configuration: tuple[str, ...] = ()
+    """Files and folders that configure it."""
+    manifests: Mapping[str, Manifest] = field(default_factory=dict)
+    """By the name of the file."""
+    locks: Mapping[str, str] = field(default_factory=dict)
+    """Lock file → the file beside it that declares the dependencies. A lock follows an honest change of that file."""
+    completes: tuple[str, ...] = ()
+    """Lock files that a run completes."""
+    modules: tuple[str, ...] = ()
+    """Top-level Python modules that it imports."""
+
+
+WORDS = {
+    **dict.fromkeys(("ok", "PASS", "pass", "passed", "✔"), "passed"),
+    **dict.fromkeys(("FAILED", "FAIL", "ERROR", "fail", "failed", "✖"), "failed"),
+    **dict.fromkeys(("ignored", "SKIP", "skip", "skipped", "expected failure", "﹣"), "skipped"),
+    **dict.fromkeys(("pending", "todo", "disabled"), "skipped"),
+}
+"""Word of a runner → outcome."""
+
+
+def add_outcome(outcomes: dict[str, str], test: str, word: str) -> None:
+    """Add an outcome, in the word of a runner; of two of the same test, the worse one counts."""
+    order = ("passed", "skipped", "failed")
+    outcomes[test] = max(outcomes.get(test, "passed"), WORDS.get(word, "failed"), key=order.index)
+
+
+def program_named(*names: str) -> str:
+    """Return the pattern of a command line with one of these programs or modules."""
+    return rf"(?:^|[/\s=])(?:{'|'.join(names)})(?:$|[\s@.])"
+
+
+def task_of(*programs: str) -> str:
+    """Return the pattern of a command line that makes one of these programs run tests or checks."""
+    return rf"(?:^|\s)(?:{'|'.join(programs)})\s(?:\S+\s)*?\S*(?:test|check)"
