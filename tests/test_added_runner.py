@@ -24,7 +24,7 @@ import json
 from understudy.judge.outcomes.runner_reports import Counts, read_json
 from understudy.judge.test_runners.shared.project_files import file_shows
 from understudy.judge.test_runners.shared.test_runner import (
-    REPORT_SLOT, TESTS_SLOT, Manifest, NewTestsCheck, ProposedCheck, TestRunner, program_named,
+    REPORT_SLOT, TESTS_SLOT, NewTestsCheck, ProposedCheck, TestRunner, program_named,
 )
 
 
@@ -68,7 +68,7 @@ RUNNER = TestRunner(
     unbuilt=("cannot rattle",),
     tests=("*.rattle",),
     configuration=("rattle.toml",),
-    manifests={"rattle.toml": Manifest(kept=("dependencies",))},
+    kept_sections={"rattle.toml": ("dependencies",)},
     locks={"rattle.lock": "rattle.toml"},
     completes=("rattle.lock",),
 )

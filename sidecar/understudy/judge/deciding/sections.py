@@ -18,18 +18,19 @@ from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 
 Keys = tuple[str, ...]
 
-_MANIFESTS = {name: manifest for runner in RUNNERS for name, manifest in runner.manifests.items()}
+_KEPT = {name: kept for runner in RUNNERS for name, kept in runner.kept_sections.items()}
+_DEPENDENCIES = {name: keys for runner in RUNNERS for name, keys in runner.dependencies.items()}
 
 
 def splits(path: str) -> bool:
     """Return whether this file is restored by section."""
-    return PurePosixPath(path).name in _MANIFESTS
+    return PurePosixPath(path).name in _KEPT
 
 
 def restored(path: str, base: bytes, result: bytes) -> bytes:
     """Return ``result`` with the parts of ``base`` that decide a check; ``base`` if one of them cannot be parsed."""
     name = PurePosixPath(path).name
-    rules = _MANIFESTS[name].kept
+    rules = _KEPT[name]
     if base == result:
         return result
     try:
@@ -48,15 +49,15 @@ def dependencies_changed(path: str, base: bytes | None, result: bytes | None) ->
     """Return whether a manifest declares other dependencies than before, so that its lock file has to change."""
     if base is None or result is None:
         return base != result
-    manifest = _MANIFESTS.get(PurePosixPath(path).name)
-    if manifest is None or not manifest.dependencies:
+    keys = _DEPENDENCIES.get(PurePosixPath(path).name)
+    if keys is None:
         return base != result
     read = json.loads if path.endswith(".json") else lambda data: tomllib.loads(data.decode())
     try:
         before, after = read(base), read(result)
     except (ValueError, RecursionError):
         return base != result
-    return any(_at(before, key.split(".")) != _at(after, key.split(".")) for key in manifest.dependencies)
+    return any(_at(before, key.split(".")) != _at(after, key.split(".")) for key in keys)
 
 
 def merged_sums(base: bytes, result: bytes) -> bytes:

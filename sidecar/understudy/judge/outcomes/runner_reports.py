@@ -22,8 +22,8 @@ _TAIL_BYTES = 8 * 1024
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
-_HOLDER = re.compile(r"setUp(?:Class|Module) \((.+)\)$")
-"""The name under which unittest reports a whole class or module."""
+FIXTURE = re.compile(r"setUp(?:Class|Module) \((.+)\)$")
+"""The name under which unittest reports the fixture of a class or module, for all its tests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class ProbeReport:
     @property
     def silent(self) -> list[str]:
         """Return the collected tests without an outcome, except those of a skipped unittest class or module."""
-        skipped = [match.group(1) for match in map(_HOLDER.match, self.outcomes) if match is not None]
+        skipped = [match.group(1) for match in map(FIXTURE.match, self.outcomes) if match is not None]
         left = self.collected - self.outcomes.keys()
         return sorted(test for test in left if not any(test.startswith(f"{place}.") for place in skipped))
 

@@ -11,7 +11,6 @@ from understudy.judge.outcomes.runner_reports import Counts
 from understudy.judge.project.command_lines import program_of
 from understudy.judge.test_runners.shared.project_files import Read, file_shows
 from understudy.judge.test_runners.shared.test_runner import (
-    Manifest,
     NewTests,
     NewTestsCheck,
     ProposedCheck,
@@ -87,18 +86,15 @@ RUNNER = TestRunner(
         *("Cargo.toml", "build.rs", ".cargo/", "rust-toolchain", "rust-toolchain.toml", "nextest.toml", "clippy.toml"),
         *(".clippy.toml", "rustfmt.toml", ".rustfmt.toml"),
     ),
-    manifests={
-        "Cargo.toml": Manifest(
-            kept=(
-                *("package", "!package.build", "!package.autotests", "!package.autobenches", "dependencies"),
-                *("dev-dependencies", "build-dependencies", "features", "lib", "!lib.test", "!lib.doctest"),
-                *("!lib.harness", "bin", "target", "badges"),
-                *("workspace.dependencies", "workspace.members", "workspace.package"),
-            ),
-            dependencies=(
-                *("package", "dependencies", "dev-dependencies", "build-dependencies", "target", "workspace"),
-            ),
+    kept_sections={
+        "Cargo.toml": (
+            *("package", "!package.build", "!package.autotests", "!package.autobenches", "dependencies"),
+            *("dev-dependencies", "build-dependencies", "features", "lib", "!lib.test", "!lib.doctest", "!lib.harness"),
+            *("bin", "target", "badges", "workspace.dependencies", "workspace.members", "workspace.package"),
         )
+    },
+    dependencies={
+        "Cargo.toml": ("package", "dependencies", "dev-dependencies", "build-dependencies", "target", "workspace")
     },
     locks={"Cargo.lock": "Cargo.toml"},
     completes=("Cargo.lock",),

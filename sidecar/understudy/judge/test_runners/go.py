@@ -13,7 +13,6 @@ from understudy.judge.outcomes.runner_reports import Counts
 from understudy.judge.project.command_lines import program_of
 from understudy.judge.test_runners.shared.project_files import file_shows
 from understudy.judge.test_runners.shared.test_runner import (
-    Manifest,
     NewTests,
     NewTestsCheck,
     Output,
@@ -121,7 +120,7 @@ RUNNER = TestRunner(
     mutants="understudy.judge.mutation.runners.go_mutants:GoMutants",
     tests=("*_test.go",),
     configuration=("go.mod", "go.work", "/vendor/", ".golangci.*"),
-    manifests={"go.mod": Manifest(kept=("module", "go", "require", "retract"))},
+    kept_sections={"go.mod": ("module", "go", "require", "retract")},
     locks={"go.sum": "go.mod", "go.work.sum": "go.work"},
     completes=("go.sum",),
 )

@@ -17,7 +17,6 @@ from understudy.judge.test_runners.shared.node_packages import (
 )
 from understudy.judge.test_runners.shared.project_files import Project
 from understudy.judge.test_runners.shared.test_runner import (
-    Manifest,
     NewTests,
     ProposedCheck,
     ScriptCommand,
@@ -125,19 +124,19 @@ RUNNER = TestRunner(
         *("pnpm-workspace.yaml", "node.config.json", ".nvmrc", ".node-version", "node_modules/"),
         *(".mocharc*", "mocha.opts", ".taprc", "ava.config.*"),
     ),
-    manifests={
-        "package.json": Manifest(
-            kept=(
-                *("name", "version", "description", "keywords", "author", "contributors", "license", "homepage"),
-                *("repository", "bugs", "funding", "private", "files", "main", "module", "browser", "types"),
-                *("typings", "exports", "imports", "type", "bin", "man", "sideEffects", "engines", "os", "cpu"),
-                *("publishConfig", "dependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"),
-                *("optionalDependencies", "bundledDependencies", "bundleDependencies"),
-            ),
-            dependencies=(
-                *("name", "version", "dependencies", "devDependencies", "optionalDependencies", "peerDependencies"),
-                *("workspaces", "overrides", "resolutions"),
-            ),
+    kept_sections={
+        "package.json": (
+            *("name", "version", "description", "keywords", "author", "contributors", "license", "homepage"),
+            *("repository", "bugs", "funding", "private", "files", "main", "module", "browser", "types", "typings"),
+            *("exports", "imports", "type", "bin", "man", "sideEffects", "engines", "os", "cpu", "publishConfig"),
+            *("dependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta", "optionalDependencies"),
+            *("bundledDependencies", "bundleDependencies"),
+        )
+    },
+    dependencies={
+        "package.json": (
+            *("name", "version", "dependencies", "devDependencies", "optionalDependencies", "peerDependencies"),
+            *("workspaces", "overrides", "resolutions"),
         )
     },
     locks=dict.fromkeys(

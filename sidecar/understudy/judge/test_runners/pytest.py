@@ -13,7 +13,6 @@ from understudy.judge.test_runners.shared.project_files import Project, Read, se
 from understudy.judge.test_runners.shared.test_runner import (
     PYTHON_SLOT,
     TESTS_SLOT,
-    Manifest,
     NewTests,
     NewTestsCheck,
     Output,
@@ -200,30 +199,26 @@ RUNNER = TestRunner(
     unbuilt=(r"\bSyntaxError\b", "ModuleNotFoundError", "ImportError", "errors? during collection"),
     tests=("test_*.py", "*_test.py", "test.py", "tests.py", "doctest_*.txt", "test_*.txt", "*.ambr"),
     configuration=("conftest.py", *_INI_FILES, *_TOML_FILES),
-    manifests={
-        "pyproject.toml": Manifest(
-            kept=(
-                *("project", "!project.entry-points", "build-system", "dependency-groups", "tool.poetry"),
-                *("!tool.poetry.plugins", "tool.uv", "tool.pdm.dev-dependencies", "tool.hatch.version"),
-                *("tool.hatch.metadata", "tool.hatch.build", "tool.setuptools", "tool.setuptools_scm", "tool.flit"),
-                *("tool.maturin", "tool.bumpversion", "tool.bumpver", "tool.commitizen", "tool.towncrier"),
-                "tool.semantic_release",
-            ),
-            dependencies=(
-                *("project.dependencies", "project.optional-dependencies", "project.version", "dependency-groups"),
-                *("project.requires-python", "build-system", "tool.poetry", "tool.uv", "tool.pdm"),
-            ),
+    kept_sections={
+        "pyproject.toml": (
+            *("project", "!project.entry-points", "build-system", "dependency-groups", "tool.poetry"),
+            *("!tool.poetry.plugins", "tool.uv", "tool.pdm.dev-dependencies", "tool.hatch.version"),
+            *("tool.hatch.metadata", "tool.hatch.build", "tool.setuptools", "tool.setuptools_scm", "tool.flit"),
+            *("tool.maturin", "tool.bumpversion", "tool.bumpver", "tool.commitizen", "tool.towncrier"),
+            "tool.semantic_release",
         ),
-        "setup.cfg": Manifest(
-            kept=(
-                *("metadata", "options", "!options.entry_points", "options.extras_require", "options.packages.find"),
-                *("options.package_data", "options.data_files", "options.exclude_package_data", "bdist_wheel"),
-                *("egg_info", "bumpversion", "build_ext", "sdist"),
-            )
+        "setup.cfg": (
+            *("metadata", "options", "!options.entry_points", "options.extras_require", "options.packages.find"),
+            *("options.package_data", "options.data_files", "options.exclude_package_data", "bdist_wheel"),
+            *("egg_info", "bumpversion", "build_ext", "sdist"),
         ),
-        "tox.ini": Manifest(
-            kept=tuple(f"{section}|{key}" for section in ("tox", "testenv", "testenv:*") for key in _TOX_KEPT)
-        ),
+        "tox.ini": tuple(f"{section}|{key}" for section in ("tox", "testenv", "testenv:*") for key in _TOX_KEPT),
+    },
+    dependencies={
+        "pyproject.toml": (
+            *("project.dependencies", "project.optional-dependencies", "project.version", "dependency-groups"),
+            *("project.requires-python", "build-system", "tool.poetry", "tool.uv", "tool.pdm"),
+        )
     },
     locks=dict.fromkeys(("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), "pyproject.toml"),
     completes=("uv.lock",),

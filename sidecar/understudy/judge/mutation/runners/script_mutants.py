@@ -32,7 +32,7 @@ from understudy.judge.runs.check_run import (
 )
 from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
 from understudy.judge.test_runners.shared.runner_registry import BY_NAME, RUNNERS
-from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, KeptScripts, ScriptCommand
+from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, ScriptCommand, TestRunner
 
 _SEPARATOR = ": "
 """Between the file and the name of a test."""
@@ -55,7 +55,8 @@ class ScriptMutants(CheckMutants):
         """Run ``plan`` in ``context``; ``keep`` allows one process for many mutants."""
         command = script_runner(plan, context.tree)
         self._is_known = command is not None
-        self._keeper = BY_NAME[command.kind].kept if command is not None else None
+        runner = BY_NAME[command.kind] if command is not None else None
+        self._keeper = runner if runner is not None and runner.kept_by else None
         self.can_keep = keep and not plan.check.hidden and self._keeper is not None
         self._kept: KeptProcess | None = None
         self._report = Path()
@@ -73,7 +74,7 @@ class ScriptMutants(CheckMutants):
         job = json.dumps({"folder": str(folder), "files": list(absolute)})
         if self._keeper is not None:
             root = working_folder(self.plan.check, self.context.tree)
-            options = self._keeper.coverage(folder, list(absolute), root.resolve())
+            options = self._keeper.record_lines(folder, list(absolute), root.resolve())
             argv = _with_options(self.plan.check.argv, options)
             plan = limited(self.plan, seconds, argv, UNDERSTUDY_PROBE_LINES=job)
         else:
@@ -111,7 +112,7 @@ class ScriptMutants(CheckMutants):
         plan = self.plan
         if files and any(TESTS_SLOT in argument for argument in plan.check.argv):
             plan = dataclasses.replace(plan, tests=tuple(files))
-        argv = _with_options(plan.check.argv, self._keeper.stop if stop and self._keeper is not None else ())
+        argv = _with_options(plan.check.argv, self._keeper.stop_early if stop and self._keeper is not None else ())
         outcome = await run_once(limited(plan, seconds, argv), self.context)
         return self._seen(seen_run(outcome), outcome.counts)
 
@@ -139,12 +140,12 @@ class ScriptMutants(CheckMutants):
         left = max(seconds, min(_START_SECONDS, self.deadline - asyncio.get_running_loop().time()))
         return await self._asked(kept, {"changed": str(self.context.tree.resolve() / path)}, left) is not None
 
-    async def _program(self, keeper: KeptScripts) -> KeptProgram:
+    async def _program(self, keeper: TestRunner) -> KeptProgram:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
         self._report = folder / "runner.json"
         context = self.context
         return KeptProgram(
-            argv=["node", str(PROBE_FOLDER / keeper.program)],
+            argv=["node", str(PROBE_FOLDER / keeper.kept_by)],
             cwd=working_folder(self.plan.check, context.tree),
             environment=environment_of(self.plan.check, context),
             mark=context.mark,

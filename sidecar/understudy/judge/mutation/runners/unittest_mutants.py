@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +15,8 @@ from understudy.judge.mutation.runners import mutated_file
 from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
 from understudy.judge.outcomes.outcome_comparison import FAILED
-from understudy.judge.outcomes.runner_reports import read_json
+from understudy.judge.outcomes.runner_reports import FIXTURE, read_json
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
-
-_FIXTURE = re.compile(r"setUp(?:Class|Module) \((.+)\)$")
-"""The name under which unittest reports that the fixture of a class or module failed."""
 
 
 class UnittestMutants(CheckMutants):
@@ -60,7 +56,7 @@ class UnittestMutants(CheckMutants):
         plan = limited(self.plan, seconds)
         with mutated_file.in_place(self.context.tree, changed.path, changed.content):
             seen = seen_run(await run_once(plan, self.context, only=folder / "job.json"))
-        fixtures = [match[1] for match in map(_FIXTURE.match, sorted(seen.failing)) if match is not None]
+        fixtures = [match[1] for match in map(FIXTURE.match, sorted(seen.failing)) if match is not None]
         failed = {test: FAILED for test in changed.tests if any(test.startswith(f"{place}.") for place in fixtures)}
         return replace(seen, outcomes={**seen.outcomes, **failed})
 

@@ -82,29 +82,6 @@ class ScriptCommand:
     arguments: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptScripts:
-    """How one process of a JavaScript runner runs the tests of many mutants."""
-
-    program: str
-    """The file in ``PROBE_FOLDER`` that keeps the runner."""
-    coverage: Callable[[Path, Sequence[str], Path], list[str]]
-    """Returns the options that record lines to a folder, given the files and the folder that the check runs in."""
-    stop: tuple[str, ...] = ()
-    """Options that end a run at the first failure; none if the runner then writes no report."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """A file that carries honest changes beside what decides a check. Names of values are joined with dots."""
-
-    kept: tuple[str, ...]
-    """What the result may change without changing a check; everything else is restored. ``!`` restores a part of
-    something that is kept."""
-    dependencies: tuple[str, ...] = ()
-    """What its lock file follows; none: every change."""
-
-
 def _without_tests(argv: Sequence[str]) -> list[str]:
     return [argument for argument in argv if TESTS_SLOT not in argument]
 
@@ -179,15 +156,23 @@ class TestRunner:
     """Returns a command, where it starts this runner with what makes it print the names of its tests."""
     script: Callable[[Sequence[str], Path], ScriptCommand | None] = lambda _, __: None
     """Returns how a command starts it, in a folder, as a JavaScript runner."""
-    kept: KeptScripts | None = None
+    kept_by: str = ""
+    """The file in ``PROBE_FOLDER`` that keeps it running for many mutants, and the next two are for it."""
+    record_lines: Callable[[Path, Sequence[str], Path], list[str]] = lambda _, __, ___: []
+    """Returns the options that record lines to a folder, given the files and the folder that the check runs in."""
+    stop_early: tuple[str, ...] = ()
+    """Options that end a run at the first failure; none if the runner then writes no report."""
 
     # What decides its outcome, as globs of ``.gitignore``.
     tests: tuple[str, ...] = ()
     """Names of test files, and of snapshots that tests compare with."""
     configuration: tuple[str, ...] = ()
     """Files and folders that configure it."""
-    manifests: Mapping[str, Manifest] = field(default_factory=dict)
-    """By the name of the file."""
+    kept_sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """File name → what the result may change without changing a check; everything else is restored. Names of values are
+    joined with dots, and ``!`` restores a part of something that is kept."""
+    dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """File name → what its lock file follows; for other files, every change."""
     locks: Mapping[str, str] = field(default_factory=dict)
     """Lock file → the file beside it that declares the dependencies. A lock follows an honest change of that file."""
     completes: tuple[str, ...] = ()
