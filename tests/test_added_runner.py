@@ -67,7 +67,7 @@ RUNNER = TestRunner(
     ),
     unbuilt=("cannot rattle",),
     tests=("*.rattle",),
-    configuration=("rattle.toml",),
+    configuration=("rattle.toml", ".rattlerc"),
     kept_sections={"rattle.toml": ("dependencies",)},
     locks={"rattle.lock": "rattle.toml"},
     completes=("rattle.lock",),
@@ -162,8 +162,8 @@ async def main():
         "output": [printed_outcomes(b"a rattles fine", b""), build_failed(b"cannot rattle", b""), runs_tests(["rattle"])],
         "is test": is_test_file("deep/x.rattle"),
         "deciding": deciding(
-            {"rattle.toml": b"x = 1\\n[dependencies]\\na = 1\\n", "a.rattle": b"", "calc.py": b""},
-            {"rattle.toml": b"x = 2\\n[dependencies]\\na = 2\\n", "a.rattle": b"1", "calc.py": b"1"},
+            {"rattle.toml": b"x = 1\\n[dependencies]\\na = 1\\n", "a.rattle": b"", ".rattlerc": b"", "calc.py": b""},
+            {"rattle.toml": b"x = 2\\n[dependencies]\\na = 2\\n", "a.rattle": b"1", ".rattlerc": b"1", "calc.py": b"1"},
         ),
         "completed": change_scope.altered(["rattle.lock", "calc.py"], plan.check, []),
     }
@@ -233,7 +233,7 @@ def test_its_tests_run_on_mutants(found: Any) -> None:
 
 def test_its_files_decide(found: Any) -> None:
     assert found["is test"]
-    assert found["deciding"] == {"a.rattle": None, "rattle.toml": "x = 1\n\n[dependencies]\na = 2\n"}
+    assert found["deciding"] == {".rattlerc": None, "a.rattle": None, "rattle.toml": "x = 1\n\n[dependencies]\na = 2\n"}
     assert found["completed"] == ["calc.py"]
 
 
