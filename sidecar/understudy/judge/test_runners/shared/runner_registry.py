@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 
 from understudy.judge import test_runners
+from understudy.judge.test_runners import any_command
 from understudy.judge.test_runners.shared.test_runner import TestRunner
 
 
@@ -16,6 +17,6 @@ def _declared() -> tuple[TestRunner, ...]:
 
 
 RUNNERS = _declared()
-"""Every runner, the more specific ones first; the last one stands for any other command."""
+"""Every runner, the more specific ones first."""
 BY_NAME = {runner.name: runner for runner in RUNNERS}
-ANY_COMMAND = RUNNERS[-1].name
+ANY_COMMAND = any_command.RUNNER.name
