@@ -167,9 +167,8 @@ def package_runner(
         started = started_program(argv, folder)
         if started is None or program_of(started[0]) != name or not os.access(folder / program, os.X_OK):
             return None
-        arguments = [argument for argument in started[1:] if argument not in {"--watch", "-w", "--watchAll"}]
-        if arguments[: len(once)] != list(once):
-            arguments = [*once, *arguments]
+        arguments = started[1:] if started[1 : len(once) + 1] == list(once) else [*once, *started[1:]]
+        arguments = [argument for argument in arguments if argument not in {"--watch", "-w", "--watchAll"}]
         if not any(REPORT_SLOT in argument for argument in arguments):
             arguments += report
         return ScriptCommand(kind=name, program=program, arguments=tuple(arguments))
