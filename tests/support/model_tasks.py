@@ -9,6 +9,7 @@ from understudy.model.config.delegators import Delegator, Limits, ModelServer, S
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
+from understudy.runners.backends import direct
 from understudy.runners.backends.openai import Runner
 from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome, Task
@@ -32,6 +33,15 @@ def model_task(server: ModelServer, folder: Path, *, model: str = "good", return
         "key": lambda: "sk-test",
     }
     return Task(**(values | more))
+
+
+def waited_outcome_of(task: Task, *, retries: int = 2) -> tuple[Outcome | UnderstudyError, list[Event]]:
+    """Do what ``outcome_of`` does without an event loop, as a text request does."""
+    events: list[Event] = []
+    try:
+        return direct.answer(task, events.append, retries=retries, backoff_seconds=0.01), events
+    except UnderstudyError as error:
+        return error, events
 
 
 async def outcome_of(

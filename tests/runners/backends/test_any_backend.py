@@ -20,14 +20,13 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_tasks import model_task, outcome_of
+from model_tasks import model_task, outcome_of, waited_outcome_of
 
 from understudy.config import locations
 from understudy.frontends.cli import app
 from understudy.model.config.delegators import Limits, ModelServer
 from understudy.model.delegation.events import File, Result, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.driver import clock
 from understudy.runners.model_loop.loop_runner import Runner as LoopRunner
 from understudy.runners.runner import Outcome
 
@@ -234,8 +233,8 @@ async def outcome_from(
         task = model_task(server, folder, returns="file", worktree=tree, target="target.py", limits=limits)
         started = time.monotonic()
         async with asyncio.timeout(limits.total_seconds + GRACE_SECONDS):
-            asked = outcome_of(task, retries=1)
-            outcome, events = await (asyncio.to_thread(clock.run_alone, asked) if alone else asked)
+            asked = asyncio.to_thread(waited_outcome_of, task, retries=1) if alone else outcome_of(task, retries=1)
+            outcome, events = await asked
     assert time.monotonic() - started < limits.total_seconds + GRACE_SECONDS
     assert (tree / "kept.py").read_text() == BEFORE
     assert sorted(path.name for path in tree.iterdir()) == ["kept.py", "target.py"]

@@ -1,6 +1,7 @@
 """Test the HTTP backend on the scripted model server: every ending has its error kind, in time and within bounds."""
 
 import asyncio
+import threading
 import time
 import tracemalloc
 from dataclasses import replace
@@ -15,6 +16,7 @@ from understudy.model.config.delegators import Delegator, Limits, ModelServer, P
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegation.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.runners.driver.background import THREAD
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
 from understudy.testing import model_server as scripted
@@ -207,14 +209,16 @@ async def test_a_healthy_stream_beside_hostile_ones(server, tmp_path):
     await asyncio.gather(*hostile, return_exceptions=True)
 
 
-async def test_cancelling_closes_the_connection(server, tmp_path):
-    task = asyncio.create_task(ask(a_task(server, "stall", tmp_path, limits=Limits())))
+@pytest.mark.parametrize("model", ["stall", "silent"])
+async def test_cancelling_closes_the_connection(server, tmp_path, model):
+    task = asyncio.create_task(ask(a_task(server, model, tmp_path, limits=Limits())))
     seen = len(server.requests)
     while len(server.requests) == seen:
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    await asyncio.to_thread(until, lambda: not any(one.name == THREAD for one in threading.enumerate()))
 
 
 async def test_the_key_is_in_the_header_and_nowhere_else(server, tmp_path):

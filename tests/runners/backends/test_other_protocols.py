@@ -84,7 +84,7 @@ async def test_every_fault_is_its_own_kind(server, tmp_path, scenario, kind, pro
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_connection_test_asks_in_the_words_of_the_protocol(server, protocol):
-    found = await probe(declared(server, "good", protocol), model="scripted", key=lambda: KEY, round_trip=True)
+def test_a_connection_test_asks_in_the_words_of_the_protocol(server, protocol):
+    found = probe(declared(server, "good", protocol), model="scripted", key=lambda: KEY, round_trip=True)
     trip = next(step for step in found.steps if step.name == "round_trip")
     assert trip.ok, found

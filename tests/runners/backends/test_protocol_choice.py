@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.server
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -17,7 +14,6 @@ from understudy.config.validation import server_rules
 from understudy.model.config.delegators import ModelServer
 from understudy.runners.backends import protocol_choice, server_test
 from understudy.runners.backends.http import http_client
-from understudy.runners.driver import clock
 
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"
 PATHS = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic", "/v1/responses": "responses"}
@@ -81,22 +77,9 @@ def declared(server: Server) -> ModelServer:
     return ModelServer(name="s", kind="custom", base_url=server.base_url, protocols=["auto"])
 
 
-@pytest.fixture(params=[False, True], ids=["event loop", "alone"], autouse=True)
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Decide in an event loop, and without one, as for a text request."""
-    with mock.patch.object(sys.modules[__name__], "ALONE", request.param):
-        yield
-
-
-ALONE = False
-
-
-async def decide(server: Server, model: str) -> protocol_choice.Choice:
-    async def decided() -> protocol_choice.Choice:
-        where = await http_client.endpoint(declared(server), local=True, key=KEY)
-        return await protocol_choice.decide(declared(server), model, where)
-
-    return await (asyncio.to_thread(clock.run_alone, decided()) if ALONE else decided())
+def decide(server: Server, model: str) -> protocol_choice.Choice:
+    where = http_client.endpoint(declared(server), local=True, key=KEY)
+    return protocol_choice.decide(declared(server), model, where)
 
 
 GOOD = (400, '{"error": {"message": "messages is required"}}')
@@ -115,88 +98,88 @@ def test_the_name_of_the_model_decides_what_is_tried_first(model, first):
 
 
 @pytest.mark.parametrize("refused", [NOT_FOUND, LMSTUDIO, (405, ""), (501, "no"), (404, "<html>model zoo</html>")])
-async def test_the_server_decides(own_home, refused):
+def test_the_server_decides(own_home, refused):
     _ = own_home
     with serving(openai=GOOD, anthropic=refused) as server:
-        choice = await decide(server, "glm-5")
+        choice = decide(server, "glm-5")
     assert (choice.protocol, choice.why, choice.asked) == ("openai", "the server has no `anthropic`", True)
     assert server.protocols == ["anthropic", "openai"]
     assert all(body == "{}" for _, body, _ in server.asked), "no model reads it"
 
 
-async def test_only_responses_are_found_too(own_home):
+def test_only_responses_are_found_too(own_home):
     _ = own_home
     with serving(responses=(422, '{"detail": "model: field required"}')) as server:
-        choice = await decide(server, "gpt-6")
+        choice = decide(server, "gpt-6")
     assert (choice.protocol, choice.why) == ("responses", "the server has no `openai` and no `anthropic`")
 
 
-async def test_an_unknown_model_is_an_answer_of_the_path(own_home):
+def test_an_unknown_model_is_an_answer_of_the_path(own_home):
     _ = own_home
     with serving(anthropic=(404, '{"error": {"message": "model: not found"}}')) as server:
-        assert (await decide(server, "glm-5")).protocol == "anthropic"
+        assert (decide(server, "glm-5")).protocol == "anthropic"
 
 
-async def test_what_the_server_answered_is_kept_for_all_models_and_a_day(own_home, monkeypatch):
+def test_what_the_server_answered_is_kept_for_all_models_and_a_day(own_home, monkeypatch):
     _ = own_home
     with serving(openai=GOOD) as server:
-        await decide(server, "glm-5")
+        decide(server, "glm-5")
         before = len(server.asked)
-        again = await decide(server, "claude-x")
+        again = decide(server, "claude-x")
         assert (again.protocol, again.asked) == ("openai", False)
-        assert (await decide(server, "gpt-6")).protocol == "openai"
+        assert (decide(server, "gpt-6")).protocol == "openai"
         assert len(server.asked) == before
         assert protocol_choice.expected(declared(server), "glm-5").protocol == "openai"
         protocol_choice.forget(declared(server))
-        assert (await decide(server, "glm-5")).asked
+        assert (decide(server, "glm-5")).asked
         later = protocol_choice.time.time() + protocol_choice.KEPT_SECONDS + 1
         monkeypatch.setattr(protocol_choice.time, "time", lambda: later)
-        assert (await decide(server, "glm-5")).asked
+        assert (decide(server, "glm-5")).asked
 
 
 @pytest.mark.parametrize("answer", [(401, "{}"), (429, "{}"), (503, "busy"), (302, "")])
-async def test_an_answer_that_shows_nothing_is_not_kept(own_home, answer):
+def test_an_answer_that_shows_nothing_is_not_kept(own_home, answer):
     _ = own_home
     with serving(openai=answer, anthropic=answer) as server:
-        choice = await decide(server, "glm-5")
+        choice = decide(server, "glm-5")
         assert (choice.protocol, len(server.asked)) == ("anthropic", 1)
-        assert (await decide(server, "glm-5")).asked
+        assert (decide(server, "glm-5")).asked
 
 
-async def test_the_key_goes_to_no_other_host(own_home):
+def test_the_key_goes_to_no_other_host(own_home):
     _ = own_home
     with serving() as other, serving(anthropic=(307, "")) as server:
         server.headers.append(("Location", f"{other.base_url}/messages"))
-        await decide(server, "glm-5")
+        decide(server, "glm-5")
         assert other.asked == []
         assert KEY in server.asked[0][2]["Authorization"]
 
 
-async def test_a_server_that_is_not_there_is_left_to_the_request(own_home):
+def test_a_server_that_is_not_there_is_left_to_the_request(own_home):
     _ = own_home
     with serving() as gone:
         pass
-    choice = await decide(gone, "glm-5")
+    choice = decide(gone, "glm-5")
     assert choice.protocol == "anthropic"
 
 
-async def test_a_damaged_note_of_answers_is_ignored(own_home):
+def test_a_damaged_note_of_answers_is_ignored(own_home):
     _ = own_home
     with serving(openai=GOOD) as server:
-        await decide(server, "glm-5")
+        decide(server, "glm-5")
         place = protocol_choice._file(declared(server))
         for content in (b"", b"{", b'{"checkedAt": 1e400}', b"\xff" * 100_000):
             place.write_bytes(content)
-            assert (await decide(server, "glm-5")).protocol == "openai"
+            assert (decide(server, "glm-5")).protocol == "openai"
         place.unlink()
         place.symlink_to("/etc/passwd")
-        assert (await decide(server, "glm-5")).protocol == "openai"
+        assert (decide(server, "glm-5")).protocol == "openai"
 
 
-async def test_a_connection_test_explains_the_choice(own_home):
+def test_a_connection_test_explains_the_choice(own_home):
     _ = own_home
     with serving(openai=GOOD) as server:
-        found = await server_test.probe(declared(server), model="m", key=lambda: KEY)
+        found = server_test.probe(declared(server), model="m", key=lambda: KEY)
     step = next(one for one in found.steps if one.name == "protocol")
     assert step.message == "`openai` (auto: the server has no `anthropic`)."
 

@@ -10,13 +10,13 @@ from understudy.testing import model_server
 
 
 @pytest.mark.parametrize("ending", ["", "/v1"])
-async def test_a_server_of_the_other_protocol_is_probed_in_its_own_words(ending):
+def test_a_server_of_the_other_protocol_is_probed_in_its_own_words(ending):
     with model_server.ModelServer() as scripted:
         base = scripted.base_url.removesuffix("/v1") + ending
         server = ModelServer(
             name="scripted", kind="custom", base_url=base, protocols=["anthropic"], api_key=KeyReference(from_env="X")
         )
-        found = await probe(server, key=lambda: "0123456789", model=None, round_trip=False)
+        found = probe(server, key=lambda: "0123456789", model=None, round_trip=False)
         assert [(step.name, step.ok) for step in found.steps] == [("endpoint", True), ("key", True)], found
         [request] = scripted.requests
         assert request.path.endswith("/v1/models")

@@ -23,11 +23,11 @@ def an_entry(server: scripted.ModelServer, end: str, protocols: list[str]) -> Mo
 
 
 @pytest.mark.parametrize("end", ["", "/v1beta", "/v1beta/"])
-async def test_a_good_server_of_gemini(server: scripted.ModelServer, end: str) -> None:
+def test_a_good_server_of_gemini(server: scripted.ModelServer, end: str) -> None:
     entry = an_entry(server, end, ["gemini"])
-    models = await server_test.list_models(entry, key=lambda: KEY)
+    models = server_test.list_models(entry, key=lambda: KEY)
     assert [(one.id, one.context_tokens) for one in models] == [("gemini-good", 8192)]
-    result = await server_test.probe(entry, model="gemini-good", key=lambda: KEY, round_trip=True)
+    result = server_test.probe(entry, model="gemini-good", key=lambda: KEY, round_trip=True)
     assert [(step.name, step.ok) for step in result.steps] == [
         ("endpoint", True),
         ("key", True),
@@ -41,17 +41,15 @@ async def test_a_good_server_of_gemini(server: scripted.ModelServer, end: str) -
     assert sorted(last.body) == ["contents", "generationConfig"]
 
 
-async def test_a_wrong_key_of_gemini_fails_on_its_own(server: scripted.ModelServer) -> None:
-    result = await server_test.probe(
-        an_entry(server, "", ["gemini"]), model="gemini-good", key=lambda: "AIza-wrong-SECRET"
-    )
+def test_a_wrong_key_of_gemini_fails_on_its_own(server: scripted.ModelServer) -> None:
+    result = server_test.probe(an_entry(server, "", ["gemini"]), model="gemini-good", key=lambda: "AIza-wrong-SECRET")
     assert [(step.name, step.ok) for step in result.steps] == [("endpoint", True), ("key", False)]
     assert "SECRET" not in str(result)
 
 
-async def test_a_delegator_of_gemini_cli_is_tested_over_its_protocol(server: scripted.ModelServer) -> None:
+def test_a_delegator_of_gemini_cli_is_tested_over_its_protocol(server: scripted.ModelServer) -> None:
     entry = an_entry(server, "", ["openai", "gemini"])
     delegator = Delegator(name="d", tool="gemini", model_server="g", model="gemini-good")
-    result = await server_test.probe(entry, model="gemini-good", delegator=delegator, key=lambda: KEY, round_trip=True)
+    result = server_test.probe(entry, model="gemini-good", delegator=delegator, key=lambda: KEY, round_trip=True)
     assert result.ok
     assert server.requests[-1].path.endswith(":generateContent")

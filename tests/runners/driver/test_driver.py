@@ -22,7 +22,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.ghostwriter import CAPABILITIES as GHOSTWRITER
 from understudy.runners import registry
 from understudy.runners.agent_clis.generic import Runner
-from understudy.runners.driver import command_line, driver
+from understudy.runners.driver import attempt, command_line, driver
 from understudy.runners.runner import Outcome, Task
 
 AGENT = [sys.executable, "-m", "understudy.testing.agent"]
@@ -166,8 +166,8 @@ async def test_deltas_arrive_in_order_and_memory_stays_flat(tree):
 
 
 async def test_what_is_too_much_is_counted_and_not_kept(tree, monkeypatch):
-    monkeypatch.setattr(driver, "MAX_EMITTED_CHARACTERS", 1 << 20)
-    monkeypatch.setattr(driver, "MAX_TEXT_CHARACTERS", 1 << 20)
+    monkeypatch.setattr(attempt, "MAX_EMITTED_CHARACTERS", 1 << 20)
+    monkeypatch.setattr(attempt, "MAX_TEXT_CHARACTERS", 1 << 20)
     outcome, events = await delegate(a_task(tree, "huge_output", "--amount", "4"))
     assert isinstance(outcome, Outcome), outcome
     assert len(texts(events)) <= 1 << 20

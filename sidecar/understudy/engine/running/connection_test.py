@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from typing import Literal
@@ -84,14 +83,12 @@ def _answer(request: ConnectionTestRequest) -> ConnectionTestAnswer:
             steps=[ConnectionTestStep(name="key", ok=False, message=error.message, seconds=0.0)]
         )
     if request.kind == "models":
-        return ConnectionTestAnswer(models=asyncio.run(server_test.list_models(server, key=lambda: key)))
-    found = asyncio.run(
-        server_test.probe(
-            server,
-            model=(delegator.model or None) if delegator is not None else None,
-            delegator=delegator,
-            key=lambda: key,
-            round_trip=delegator is not None,
-        )
+        return ConnectionTestAnswer(models=server_test.list_models(server, key=lambda: key))
+    found = server_test.probe(
+        server,
+        model=(delegator.model or None) if delegator is not None else None,
+        delegator=delegator,
+        key=lambda: key,
+        round_trip=delegator is not None,
     )
     return ConnectionTestAnswer(steps=found.steps)

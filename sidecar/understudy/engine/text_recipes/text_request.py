@@ -174,17 +174,10 @@ def run(
     is recorded however it ends, also when ``deliver`` fails. Raises the errors of the runner and of ``deliver``, and
     ``cancelled`` when the user stops it.
     """
-    from understudy.runners.driver import clock
-
     attempt = _Attempt(prepared, asked_by)
     arrived = False
     try:
-        try:
-            outcome = clock.run_alone(_send(prepared, attempt, said), look=is_cancelled)
-        except clock.Stopped:
-            raise UnderstudyError(
-                ErrorKind.CANCELLED, "The request was cancelled.", hint="Send it again if you still need the answer."
-            ) from None
+        outcome = _send(prepared, attempt, said, is_cancelled)
         attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
         arrived = True
         deliver(outcome.text or "")
@@ -199,8 +192,13 @@ def run(
     return attempt.id, outcome
 
 
-async def _send(prepared: PreparedRequest, attempt: _Attempt, said: Callable[[events.Event], None]) -> Outcome:
-    from understudy.runners.registry import runner_for
+def _send(
+    prepared: PreparedRequest,
+    attempt: _Attempt,
+    said: Callable[[events.Event], None],
+    is_cancelled: Callable[[], bool] | None,
+) -> Outcome:
+    from understudy.runners.backends import direct
     from understudy.runners.runner import Task
 
     chosen, server = prepared.chosen, prepared.chosen.model_server
@@ -225,7 +223,7 @@ async def _send(prepared: PreparedRequest, attempt: _Attempt, said: Callable[[ev
         limits=prepared.limits,
         key=lambda: key,
     )
-    return await runner_for(chosen.delegator, server).run(task, emit)
+    return direct.answer(task, emit, is_cancelled)
 
 
 class _Attempt:

@@ -1,20 +1,22 @@
-"""One request to a model server as a source: connection, retries before the first event, bounds.
+"""One request to a model server: connection, retries before the first event, bounds.
 
-Connecting may take five seconds. Keep-alive comments are not items, so they do not count as a sign of work.
+It blocks, and is read from another thread (``driver.background``), which can stop waiting for it and end it. Connecting
+may take five seconds. Keep-alive comments are not items, so they do not count as a sign of work.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.model.delegation.delegations import PermissionOption
-from understudy.model.delegation.events import Event, Note, UsageReport
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.delegation.events import Note, UsageReport
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
 from understudy.model.text.timestamps import retry_time
 from understudy.runners import pricing
@@ -23,10 +25,12 @@ from understudy.runners.backends.content import request_options
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.http import http_client, http_errors
 from understudy.runners.backends.http.sse import Decoder
-from understudy.runners.driver import clock
-from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem
-from understudy.runners.runner import Message, Task
+from understudy.runners.driver.source import Heartbeat, Retrying, SourceItem
+from understudy.runners.runner import Task
 from understudy.secrets import Redactor
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_BODY_BYTES = 8 << 20
 """Bound of an answer that is not an event stream."""
@@ -38,9 +42,6 @@ _SHOWN_WAIT_SECONDS = 0.1
 _MOST_RELAXED = 8
 """A server could refuse one value after the other."""
 _REFUSED_BODY_BYTES = 64 << 10
-
-Deliver = Callable[[str], tuple[AgentFinished, Sequence[Event]]]
-"""Turns the model's text into the result and the events about written files."""
 
 
 class _Retryable(Exception):  # noqa: N818 - a message to the loop around it, never seen outside
@@ -66,7 +67,10 @@ class ToolsRefused(Exception):  # noqa: N818 - a message to the loop that offere
 
 
 class Exchange:
-    """The requests of one attempt to one model server."""
+    """One request to a model server, sent until it is answered, in a thread that may wait.
+
+    ``body`` and ``prompt`` may be replaced between two answers.
+    """
 
     def __init__(
         self,
@@ -74,119 +78,90 @@ class Exchange:
         dialect: Dialect,
         where: http_client.Endpoint,
         redactor: Redactor,
-        deliver: Deliver,
         *,
         retries: int,
         backoff_seconds: float,
     ) -> None:
-        """Prepare the request; it is sent when the first item is read."""
+        """Prepare the request; ``answered`` sends it."""
         self.subject = f"Model server {where.name!r}"
         self.redactor = redactor
         self._server, self._model = task.model_server, task.delegator.model
         self._dialect = dialect
         self._where = where
-        self._deliver = deliver
+        self._line = http_client.Line()
         self._retries = retries
         self._backoff = backoff_seconds
         system = file_answers.instructions(task.recipe, target=task.target)
-        self._body = dialect.body(task, system)
-        self._prompt = (system or "") + task.prompt
-        self._answer = dialect.answer(where.name, redactor)
-        self._begun = False
+        self.body = dialect.body(task, system)
+        self.prompt = (system or "") + task.prompt
+        self.answer = dialect.answer(where.name, redactor)
+        """What has arrived of the last answer."""
         self._relaxed = 0
         """How often the request was sent again without an option."""
         self._unreported = False
         """Whether a request was sent whose usage has not been reported."""
 
-    async def items(self) -> AsyncIterator[SourceItem]:
-        """Send the request and yield the answer as it arrives; an interrupted answer cannot be continued."""
-        if self._begun:
-            return
-        self._begun = True
-        async with (
-            http_client.client_here(self._where) as client,
-            aclosing(self._answered(client)) as items,  # type: ignore[type-var]
-        ):
-            async for item in items:
-                yield item
-        text = self.redactor.redact(self._answer.text)
+    def end(self) -> None:
+        """End it from another thread: what it waits for fails at once, and nothing more is sent."""
+        self._line.end()
+
+    def answered(self) -> Generator[SourceItem, None, None]:
+        """Send the request until it is answered, and yield the answer as it arrives, then its usage.
+
+        ``answer`` has the whole answer. Raises if it cannot be used, and ``ToolsRefused``.
+        """
+        self._line = http_client.Line()  # now, so that it can be ended before it begins
+        return self._answered()
+
+    def _answered(self) -> Generator[SourceItem, None, None]:
+        with http_client.client(self._where) as client:
+            tries = 0
+            while True:
+                self.answer = self._dialect.answer(self._where.name, self.redactor)
+                self.answer.tools_offered = "tools" in self.body
+                self.answer.asked_tokens = self.body.get("max_output_tokens")
+                try:
+                    yield from self._in_turn(client)
+                    break
+                except _Relaxed as refused:
+                    self._relaxed += 1
+                    if refused.args:
+                        yield Note(level="warning", text=f"{self.subject} refused an option. {refused.args[0]}")
+                except _Retryable as again:
+                    tries += 1
+                    seconds = self._pause(again, tries)
+                    limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
+                    if self._server is not None and limited:
+                        server_slots.hold(self._server, seconds)
+                    said = strip_controls(again.error.message)
+                    text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
+                    yield Note(level="warning", text=text)
+                    yield Retrying(after_seconds=seconds)
+                    self._line.pause(seconds)
+        error = self.answer.failure()
+        if error is not None:
+            raise error
+        yield from self.usage()
+
+    def text(self) -> str:
+        """Return the text of the answer; raise ``empty_output`` if there is none."""
+        text = self.redactor.redact(self.answer.text)
         if not text.strip():
             raise UnderstudyError(
                 ErrorKind.EMPTY_OUTPUT,
                 f"{self.subject} finished without an answer.",
                 hint="Retry, or choose another model.",
             )
-        finished, events = self._deliver(text)
-        for event in events:
-            yield event
-        yield finished
+        return text
 
-    async def _answered(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
-        """Send the request until it is answered, and yield the answer as it arrives, then its usage.
-
-        ``self._answer`` has the whole answer. Raises if it cannot be used, and ``ToolsRefused``.
-        """
-        tries = 0
-        while True:
-            self._answer = self._dialect.answer(self._where.name, self.redactor)
-            self._answer.tools_offered = "tools" in self._body
-            self._answer.asked_tokens = self._body.get("max_output_tokens")
-            try:
-                async with aclosing(self._in_turn(client)) as items:  # type: ignore[type-var]
-                    async for item in items:
-                        yield item
-                break
-            except _Relaxed as refused:
-                self._relaxed += 1
-                if refused.args:
-                    yield Note(level="warning", text=f"{self.subject} refused an option. {refused.args[0]}")
-                continue
-            except _Retryable as again:
-                tries += 1
-                seconds = self._pause(again, tries)
-                limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
-                if self._server is not None and limited:
-                    server_slots.hold(self._server, seconds)
-                said = strip_controls(again.error.message)
-                text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
-                yield Note(level="warning", text=text)
-                yield Retrying(after_seconds=seconds)
-                await clock.sleep(seconds)
-        error = self._answer.failure()
-        if error is not None:
-            raise error
-        for event in self._usage():
-            yield event
-
-    async def answer(self, question_id: str, option: PermissionOption, note: str | None) -> None:
-        """Do nothing: a model without tools asks no questions."""
-
-    async def interrupt(self) -> None:
-        """Do nothing: closing the connection ends the request."""
-
-    async def send(self, message: Message) -> None:  # noqa: ARG002 - as the protocol has it
-        """Refuse: a request cannot be extended."""
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            f"{self.subject} cannot take messages while it answers.",
-            hint="Reply to its result instead.",
-        )
-
-    async def explain(self) -> ErrorInfo | None:
-        """Return None: ``items`` raises all errors."""
-        return None
-
-    async def close(self) -> Sequence[Event]:
-        """Report the usage of an unfinished request; closing ``items`` has closed its connection."""
-        return self._usage()
-
-    def _usage(self) -> Sequence[Event]:
+    def usage(self) -> Sequence[UsageReport]:
+        """Return the usage of a request that was sent, unless it has been reported."""
         if not self._unreported:
             return []
         self._unreported = False
-        usage, estimated = self._answer.usage(self._prompt)
+        usage, estimated = self.answer.usage(self.prompt)
         counts = msgspec.structs.asdict(usage)
-        report = UsageReport(**counts, cost_usd=self._answer.cost_usd, estimated=estimated)
+        report = UsageReport(**counts, cost_usd=self.answer.cost_usd, estimated=estimated)
         return [pricing.priced(report, self._server, self._model)]
 
     def _pause(self, again: _Retryable, tries: int) -> float:
@@ -207,7 +182,7 @@ class Exchange:
         # The openai client's schedule: 0.5 · 2^n up to 8 s, less up to a quarter, so that clients spread out.
         return min(self._backoff * 2.0 ** (tries - 1), 8.0) * random.uniform(0.75, 1)  # noqa: S311
 
-    async def _in_turn(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
+    def _in_turn(self, client: httpx.Client) -> Iterator[SourceItem]:
         """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
         server = self._server
         left = server_slots.held_seconds(server) if server is not None else 0.0
@@ -216,7 +191,7 @@ class Exchange:
         while server is not None and left > 0:
             seconds = server_slots.spread(left)
             yield Retrying(after_seconds=seconds)
-            await clock.sleep(seconds)
+            self._line.pause(seconds)
             left = server_slots.held_seconds(server)
         if server is None or server.max_concurrent is None:
             slot = None
@@ -228,44 +203,40 @@ class Exchange:
             while slot is None:
                 seconds = server_slots.pause()
                 yield Retrying(after_seconds=seconds)
-                await clock.sleep(seconds)
+                self._line.pause(seconds)
                 slot = server_slots.take(server)
         try:
-            async with aclosing(self._once(client)) as items:  # type: ignore[type-var]
-                async for item in items:
-                    yield item
+            yield from self._once(client)
         finally:
             if slot is not None:
                 slot.free()
 
-    async def _once(self, client: http_client.Client) -> AsyncIterator[SourceItem]:
-        """Send the request once and yield its answer, also kept in ``self._answer``."""
+    def _once(self, client: httpx.Client) -> Iterator[SourceItem]:
+        """Send the request once and yield its answer, also kept in ``self.answer``."""
         import httpx
 
         request = client.build_request(
             "POST",
             self._where.url(self._dialect.below(self._where.base.path, self._dialect.path)),
-            content=msgspec.json.encode(self._body),
+            content=msgspec.json.encode(self.body),
             headers={**self._where.headers, **self._dialect.headers(self._where.key)},
-            extensions={**self._where.extensions, "timeout": client.timeout.as_dict()},
+            extensions=self._line.extensions(self._where, client),
         )
         self._unreported = True
         try:
-            response = await client.send(request, stream=True)
+            response = client.send(request, stream=True)
             try:
-                async with aclosing(self._read(response)) as items:  # type: ignore[type-var]
-                    async for item in items:
-                        yield item
+                yield from self._read(response)
             finally:
                 with suppress(httpx.HTTPError, OSError):
-                    await response.aclose()
+                    response.close()
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                 self._unreported = False  # nothing was sent
-            if not self._answer.ended:
+            if not self.answer.ended:
                 raise self._broken(error) from None
 
-    async def _read(self, response: http_client.Response) -> AsyncIterator[SourceItem]:
+    def _read(self, response: httpx.Response) -> Iterator[SourceItem]:
         status = response.status_code
         headers: Mapping[str, str] = response.headers
         if headers.get("content-encoding", "identity").lower() not in {"identity", ""}:
@@ -277,60 +248,51 @@ class Exchange:
         if status != 200:
             if 400 <= status < 500:
                 self._unreported = False  # no model read a request that was refused
-            self._refuse(status, headers, await _body(response, _REFUSED_BODY_BYTES))
+            self._refuse(status, headers, _body(response, _REFUSED_BODY_BYTES))
         kind = headers.get("content-type", "").split(";")[0].strip().lower()
         if kind in {"text/html", "application/xhtml+xml"} or kind.startswith(("image/", "application/json")):
-            for item in self._whole(kind, await _body(response, MAX_BODY_BYTES)):
-                yield item
+            yield from self._whole(kind, _body(response, MAX_BODY_BYTES))
             return
         decoder = Decoder()
         received = 0
-        # No chunk size: with one, httpx buffers until a chunk is full, and the answer would not be live.
-        chunks = response.aiter_raw()
-        deadline: float | None = None
-        while True:
-            try:
-                async with clock.timeout_at(deadline):
-                    chunk = await anext(chunks, None)
-            except TimeoutError:
-                return  # a fixed deadline for anything after the announced end
-            if chunk is None:
-                break
-            received += len(chunk)
-            if received > MAX_STREAM_BYTES:
-                raise UnderstudyError(
-                    ErrorKind.MALFORMED_OUTPUT,
-                    f"{self.subject} sent more than {MAX_STREAM_BYTES} bytes.",
-                    hint="Set `max_output_tokens`.",
-                )
-            for event in decoder.feed(chunk):
-                for item in self._take(event.data):
-                    yield item
-            if self._answer.done:
-                await http_client.spare(response)
-                return
-            if self._answer.ended and deadline is None:
-                deadline = clock.now() + AFTER_END_SECONDS
-                yield Heartbeat(grace_seconds=2 * AFTER_END_SECONDS)
-            # A server that sends faster than we read must not starve the other tasks of this loop.
-            await clock.sleep(0)
+        # A fixed deadline for anything after the announced end: the answer is whole, and the usage may follow.
+        last_call = threading.Timer(AFTER_END_SECONDS, self._line.hang_up)
+        last_call.daemon = True
+        try:
+            # No chunk size: with one, httpx buffers until a chunk is full, and the answer would not be live.
+            for chunk in response.iter_raw():
+                received += len(chunk)
+                if received > MAX_STREAM_BYTES:
+                    raise UnderstudyError(
+                        ErrorKind.MALFORMED_OUTPUT,
+                        f"{self.subject} sent more than {MAX_STREAM_BYTES} bytes.",
+                        hint="Set `max_output_tokens`.",
+                    )
+                for event in decoder.feed(chunk):
+                    yield from self._take(event.data)
+                if self.answer.done:
+                    return
+                if self.answer.ended and not last_call.ident:
+                    last_call.start()
+                    yield Heartbeat(grace_seconds=2 * AFTER_END_SECONDS)
+        finally:
+            last_call.cancel()
         for event in decoder.end():
             # Without the final empty line the event may be cut off, so its content proves nothing.
             try:
-                for item in self._take(event.data):
-                    yield item
+                yield from self._take(event.data)
             except UnderstudyError as error:
                 if error.kind is not ErrorKind.MALFORMED_OUTPUT:
                     raise
-        if not self._answer.ended and self._answer.events == 0:
+        if not self.answer.ended and self.answer.events == 0:
             empty = UnderstudyError(ErrorKind.STREAM_TRUNCATED, f"{self.subject} sent an empty answer.", hint="Retry.")
-            raise _Retryable(self._answer.failure() or empty)
+            raise _Retryable(self.answer.failure() or empty)
 
     def _take(self, data: str) -> Sequence[SourceItem]:
         """Return the items of one data event; an event with nothing to show is still a sign of work."""
-        before, had_ended = self._answer.events, self._answer.ended
+        before, had_ended = self.answer.events, self.answer.ended
         try:
-            events = self._answer.data(data)
+            events = self.answer.data(data)
         except UnderstudyError as error:
             if before == 0 and error.kind in {ErrorKind.RATE_LIMITED, ErrorKind.OVERLOADED}:
                 raise _Retryable(error) from None
@@ -339,15 +301,15 @@ class Exchange:
 
     def _refuse(self, status: int, headers: Mapping[str, str], body: str) -> None:
         if self._relaxed < _MOST_RELAXED:
-            if self._dialect.relax(self._body, status, body):
+            if self._dialect.relax(self.body, status, body):
                 raise _Relaxed
-            changed = request_options.adapt(self._body, status, body)
+            changed = request_options.adapt(self.body, status, body)
             if changed is not None:
                 raise _Relaxed(changed)
         if status in {404, 405, 501} and self._server is not None and protocol_choice.is_open(self._server):
             protocol_choice.forget(self._server)
         error = http_errors.refusal(status, body, self._where.name, self.redactor.redact)
-        if "tools" in self._body and self._dialect.refuses_tools(status, body):
+        if "tools" in self.body and self._dialect.refuses_tools(status, body):
             raise ToolsRefused(error)
         wait = http_errors.asked_wait(headers)
         if wait is not None:
@@ -359,9 +321,9 @@ class Exchange:
     def _whole(self, kind: str, body: str) -> Sequence[SourceItem]:
         """Take an answer that was not streamed; it must be JSON."""
         if kind == "application/json" and body.lstrip().startswith("{"):
-            events = self._answer.data(body)
-            if self._answer.ended or self._answer.text or events:
-                self._answer.done = True
+            events = self.answer.data(body)
+            if self.answer.ended or self.answer.text or events:
+                self.answer.done = True
                 return events
         shown = self.redactor.redact(strip_controls(http_errors.message_of(body)))[: http_errors.SHOWN_CHARACTERS]
         raise UnderstudyError(
@@ -374,7 +336,7 @@ class Exchange:
         import httpx
 
         said = self.redactor.redact(strip_controls(str(error)))[: http_errors.SHOWN_CHARACTERS] or type(error).__name__
-        if self._answer.events:
+        if self.answer.events:
             return UnderstudyError(
                 ErrorKind.STREAM_TRUNCATED, f"{self.subject} closed the connection mid-answer: {said}.", hint="Retry."
             )
@@ -395,13 +357,13 @@ class Exchange:
         )
 
 
-async def _body(response: http_client.Response, limit: int) -> str:
+def _body(response: httpx.Response, limit: int) -> str:
     """Return a body as text, at most ``limit`` bytes of it; a broken connection ends it early."""
     import httpx
 
     kept = bytearray()
     with suppress(httpx.HTTPError, httpx.StreamError):
-        async for chunk in response.aiter_raw():
+        for chunk in response.iter_raw():
             kept += chunk[: limit - len(kept)]
             if len(kept) >= limit:
                 break

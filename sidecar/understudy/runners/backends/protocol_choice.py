@@ -24,7 +24,6 @@ from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
 from understudy.runners.backends.http import http_client
-from understudy.runners.driver import clock
 
 if TYPE_CHECKING:
     from understudy.runners.backends.dialects import Dialect
@@ -84,7 +83,7 @@ def expected(server: ModelServer, model: str) -> Choice:
     return Choice(order[0], "the name of the model suggests it; the server is asked before the first request")
 
 
-async def decide(server: ModelServer, model: str, where: http_client.Endpoint) -> Choice:
+def decide(server: ModelServer, model: str, where: http_client.Endpoint) -> Choice:
     """Return the protocol for requests to ``server``, which is asked unless its answers are known."""
     order = order_for(model)
     known = _read(server) or {}
@@ -92,7 +91,7 @@ async def decide(server: ModelServer, model: str, where: http_client.Endpoint) -
     for protocol in order:
         supported = known.get(protocol)
         if supported is None:
-            supported = await _ask(where, protocol)
+            supported = _ask(where, protocol)
             asked = True
             if supported is None:
                 break
@@ -124,35 +123,26 @@ def _why(order: list[str], known: dict[str, bool], protocol: str) -> str:
     return "the name of the model suggests it, and the server supports it"
 
 
-async def _ask(where: http_client.Endpoint, protocol: str) -> bool | None:
+def _ask(where: http_client.Endpoint, protocol: str) -> bool | None:
     """Return whether the server has the path of a protocol; None if its answer does not show that."""
     import httpx
 
     dialect = _dialect(protocol)
     try:
-        async with clock.timeout(ANSWER_SECONDS), http_client.client_here(where) as client:
-            request = client.build_request(
-                "POST",
-                where.url(dialect.below(where.base.path, dialect.path)),
-                content=b"{}",
-                headers={**where.headers, **dialect.headers(where.key), "Accept": "application/json"},
-                extensions={**where.extensions, "timeout": client.timeout.as_dict()},
-            )
-            response = await client.send(request, stream=True)
-            kept = bytearray()
-            try:
-                async for chunk in response.aiter_raw():
-                    kept += chunk[: _BODY_BYTES - len(kept)]
-                    if len(kept) >= _BODY_BYTES:
-                        break
-            finally:
-                await response.aclose()
+        status, body = http_client.fetch(
+            where,
+            "POST",
+            dialect.below(where.base.path, dialect.path),
+            content=b"{}",
+            headers={**where.headers, **dialect.headers(where.key), "Accept": "application/json"},
+            seconds=ANSWER_SECONDS,
+            most=_BODY_BYTES,
+        )
     except (TimeoutError, httpx.HTTPError, httpx.StreamError, OSError):
         return None
-    status = response.status_code
     if status in _UNCLEAR or 300 <= status < 400:
         return None
-    text = kept.decode("utf-8", "replace")
+    text = body.decode("utf-8", "replace")
     if status in _UNKNOWN_PATH:
         # A server may look at the model first: "model: field required" is an answer of the path.
         return (

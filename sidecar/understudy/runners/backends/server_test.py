@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -37,7 +36,7 @@ _CONTEXT_FIELDS = (
 )
 
 
-async def list_models(
+def list_models(
     server: ModelServer,
     *,
     key: Callable[[], str | None] | None = None,
@@ -45,8 +44,7 @@ async def list_models(
     timeout_seconds: float = PROBE_SECONDS,
 ) -> list[Model]:
     """Return the models that ``GET <baseUrl>/models`` lists, in the server's order; errors as in ``http_errors``."""
-    status, body = await _request(server, "GET", "/models", None, key=key, delegator=delegator, seconds=timeout_seconds)
-    del status
+    body = _request(server, "GET", "/models", None, key=key, delegator=delegator, seconds=timeout_seconds)
     try:
         value = foreign_json.decode(body)
     except foreign_json.UNREADABLE:
@@ -61,7 +59,7 @@ async def list_models(
     return [model for entry in entries[:_MAX_MODELS] if (model := _model(entry)) is not None]
 
 
-async def probe(
+def probe(
     server: ModelServer,
     *,
     model: str | None = None,
@@ -78,15 +76,15 @@ async def probe(
     models: list[Model] = []
     choice: protocol_choice.Choice | None = None
     if protocol_choice.is_open(server) and (delegator is None or delegator.tool is None):
-        choice = await _choose(server, model or "", key=key, delegator=delegator)
+        choice = _choose(server, model or "", key=key, delegator=delegator)
         server = protocol_choice.with_protocol(server, choice.protocol)
 
-    async def endpoint() -> str:
+    def endpoint() -> str:
         nonlocal models
-        models = await list_models(server, key=key, delegator=delegator, timeout_seconds=timeout_seconds)
+        models = list_models(server, key=key, delegator=delegator, timeout_seconds=timeout_seconds)
         return f"{len(models)} models listed."
 
-    failure = await steps.take("endpoint", endpoint)
+    failure = steps.take("endpoint", endpoint)
     if failure is not None and failure.kind is ErrorKind.AUTH_FAILED:
         # The server responds: only the key is wrong.
         refused = steps.done.pop()
@@ -111,22 +109,22 @@ async def probe(
     if choice is not None and (failure is None or failure.kind is not ErrorKind.CONNECTION_FAILED):
         steps.add("protocol", f"`{choice.protocol}` (auto: {choice.why}).")
     if model and round_trip and (failure is None or unlisted):
-        await steps.take(
+        steps.take(
             "round_trip", lambda: _round_trip(server, model, key=key, delegator=delegator, seconds=timeout_seconds)
         )
     return ConnectionTest(ok=all(step.ok for step in steps.done), steps=steps.done)
 
 
-async def _choose(
+def _choose(
     server: ModelServer, model: str, *, key: Callable[[], str | None] | None, delegator: Delegator | None
 ) -> protocol_choice.Choice:
     """Ask the server what it supports; a server that cannot be reached is reported by the first step."""
-    secret = await asyncio.to_thread(key) if key is not None else None
+    secret = key() if key is not None else None
     try:
-        where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
+        where = http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
     except UnderstudyError:
         return protocol_choice.expected(server, model)
-    return await protocol_choice.decide(server, model, where)
+    return protocol_choice.decide(server, model, where)
 
 
 class _Steps:
@@ -138,10 +136,10 @@ class _Steps:
     def add(self, name: str, message: str, *, ok: bool = True, seconds: float = 0.0) -> None:
         self.done.append(ConnectionTestStep(name=name, ok=ok, message=message, seconds=round(seconds, 3)))
 
-    async def take(self, name: str, step: Callable[[], Any]) -> UnderstudyError | None:
+    def take(self, name: str, step: Callable[[], Any]) -> UnderstudyError | None:
         started = time.monotonic()
         try:
-            message = await step()
+            message = step()
         except UnderstudyError as error:
             hint = f" {error.hint}" if error.hint else ""
             self.add(name, error.message + hint, ok=False, seconds=time.monotonic() - started)
@@ -150,7 +148,7 @@ class _Steps:
         return None
 
 
-async def _round_trip(
+def _round_trip(
     server: ModelServer,
     model: str,
     *,
@@ -165,7 +163,7 @@ async def _round_trip(
     else:
         path = dialect.path
         body = {**((delegator and delegator.model_properties) or {}), "model": model, "stream": False} | body
-    _, text = await _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
+    text = _request(server, "POST", path, body, key=key, delegator=delegator, seconds=seconds)
     try:
         value = foreign_json.decode(text)
     except foreign_json.UNREADABLE:
@@ -194,7 +192,7 @@ def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect | Gemi
     return dialect_of(msgspec.structs.replace(server, protocols=[chosen]) if chosen is not None else server)
 
 
-async def _request(
+def _request(
     server: ModelServer,
     method: str,
     path: str,
@@ -203,37 +201,29 @@ async def _request(
     key: Callable[[], str | None] | None,
     delegator: Delegator | None,
     seconds: float,
-) -> tuple[int, str]:
-    """Send one request and return status 200 and the body; raise for everything else."""
+) -> str:
+    """Send one request and return the body of an answer with status 200; raise for everything else."""
     import httpx
 
-    secret = await asyncio.to_thread(key) if key is not None else None
+    secret = key() if key is not None else None
     redactor = Redactor({f"model server {server.name}": secret} if secret else {})
-    where = await http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
+    where = http_client.endpoint(server, local=locality.is_bound(delegator, server), key=secret)
     dialect = _dialect(server, delegator)
     path = dialect.below(where.base.path, path)
     if isinstance(dialect, GeminiProbe):
         headers = dialect.headers(where.headers, secret)
     else:
         headers = {**where.headers, **dialect.headers(secret)}
-    kept = bytearray()
     try:
-        async with asyncio.timeout(seconds), http_client.client(where) as client:
-            request = client.build_request(
-                method,
-                where.url(path),
-                content=msgspec.json.encode(body) if body is not None else None,
-                headers={**headers, "Accept": "application/json"},
-                extensions={**where.extensions, "timeout": client.timeout.as_dict()},
-            )
-            response = await client.send(request, stream=True)
-            try:
-                async for chunk in response.aiter_raw():
-                    kept += chunk[: _MAX_LIST_BYTES - len(kept)]
-                    if len(kept) >= _MAX_LIST_BYTES:
-                        break
-            finally:
-                await response.aclose()
+        status, content = http_client.fetch(
+            where,
+            method,
+            path,
+            content=msgspec.json.encode(body) if body is not None else None,
+            headers={**headers, "Accept": "application/json"},
+            seconds=seconds,
+            most=_MAX_LIST_BYTES,
+        )
     except TimeoutError:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT,
@@ -250,10 +240,10 @@ async def _request(
             f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",
             hint="Check that the server is running and that `base_url` is correct.",
         ) from None
-    text = kept.decode("utf-8", "replace")
-    if response.status_code != 200:
-        raise http_errors.refusal(response.status_code, text, server.name, redactor.redact)
-    return response.status_code, redactor.redact(text)
+    text = content.decode("utf-8", "replace")
+    if status != 200:
+        raise http_errors.refusal(status, text, server.name, redactor.redact)
+    return redactor.redact(text)
 
 
 def _model(entry: Any) -> Model | None:

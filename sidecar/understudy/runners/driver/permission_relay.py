@@ -6,11 +6,10 @@ error with a question rejects it; ``permission_denied`` ends the attempt, too.
 
 from __future__ import annotations
 
-import functools
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,9 +18,6 @@ from understudy.model.delegation.events import Event, Note, Permission, Permissi
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.driver.source import Source
 from understudy.runners.runner import Ask, Question
-
-if TYPE_CHECKING:
-    import asyncio
 
 MAX_OPEN_QUESTIONS = 32
 """An agent with more open questions is broken; further ones are rejected without asking."""
@@ -58,13 +54,8 @@ class PermissionRelay:
         self._stop = stop
         self._clean = clean
         self._open: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
         self._unasked = 0
-
-    @functools.cached_property
-    def _turn(self) -> asyncio.Lock:
-        import asyncio
-
-        return asyncio.Lock()
 
     @property
     def waiting(self) -> bool:
@@ -76,8 +67,6 @@ class PermissionRelay:
         if len(self._open) >= MAX_OPEN_QUESTIONS:
             await self._reply(question, rejecting(question), None)
         elif question.question_id not in self._open:
-            import asyncio  # a source without questions may run without an event loop
-
             task = asyncio.get_running_loop().create_task(self._settle(question))
             self._open[question.question_id] = task
             task.add_done_callback(lambda _: self._settled(question.question_id))
@@ -91,10 +80,6 @@ class PermissionRelay:
     async def drop(self) -> None:
         """Stop asking all open questions, and wait until they are closed in the journal."""
         tasks = list(self._open.values())
-        if not tasks:
-            return
-        import asyncio
-
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,9 +12,9 @@ from understudy.git import path_rules
 from understudy.model.backends.openai import CAPABILITIES
 from understudy.model.delegation.events import Event, File
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends import file_answers, openai
+from understudy.runners.backends import direct, file_answers, openai
 from understudy.runners.backends.dialects import dialect_of
-from understudy.runners.backends.exchange import Deliver
+from understudy.runners.backends.exchange_source import Deliver, in_background
 from understudy.runners.driver import driver
 from understudy.runners.driver.source import AgentFinished
 from understudy.runners.runner import Emit, Outcome, Task
@@ -28,7 +28,7 @@ class Runner:
 
     capabilities = CAPABILITIES
 
-    def __init__(self, *, retries: int = 2, backoff_seconds: float = 0.5) -> None:
+    def __init__(self, *, retries: int = direct.RETRIES, backoff_seconds: float = direct.BACKOFF_SECONDS) -> None:
         """Retry each request up to ``retries`` times, first after ``backoff_seconds``, doubling up to 8 s."""
         self._retries = retries
         self._backoff = backoff_seconds
@@ -40,19 +40,18 @@ class Runner:
         # Only here: texts start without the modules of the loop.
         from understudy.runners.model_loop.loop_source import LoopSource
 
-        server, where, redactor = await openai.reach(task, emit)
+        reached = await in_background(lambda: direct.reach(task))
+        for note in reached.notes:
+            emit(note)
         toolbox = _toolbox(task)
         source = LoopSource(
             task,
-            dialect_of(server),
-            where,
-            redactor,
+            dialect_of(reached.server),
+            direct.exchange(task, reached, retries=self._retries, backoff_seconds=self._backoff),
             deliver=_deliver_tests(task)
             if task.recipe.judged_by == "new_tests" and toolbox.may("write_file")
             else None,
             toolbox=toolbox,
-            retries=self._retries,
-            backoff_seconds=self._backoff,
         )
         return await driver.drive(task, emit, source)
 

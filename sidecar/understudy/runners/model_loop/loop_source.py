@@ -8,7 +8,6 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,8 +16,8 @@ from understudy.model.delegation.events import AgentStarted, Event, Note, Sessio
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall
 from understudy.runners.backends.dialects import Dialect
-from understudy.runners.backends.exchange import Deliver, Exchange, ToolsRefused
-from understudy.runners.backends.http import http_client
+from understudy.runners.backends.exchange import Exchange, ToolsRefused
+from understudy.runners.backends.exchange_source import Deliver, ExchangeSource
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
 from understudy.runners.model_loop import edit_blocks, instructions, kept_conversations
 from understudy.runners.model_loop.conversation import Conversation
@@ -26,10 +25,6 @@ from understudy.runners.model_loop.file_tools import ToolError
 from understudy.runners.model_loop.kept_conversations import KeptConversation
 from understudy.runners.model_loop.toolbox import Toolbox
 from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
-from understudy.secrets import Redactor
-
-if TYPE_CHECKING:
-    import httpx
 
 DEFAULT_TURNS = 15
 MAX_TURNS = 40
@@ -48,29 +43,25 @@ _CUT = (
 )
 
 
-class LoopSource(Exchange):
+class LoopSource(ExchangeSource):
     """One attempt of one model with tools."""
 
     def __init__(
         self,
         task: Task,
         dialect: Dialect,
-        where: http_client.Endpoint,
-        redactor: Redactor,
+        exchange: Exchange,
         *,
         deliver: Deliver | None,
         toolbox: Toolbox,
-        retries: int,
-        backoff_seconds: float,
     ) -> None:
         """Prepare; the first request is sent when the first item is read.
 
         ``deliver`` writes files that an answer in text contains, where the recipe has a format for that.
         """
-        super().__init__(
-            task, dialect, where, redactor, deliver or _nothing, retries=retries, backoff_seconds=backoff_seconds
-        )
+        super().__init__(exchange, deliver or _nothing)
         self._task = task
+        self._dialect = dialect
         self._in_text = deliver is not None
         self._toolbox = toolbox
         asked = task.limits.max_turns or DEFAULT_TURNS
@@ -102,28 +93,27 @@ class LoopSource(Exchange):
             yield Note(level="warning", text=f"At most {MAX_TURNS} turns are made, although `max_turns` is more.")
         kept_conversations.keep(self._session_id, self._kept)
         yield Session(session_id=self._session_id)
-        async with http_client.client(self._where) as client:
-            for turn in range(1, self._limit + 1):
-                async with aclosing(self._turn(client, turn)) as items:  # type: ignore[type-var]
-                    async for item in items:
-                        yield item
-                        if isinstance(item, AgentFinished):
-                            self._ended = True
-                            return
+        for turn in range(1, self._limit + 1):
+            async with aclosing(self._turn(turn)) as items:  # type: ignore[type-var]
+                async for item in items:
+                    yield item
+                    if isinstance(item, AgentFinished):
+                        self._ended = True
+                        return
         raise UnderstudyError(
             ErrorKind.BUDGET_EXHAUSTED,
             f"{self.subject} had not finished after {self._limit} turns (`max_turns`).",
             hint=f"Raise `max_turns` in the delegator's limits (at most {MAX_TURNS}), or delegate a smaller piece.",
         )
 
-    async def _turn(self, client: httpx.AsyncClient, turn: int) -> AsyncIterator[SourceItem]:
-        async with aclosing(self._asked(client, first=turn == 1)) as items:  # type: ignore[type-var]
+    async def _turn(self, turn: int) -> AsyncIterator[SourceItem]:
+        async with aclosing(self._asked(first=turn == 1)) as items:  # type: ignore[type-var]
             async for item in items:
                 yield item
         for message in self._said:
             yield MessageTaken(message_id=message.message_id)
         self._said = []
-        calls = self._answer.calls() if self._answer.tools_offered else []
+        calls = self._exchange.answer.calls() if self._exchange.answer.tools_offered else []
         if not calls:
             await self._checkpointed()
             for item in self._end(turn):
@@ -137,21 +127,21 @@ class LoopSource(Exchange):
         last = results[-1]
         text = f"{last.text}\n\n{instructions.countdown(turn, self._limit)}"
         results[-1] = CallResult(call_id=last.call_id, text=text, ok=last.ok)
-        self._conversation.add(self._answer, results, self._take_messages() if turn < self._limit else None)
+        self._conversation.add(self._exchange.answer, results, self._take_messages() if turn < self._limit else None)
         self._begin_checkpoint()
 
-    async def _asked(self, client: httpx.AsyncClient, *, first: bool) -> AsyncIterator[SourceItem]:
+    async def _asked(self, *, first: bool) -> AsyncIterator[SourceItem]:
         """Send the conversation and yield the answer; without tools, or shortened, where the server wants that."""
         while True:
-            self._body = self._conversation.body
-            self._prompt = self._conversation.text
+            self._exchange.body = self._conversation.body
+            self._exchange.prompt = self._conversation.text
             if not first:
                 # A local model may read the whole conversation again before its first word.
                 yield Heartbeat(grace_seconds=self._task.limits.first_event_seconds or FIRST_EVENT_SECONDS)
             try:
-                async with aclosing(self._answered(client)) as items:  # type: ignore[type-var]
+                async with aclosing(self._answered()) as items:  # type: ignore[type-var]
                     async for item in items:
-                        yield item
+                        yield self._summed(item) if isinstance(item, UsageReport) else item
             except ToolsRefused as refused:
                 if not first:
                     raise refused.error from None
@@ -195,7 +185,7 @@ class LoopSource(Exchange):
             yield Note(level="info", text=f"{left_out} of {len(calls)} calls of this turn were not executed.")
 
     def _refusal(self, number: int, size: int) -> str | None:
-        if self._answer.cut:
+        if self._exchange.answer.cut:
             return _CUT
         if number > CALLS_PER_TURN:
             return f"Not executed: at most {CALLS_PER_TURN} calls are executed in one turn. Make it again."
@@ -215,10 +205,10 @@ class LoopSource(Exchange):
         return [item for item in items if not isinstance(item, AgentFinished)]
 
     def _end_of_work(self) -> Sequence[SourceItem]:
-        text = self.redactor.redact(self._answer.text)
+        text = self.redactor.redact(self._exchange.answer.text)
         finished = AgentFinished(text=text, summary=text[:_SUMMARY_CHARACTERS] or None)
         try:
-            self._kept.answer = self._answer
+            self._kept.answer = self._exchange.answer
             blocks = edit_blocks.parse(text) if not self._called and self._toolbox.may_change else []
             if blocks:
                 return [*self._toolbox.apply(blocks), finished]
@@ -289,7 +279,7 @@ class LoopSource(Exchange):
         """Wait for the checkpoint, and report the usage of an unfinished request."""
         self._ended = True
         await self._checkpointed(_CHECKPOINT_END_SECONDS)
-        return await super().close()
+        return [self._summed(report) for report in self._exchange.usage()]
 
     @property
     def _conversation(self) -> Conversation:
@@ -301,14 +291,11 @@ class LoopSource(Exchange):
         system = instructions.system_message(self._task.recipe, tools=bool(offered), edits=edits)
         return Conversation(self._dialect, self._task, system, offered)
 
-    def _usage(self) -> Sequence[Event]:
+    def _summed(self, report: UsageReport) -> UsageReport:
         """Return what all turns so far have used; a cost only if each of them has one."""
-        for report in super()._usage():
-            if isinstance(report, UsageReport):
-                called = self._called + (len(self._answer.calls()) if self._answer.tools_offered else 0)
-                self._total = self._sum(report, called)
-                return [msgspec.structs.replace(self._total)]
-        return []
+        answer = self._exchange.answer
+        self._total = self._sum(report, self._called + (len(answer.calls()) if answer.tools_offered else 0))
+        return msgspec.structs.replace(self._total)
 
     def _sum(self, report: UsageReport, called: int) -> UsageReport:
         before = self._total

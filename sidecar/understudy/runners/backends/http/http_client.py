@@ -7,10 +7,14 @@ redirects.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import os
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -18,18 +22,12 @@ import msgspec
 from understudy.config import locality
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.driver import clock
 
 if TYPE_CHECKING:
     import ssl
     from types import ModuleType
 
     import httpx
-
-    from understudy.runners.backends.http.blocking_http import BlockingClient, BlockingResponse
-
-    Client = httpx.AsyncClient | BlockingClient
-    Response = httpx.Response | BlockingResponse
 
 CONNECT_SECONDS = 5.0
 """A running server accepts at once; both official clients use five seconds too."""
@@ -56,7 +54,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return self.base.copy_with(path=self.base.path.rstrip("/") + path)
 
 
-async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endpoint:
+def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endpoint:
     """Check ``server`` and return where to dial it.
 
     Error kinds: ``config_invalid`` (not an HTTP URL, credentials in it, unusable headers), ``secret_withheld`` (limited
@@ -75,7 +73,7 @@ async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endp
         raise _invalid(server, "has credentials in its `base_url`, which would end up in logs")
     headers = _headers(server, key)
     extensions: dict[str, Any] = {}
-    address = await _loopback_address(server, base, local=local)
+    address = _loopback_address(server, base, local=local)
     if address is not None and address != base.host:
         headers["Host"] = base.netloc.decode("ascii")
         extensions["sni_hostname"] = base.host
@@ -83,41 +81,107 @@ async def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endp
     return Endpoint(server.name, base, headers, extensions, loopback=address is not None, key=key)
 
 
-def client(where: Endpoint) -> httpx.AsyncClient:
+def client(where: Endpoint) -> httpx.Client:
     """Return a client for ``where``; its reads have no timeout, because the caller has timers."""
     import httpx
 
-    limits = httpx.Limits(max_connections=4, max_keepalive_connections=0)
-    return httpx.AsyncClient(**_settings(where), limits=limits)
+    return httpx.Client(
+        verify=_trusted_authorities(where),
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
+        follow_redirects=False,
+        trust_env=not where.loopback,
+        limits=httpx.Limits(max_connections=4, max_keepalive_connections=0),
+    )
 
 
-def client_here(where: Endpoint) -> Client:
-    """Return what ``client`` does, or without an event loop one that keeps its connections for the next request."""
-    if clock.alone() is None:
-        return client(where)
-    import httpx
-
-    from understudy.runners.backends.http import blocking_http
-
-    place = (where.base.scheme, where.base.netloc, where.headers.get("Host"), where.loopback)
-    return blocking_http.client(place, lambda: httpx.Client(**_settings(where), limits=blocking_http.LIMITS))
+class Ended(Exception):  # noqa: N818 - like GeneratorExit: no reader waits for the result
+    """Another thread has ended what this one waits for."""
 
 
-async def spare(response: Response) -> None:
-    """Let the connection of a response whose content has ended be used again, where connections are kept."""
-    if clock.alone() is not None:
-        await cast("BlockingResponse", response).spare()
+class Line:
+    """The connection of requests that are sent one after the other, which another thread can end."""
+
+    def __init__(self) -> None:
+        """Begin without a connection."""
+        self._ended = threading.Event()
+        self._stream: Any = None
+
+    def end(self) -> None:
+        """End pauses and reads at once, and let nothing more be sent."""
+        self._ended.set()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End what is being sent or read."""
+        connection = self._stream.get_extra_info("socket") if self._stream is not None else None
+        if connection is not None:
+            with suppress(OSError):  # closed meanwhile
+                # Not what TLS makes of it, which would take the connection from the thread that reads it.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether ``end`` was called."""
+        return self._ended.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raise ``Ended`` if it is ended meanwhile."""
+        if self._ended.wait(seconds):
+            raise Ended
+
+    def extensions(self, where: Endpoint, client: httpx.Client) -> dict[str, Any]:
+        """Return the extensions of a request on it."""
+        return {**where.extensions, "timeout": client.timeout.as_dict(), "trace": self._trace}
+
+    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith((".connect_tcp.started", ".connect_tcp.complete", ".start_tls.complete")):
+            self._stream = info.get("return_value")
+            if self._ended.is_set():
+                if self._stream is not None:
+                    self._stream.close()
+                raise Ended
 
 
-def _settings(where: Endpoint) -> dict[str, Any]:
-    import httpx
+def fetch(
+    where: Endpoint,
+    method: str,
+    path: str,
+    *,
+    headers: Mapping[str, str],
+    content: bytes | None = None,
+    seconds: float,
+    most: int,
+) -> tuple[int, bytes]:
+    """Send one request and return the status and at most ``most`` bytes of the body.
 
-    return {
-        "verify": _trusted_authorities(where),
-        "timeout": httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS, write=60.0),
-        "follow_redirects": False,
-        "trust_env": not where.loopback,
-    }
+    Raises ``TimeoutError`` after ``seconds``, and the errors of httpx.
+    """
+    line, kept = Line(), bytearray()
+    timer = threading.Timer(seconds, line.end)
+    timer.daemon = True
+    timer.start()
+    try:
+        with client(where) as opened:
+            extensions = line.extensions(where, opened)
+            request = opened.build_request(
+                method, where.url(path), content=content, headers=headers, extensions=extensions
+            )
+            response = opened.send(request, stream=True)
+            try:
+                for chunk in response.iter_raw():
+                    kept += chunk[: most - len(kept)]
+                    if len(kept) >= most:
+                        break
+            finally:
+                response.close()
+        line.pause(0)
+    except Exception as error:
+        if line.is_ended:
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+    return response.status_code, bytes(kept)
 
 
 def import_httpx() -> None:
@@ -130,7 +194,7 @@ def import_httpx() -> None:
             del sys.modules["httpx._main"]
 
 
-def _trusted_authorities(where: Endpoint) -> ssl.SSLContext | bool:
+def _trusted_authorities(where: Endpoint) -> ssl.SSLContext:
     """Return what certificates are checked with. Reading all authorities takes 25 ms, which plain HTTP does not need.
 
     Without authorities, no certificate is accepted. A proxy may have one, but is not used for this machine.
@@ -139,7 +203,17 @@ def _trusted_authorities(where: Endpoint) -> ssl.SSLContext | bool:
         import ssl
 
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return True
+    return _all_authorities(
+        not where.loopback, *(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE"))
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _all_authorities(trust_env: bool, *_: str | None) -> ssl.SSLContext:
+    """Return them as httpx reads them; the other arguments are what it reads of the environment."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
@@ -164,16 +238,16 @@ def _headers(server: ModelServer, key: str | None) -> dict[str, str]:
     return headers
 
 
-async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool) -> str | None:
+def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool) -> str | None:
     """Return the loopback address of the host, ``None`` when it is on another machine and may be."""
     host = base.host
-    addresses = await clock.in_thread(locality.loopback_addresses, host)
+    addresses = locality.loopback_addresses(host)
     if addresses:
         port = base.port or (443 if base.scheme == "https" else 80)
-        return addresses[0] if len(addresses) == 1 else await _answering(addresses, port)
+        return addresses[0] if len(addresses) == 1 else _answering(addresses, port)
     if not local:
         return None
-    if not await clock.in_thread(locality.resolve, host):
+    if not locality.resolve(host):
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
             f"The host {host!r} of model server {server.name!r} cannot be resolved.",
@@ -186,10 +260,10 @@ async def _loopback_address(server: ModelServer, base: httpx.URL, *, local: bool
     )
 
 
-async def _answering(addresses: Sequence[str], port: int) -> str:
+def _answering(addresses: Sequence[str], port: int) -> str:
     """Return the first address that accepts a connection, else the first: ``localhost`` often has two addresses."""
     for address in dict.fromkeys(addresses):
-        if await clock.in_thread(_accepts, address, port):
+        if _accepts(address, port):
             return address
     return addresses[0]
 
