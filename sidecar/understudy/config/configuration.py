@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from understudy.config.fallback import Fallback
 from understudy.config.retention import Retention
@@ -44,31 +45,28 @@ DEFAULT_LIMITS = Limits(
 )
 
 
-@dataclass(frozen=True)
-class Defaults:
+class Defaults(msgspec.Struct, frozen=True):
     """Default delegators; a workspace's defaults override the user's."""
 
     delegator: str | None = None
-    recipes: Mapping[str, str] = field(default_factory=dict)
+    recipes: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Recipe → delegator."""
     scope: Scope | None = None
     """Where ``delegator`` is configured."""
 
 
-@dataclass(frozen=True)
-class Worktrees:
+class Worktrees(msgspec.Struct, frozen=True):
     """What a new worktree gets besides tracked files, and how long worktrees are kept."""
 
-    copy: list[str] = field(default_factory=list)
-    link: list[str] = field(default_factory=list)
-    setup: list[str] = field(default_factory=list)
+    copy: list[str] = msgspec.field(default_factory=list)
+    link: list[str] = msgspec.field(default_factory=list)
+    setup: list[str] = msgspec.field(default_factory=list)
     setup_timeout_seconds: float = SETUP_TIMEOUT_SECONDS
     keep_days: float = KEEP_DAYS
     keep_bytes: int = KEEP_BYTES
 
 
-@dataclass(frozen=True)
-class DefinedTool:
+class DefinedTool(msgspec.Struct, frozen=True):
     """A tool that a file defines, with its scope and location."""
 
     definition: ToolDefinition
@@ -82,8 +80,7 @@ class DefinedTool:
         return not any(problem.severity == "error" for problem in self.problems)
 
 
-@dataclass(frozen=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """The merged configuration for one workspace."""
 
     workspace: Path | None
@@ -105,16 +102,16 @@ class Configuration:
     python: str | None
     """The absolute path of the project's interpreter, if one is configured."""
     problems: list[Problem]
-    missing: list[Problem] = field(default_factory=list)
+    missing: list[Problem] = msgspec.field(default_factory=list)
     """Problems that affect every delegation, because a limit, a check, the set-up of worktrees or a whole hand-written
     file is missing. The user must see them before anything starts."""
-    retention: Retention = field(default_factory=Retention)
-    evidence: Evidence = field(default_factory=Evidence)
-    input: InputLimits = field(default_factory=InputLimits)
+    retention: Retention = msgspec.field(default_factory=Retention)
+    evidence: Evidence = msgspec.field(default_factory=Evidence)
+    input: InputLimits = msgspec.field(default_factory=InputLimits)
     mcp_decide: bool = False
     """Whether agents may accept and reject results through the MCP server."""
-    fallback: Fallback = field(default_factory=Fallback)
-    relay: RelayBounds = field(default_factory=RelayBounds)
+    fallback: Fallback = msgspec.field(default_factory=Fallback)
+    relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
 
     def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
         """Return the definition of a delegator's tool; None for a tool that no file defines."""

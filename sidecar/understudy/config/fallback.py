@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ class FallbackTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How long a pause becomes at most."""
 
 
-@dataclass(frozen=True)
-class Fallback:
+class Fallback(msgspec.Struct, frozen=True):
     """What applies."""
 
     remote: bool = False

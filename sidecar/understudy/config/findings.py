@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from understudy.model.config.config_entries import Problem
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
@@ -29,8 +30,7 @@ Code = Literal[
 """The kind of a finding."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A problem of a field, or a remark about it."""
 
     path: KeyPath

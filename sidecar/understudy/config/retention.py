@@ -6,7 +6,6 @@ The list is closed. Worktrees have their own limits under ``[worktrees]``; the l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -36,8 +35,7 @@ class RetentionTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Days to keep a group after its last delegation is removed."""
 
 
-@dataclass(frozen=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True):
     """The limits in force."""
 
     journal_days: float = 90.0

@@ -10,8 +10,9 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -45,8 +46,7 @@ _OPERATIONS = (
 _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """The repository or folder of a path. ``top`` is the workspace: git's top level, or the folder without git."""
 
     top: Path
@@ -66,7 +66,7 @@ class Repository:
     """Whether it is a partial clone: only its promisor may have some of its objects."""
     operation: str | None = None
     """`a merge`, `a rebase` … while one is in progress."""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The user's effective settings as data, keys in lower case; they do not apply when Understudy runs git."""
     notes: tuple[str, ...] = ()
 

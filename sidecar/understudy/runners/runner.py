@@ -6,9 +6,10 @@ Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
@@ -30,8 +31,7 @@ Emit = Callable[[Event], None]
 """Takes one event without ``seq``, ``at`` and ``attempt``; returns at once."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's request for permission to use one of its tools."""
 
     question_id: str
@@ -53,7 +53,7 @@ class Question:
     def fields(self) -> dict[str, Any]:
         """Return the fields that ``PermissionRequest`` and the ``Permission`` event share with this."""
         own = {"question_id", "altered"}
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in own}
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in own}
 
 
 Ask = Callable[[Question], Awaitable[tuple[PermissionOption, str | None]]]
@@ -65,8 +65,7 @@ Idle limits must not run while it waits.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """What the user says to an agent that works."""
 
     message_id: str
@@ -90,20 +89,18 @@ class Messages(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class McpServer:
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """A tool server of Understudy that the agent may use for this attempt. ``argv`` must not contain a secret."""
 
     name: str
     argv: list[str]
 
 
-@dataclass(frozen=True)
-class ProjectPython:
+class ProjectPython(msgspec.Struct, frozen=True):
     """The project's Python as the checks of a result start it."""
 
     executable: str
-    import_path: list[str] = field(default_factory=list)
+    import_path: list[str] = msgspec.field(default_factory=list)
     """The folders that come first on its import path."""
 
 
@@ -129,8 +126,7 @@ class Relay(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one attempt, completely resolved."""
 
     delegation_id: str
@@ -143,13 +139,13 @@ class Task:
     """The isolated worktree; None for recipes that return text."""
     delegator: Delegator
     model_server: ModelServer | None = None
-    files: list[str] = field(default_factory=list)
+    files: list[str] = msgspec.field(default_factory=list)
     """The files to work on: POSIX paths relative to the workspace."""
     target: str | None = None
     """The file to write, for recipes that return a file; POSIX, relative."""
     interpreter: Callable[[], ProjectPython | None] | None = None
     """Finds the project's Python on demand; blocks while programs are asked for it."""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
     """The effective limits, including the delegator's own."""
     tools: list[str] | None = None
     """The only tools of our own loop that its model gets (see ``agent_entries``); None: all."""
@@ -159,16 +155,16 @@ class Task:
     """What is asked for now, without what the session knows already; part of ``prompt``."""
     trusted: bool = False
     """Whether the user trusts the workspace, so that its settings for agents may be used."""
-    mcp_servers: list[McpServer] = field(default_factory=list)
+    mcp_servers: list[McpServer] = msgspec.field(default_factory=list)
     mcp_config: Path | None = None
     """The same servers in a file: JSON with ``mcpServers``."""
     relay: Relay | None = None
     """What the agent may do besides its work; None: nothing."""
     sandbox: Confinement = Confinement.NAMESPACE
     """The requested level."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The delegator's environment variables."""
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Names of the ``environment`` variables that were copied from this process: they must not be written anywhere."""
     key: Callable[[], str | None] | None = None
     """Reads the model server's key on demand."""
@@ -185,8 +181,7 @@ class Task:
     """Where raw output is kept, up to a limit; None: it is not kept."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an attempt that succeeded."""
 
     text: str | None = None

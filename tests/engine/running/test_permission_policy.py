@@ -1,10 +1,10 @@
 """Rules answer permission requests: narrowly where they allow, broadly where they reject."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,7 +133,7 @@ def test_nothing_outside_the_worktree_is_allowed(tmp_path, path):
 
 
 def test_a_question_that_is_not_shown_as_it_is_can_only_be_rejected_by_a_rule():
-    question = replace(runs("./run.sh"), altered=True)
+    question = msgspec.structs.replace(runs("./run.sh"), altered=True)
     assert decide([allow()], question, None) is None
     assert decide([allow(), reject(command="./run.sh")], question, None) == "reject"
     assert rule_for(question, None) is None

@@ -7,7 +7,6 @@ Each file's first line is ``{"exit", "stderr"}``, the others are its standard ou
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import importlib.util
 import json
@@ -18,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
+
+import msgspec
 
 from understudy.model.config.delegators import Launch, Limits
 from understudy.model.delegation.events import Session, ToolCall
@@ -283,7 +284,7 @@ def record(tool: str, case: str, into: Path, conftest: ModuleType, programs: Pat
         served = more.pop("served", True)
         task = make(scenario, ask=ask if answer else None, limits=more.pop("limits", WAIT), **more)
         if not served:
-            task = dataclasses.replace(task, model_server=None)
+            task = msgspec.structs.replace(task, model_server=None)
 
         async def run() -> None:
             work = asyncio.create_task(lab.run(task))

@@ -1,7 +1,6 @@
 """Test a real Codex on the scripted model server: empty environment, empty home, loopback."""
 
 import asyncio
-import dataclasses
 import json
 import time
 from pathlib import Path
@@ -61,7 +60,7 @@ async def test_a_model_server_gets_its_headers_and_nothing_of_the_users_login(la
     (folder / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": "sk-login-of-nobody"}))
     task = lab.tool_task("codex", "good")
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "shop"})
-    outcome = await lab.run(dataclasses.replace(task, model_server=server))
+    outcome = await lab.run(msgspec.structs.replace(task, model_server=server))
     assert isinstance(outcome, Outcome), outcome
     for request in lab.server.requests:
         assert request.headers["x-team"] == "shop"

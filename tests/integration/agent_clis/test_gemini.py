@@ -1,7 +1,6 @@
 """Test a real Gemini CLI on the scripted model server: empty environment, empty home, loopback."""
 
 import asyncio
-import dataclasses
 import json
 import time
 
@@ -26,7 +25,7 @@ def texts(request) -> list[str]:
 async def test_it_works_and_resumes_its_session(lab):
     task = lab.tool_task("gemini", "edits", model=MODEL, properties={"temperature": 0.25, "maxTokens": 4000})
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "shop"})
-    outcome = await lab.run(dataclasses.replace(task, model_server=server))
+    outcome = await lab.run(msgspec.structs.replace(task, model_server=server))
     assert isinstance(outcome, Outcome), outcome
     assert (lab.tree / "hello.txt").read_text() == "good morning\n"
     assert [(event.path, event.change) for event in lab.of(File)] == [("hello.txt", "added"), ("hello.txt", "modified")]

@@ -1,7 +1,6 @@
 """Test a real opencode on the scripted model server: empty environment, empty home, loopback."""
 
 import asyncio
-import dataclasses
 import json
 import time
 
@@ -28,7 +27,7 @@ async def test_it_works_and_resumes_its_session(lab):
     login.write_text(json.dumps({"anthropic": {"type": "api", "key": "sk-login-of-nobody"}}))
     task = task_for(lab, "edits", properties={"top_k": 5, "max_tokens": 99})
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "{env:HOME}"})
-    outcome = await lab.run(dataclasses.replace(task, model_server=server))
+    outcome = await lab.run(msgspec.structs.replace(task, model_server=server))
     assert isinstance(outcome, Outcome), outcome
     assert (lab.tree / "hello.txt").read_text() == "good morning\n"
     assert sorted(path.name for path in lab.tree.iterdir()) == ["AGENTS.md", "greeting.py", "hello.txt"]

@@ -1,7 +1,6 @@
 """Test a real Qwen Code on the scripted model server: empty environment, empty home, loopback."""
 
 import asyncio
-import dataclasses
 import json
 import time
 
@@ -27,7 +26,7 @@ def texts(request) -> list[str]:
 async def test_it_works_and_resumes_its_session(lab):
     task = lab.tool_task("qwen", "edits", properties={"temperature": 0.25})
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "shop"})
-    outcome = await lab.run(dataclasses.replace(task, model_server=server))
+    outcome = await lab.run(msgspec.structs.replace(task, model_server=server))
     assert isinstance(outcome, Outcome), outcome
     assert (lab.tree / "hello.txt").read_text() == "good morning\n"
     assert [(event.path, event.change) for event in lab.of(File)] == [("hello.txt", "added"), ("hello.txt", "modified")]
@@ -135,7 +134,7 @@ async def test_nothing_that_the_repository_provides_runs(lab, choose, launch, ow
         (lab.home / ".qwen").mkdir()
         (lab.home / ".qwen/settings.json").write_text(json.dumps(mine))
         (lab.home / ".qwen/trustedFolders.json").write_text(json.dumps({str(lab.tree): "TRUST_FOLDER"}))
-        task = dataclasses.replace(task, model_server=None)
+        task = msgspec.structs.replace(task, model_server=None)
     outcome = await lab.run(task)
     assert isinstance(outcome, Outcome), outcome
     assert (lab.tree / "asked.txt").exists()

@@ -1,9 +1,9 @@
 """Test that real agent CLIs call the relay tools through real MCP: the user's answer reaches their model."""
 
 import asyncio
-import dataclasses
 import json
 
+import msgspec
 import pytest
 from journals import spec_of_a_test
 
@@ -37,7 +37,7 @@ def relayed(lab):
         host = RelayHost(folder, spec, lab.folder, emit=lab.take, ask=ask, in_thread=asyncio.to_thread)
         servers, config = await host.open(candidate)
         try:
-            given = dataclasses.replace(task, relay=host, mcp_servers=servers, mcp_config=config)
+            given = msgspec.structs.replace(task, relay=host, mcp_servers=servers, mcp_config=config)
             outcome = await lab.run(given)
         finally:
             await host.close()

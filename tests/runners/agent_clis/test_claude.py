@@ -1,7 +1,6 @@
 """Test the Claude Code runner on recorded streams: work, questions, failures and endings."""
 
 import asyncio
-import dataclasses
 import json
 import os
 import time
@@ -302,11 +301,11 @@ async def test_a_free_model_is_not_ended_for_what_the_vendors_would_cost(stage):
 async def test_a_variable_that_leads_elsewhere_makes_the_cost_unknown(stage):
     task = stage.task("edits")
     environment = {**task.environment, "ANTHROPIC_BASE_URL": "https://api.deepseek.com/anthropic"}
-    task = dataclasses.replace(task, environment=environment)
+    task = msgspec.structs.replace(task, environment=environment)
     outcome = await stage.run(task)
     assert isinstance(outcome, Outcome), outcome
     assert outcome.cost_usd is None
-    over_acp = dataclasses.replace(task, delegator=structs.replace(task.delegator, mode="acp"))
+    over_acp = msgspec.structs.replace(task, delegator=structs.replace(task.delegator, mode="acp"))
     assert not costs.knows_cost(over_acp)
 
 
@@ -315,7 +314,9 @@ def test_user_settings_that_lead_elsewhere_make_the_cost_unknown(stage, own_home
     folder = own_home / (".claude" if variable is None else "elsewhere")
     folder.mkdir()
     task = stage.task("edits")
-    task = dataclasses.replace(task, environment={**task.environment, **({variable: str(folder)} if variable else {})})
+    task = msgspec.structs.replace(
+        task, environment={**task.environment, **({variable: str(folder)} if variable else {})}
+    )
     settings = folder / "settings.json"
     for text, known in (
         ('{"env": {"ANTHROPIC_BASE_URL": "https://gateway.example/v1"}}', False),
@@ -339,7 +340,7 @@ async def test_only_what_is_named_reaches_it(stage, monkeypatch):
         monkeypatch.setenv(name, f"secret-{name}")
     task = stage.task("reasoning")
     values, secrets = resolve_environment({"ANTHROPIC_API_KEY": EnvReference(from_env="MY_KEY")})
-    await stage.run(dataclasses.replace(task, environment={**task.environment, **values}, secrets=secrets))
+    await stage.run(msgspec.structs.replace(task, environment={**task.environment, **values}, secrets=secrets))
     env = stage.said_to_it()[0]["env"]
     assert env["ANTHROPIC_API_KEY"] == "secret-MY_KEY"
     assert not {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "ANTHROPIC_BASE_URL", "MY_KEY"} & set(env)

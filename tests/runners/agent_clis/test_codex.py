@@ -1,11 +1,11 @@
 """Test the Codex runner on recorded streams: work, questions, failures and endings."""
 
-import dataclasses
 import itertools
 import json
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,7 +67,7 @@ async def test_a_question_waits_for_its_answer(stage, recording, kind, decision,
 async def test_one_that_is_not_installed_or_lies_in_the_tree(stage):
     stage.program.rename(stage.tree / "codex")
     task = stage.task("edits")
-    task = dataclasses.replace(task, environment={**task.environment, "PATH": f"{stage.tree}:/usr/bin:/bin"})
+    task = msgspec.structs.replace(task, environment={**task.environment, "PATH": f"{stage.tree}:/usr/bin:/bin"})
     failure = await stage.run(task)
     assert isinstance(failure, UnderstudyError)
     assert failure.kind is ErrorKind.TOOL_MISSING

@@ -7,7 +7,6 @@ A row of ``EFFECTS`` is what the program gets with the option, and without it on
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -171,7 +170,7 @@ async def given(stage: Any, *, model: str = "m", env: dict[str, str] | None = No
     task = stage.task(recording, env=env, model_server=server, key=lambda: "sk-0123456789", **options)
     environment = {**task.environment, "IS_SANDBOX": "1", **(env or {})}
     delegator = msgspec.structs.replace(task.delegator, model=model)
-    ended = await stage.run(dataclasses.replace(task, environment=environment, delegator=delegator))
+    ended = await stage.run(msgspec.structs.replace(task, environment=environment, delegator=delegator))
     assert stage.heard.exists() or not isinstance(ended, UnderstudyError), ended
     found: set[str] = set()
     for line in stage.heard.read_text().splitlines():

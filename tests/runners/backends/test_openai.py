@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 import tracemalloc
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -318,13 +317,13 @@ async def test_a_file_recipe_writes_its_target(server, tmp_path):
     assert system["role"] == "system"
     assert "src/x.py" in system["content"]
     error, _ = await ask(
-        replace(task, delegator=Delegator(name="c", model="open fence", model_server="s"), target="y.py")
+        structs.replace(task, delegator=Delegator(name="c", model="open fence", model_server="s"), target="y.py")
     )
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.MALFORMED_OUTPUT
     assert not (tree / "y.py").exists()
     (tree / "out").symlink_to(tmp_path)
-    error, _ = await ask(replace(task, target="out/evil.py"))
+    error, _ = await ask(structs.replace(task, target="out/evil.py"))
     assert isinstance(error, UnderstudyError)
     assert error.kind is ErrorKind.PATH_ESCAPE
     assert not (tmp_path / "evil.py").exists()

@@ -1,7 +1,6 @@
 """Test the driver on real processes that work, lie about ending, hang, flood, crash and leave children."""
 
 import asyncio
-import dataclasses
 import os
 import sys
 import time
@@ -365,7 +364,7 @@ async def test_a_proxy_password_reaches_only_agents_with_a_network_and_is_redact
     for secret in ("p%40ssw0rd", "p@ssw0rd", "an0therone", "bWU6cEBzc3cwcm"):
         assert secret not in "".join([str(events), outcome.text, *kept])
     bound = msgspec.structs.replace(task.delegator, locality="local")
-    outcome, _ = await delegate(dataclasses.replace(task, delegator=bound))
+    outcome, _ = await delegate(msgspec.structs.replace(task, delegator=bound))
     assert isinstance(outcome, Outcome)
     assert outcome.text.startswith("None None None\n")
 

@@ -17,9 +17,7 @@ from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED
 
 if TYPE_CHECKING:
     from understudy.config.parsing.file_schema import RelayTable
-
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -298,15 +296,17 @@ class Loader:
                 if name is not None and name not in delegators:
                     finding = _unknown(path, "delegator", name, delegators)
                     if item.whole and not finding.names:  # chosen in a frontend
-                        finding = replace(finding, hint=CHOOSE_DEFAULT)
+                        finding = msgspec.structs.replace(finding, hint=CHOOSE_DEFAULT)
                     item.note(self._broken(finding, "delegators", name))
             for recipe in table.recipes:
                 if recipe not in recipes:
-                    finding = replace(_unknown(("recipes", recipe), "recipe", recipe, recipes), key=True)
+                    finding = msgspec.structs.replace(
+                        _unknown(("recipes", recipe), "recipe", recipe, recipes), key=True
+                    )
                     item.note(self._broken(finding, "recipes", recipe))
             if table.delegator is not None:
-                merged = replace(merged, delegator=table.delegator, scope=item.layer.scope)
-            merged = replace(merged, recipes={**merged.recipes, **table.recipes})
+                merged = msgspec.structs.replace(merged, delegator=table.delegator, scope=item.layer.scope)
+            merged = msgspec.structs.replace(merged, recipes={**merged.recipes, **table.recipes})
         return merged
 
     def _launch(self, tools: Mapping[str, Item]) -> Launch:
@@ -380,7 +380,7 @@ class Loader:
                 elif kept is not None and kept < 0:
                     item.note(Finding((name,), f"`{name}` must not be negative."))
             if item.usable:
-                merged = replace(merged, **_given(table))
+                merged = msgspec.structs.replace(merged, **_given(table))
         return merged
 
     def _retention(self) -> Retention:
@@ -396,7 +396,7 @@ class Loader:
             for name in invalid_fields(item.value):
                 item.note(Finding((name,), f"`{name}` must be zero or a positive number."))
             if item.usable:
-                merged = replace(merged, **_given(item.value))
+                merged = msgspec.structs.replace(merged, **_given(item.value))
         return merged
 
     def _mcp_decide(self) -> bool:
@@ -419,7 +419,7 @@ class Loader:
             for name in invalid_fallback(item.value):
                 item.note(Finding((name,), f"`{name}` must be above zero."))
             if item.usable:
-                merged = replace(merged, **_given(item.value))
+                merged = msgspec.structs.replace(merged, **_given(item.value))
         return merged
 
     def _relay(self) -> RelayBounds:
@@ -584,7 +584,7 @@ def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Map
     for number, name in enumerate(recipe.checks or []):
         if name not in checks:
             finding = _unknown(("checks", number), "check", name, checks)
-            yield replace(finding, hint=finding.hint or "Add it: understudy checks add")
+            yield msgspec.structs.replace(finding, hint=finding.hint or "Add it: understudy checks add")
     for number, glob in enumerate(recipe.writes or []):
         if not delegator_rules.is_inside(glob):
             yield Finding(("writes", number), "`writes` accepts only patterns of paths inside the workspace.")

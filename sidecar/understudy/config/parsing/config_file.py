@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,8 +27,7 @@ REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
 _LISTS = {"delegators": "delegators", "model_servers": "servers", "checks": "checks"}
 
 
-@dataclass
-class Item:
+class Item(msgspec.Struct):
     """One entry of one layer."""
 
     value: Any
@@ -38,7 +36,7 @@ class Item:
     path: findings.KeyPath
     whole: bool
     """Whether the file contains this entry and nothing else."""
-    problems: list[LocatedFinding] = field(default_factory=list)
+    problems: list[LocatedFinding] = msgspec.field(default_factory=list)
 
     def note(self, finding: Finding) -> None:
         """Add a finding to the problems, with its place in the file."""
@@ -59,23 +57,22 @@ class Item:
         return not any(problem.severity == "error" for problem in self.problems)
 
 
-@dataclass
-class Reading:
+class Reading(msgspec.Struct):
     """One file, read and decoded, but not yet checked against other files."""
 
     layer: Layer
     kind: FileKind
     path: Path
-    delegators: list[Item] = field(default_factory=list)
-    servers: list[Item] = field(default_factory=list)
-    checks: list[Item] = field(default_factory=list)
-    recipes: list[Item] = field(default_factory=list)
-    tools: list[Item] = field(default_factory=list)
-    sections: list[tuple[str, Item]] = field(default_factory=list)
-    problems: list[LocatedFinding] = field(default_factory=list)
-    missing: list[LocatedFinding] = field(default_factory=list)
+    delegators: list[Item] = msgspec.field(default_factory=list)
+    servers: list[Item] = msgspec.field(default_factory=list)
+    checks: list[Item] = msgspec.field(default_factory=list)
+    recipes: list[Item] = msgspec.field(default_factory=list)
+    tools: list[Item] = msgspec.field(default_factory=list)
+    sections: list[tuple[str, Item]] = msgspec.field(default_factory=list)
+    problems: list[LocatedFinding] = msgspec.field(default_factory=list)
+    missing: list[LocatedFinding] = msgspec.field(default_factory=list)
     """Those of ``problems`` that affect every delegation."""
-    broken: set[tuple[str, str]] = field(default_factory=set)
+    broken: set[tuple[str, str]] = msgspec.field(default_factory=set)
     """Entries that cannot be decoded, as (``delegators``, name): a request that names one fails with its errors."""
 
     def fresh(self) -> Reading:

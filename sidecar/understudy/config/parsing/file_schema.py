@@ -38,10 +38,9 @@ SPELLINGS: dict[str, str] = {
 @functools.cache
 def file_type(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """Return the structure for files: the same fields in snake_case, unknown ones refused."""
-    hints = typing.get_type_hints(structure)
     fields: list[Any] = []
     for field in msgspec.structs.fields(structure):
-        annotation = _twin_of(hints[field.name])
+        annotation = _twin_of(field.type)
         if field.default is not msgspec.NODEFAULT:
             fields.append((field.name, annotation, field.default))
         elif field.default_factory is not msgspec.NODEFAULT:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import msgspec
@@ -88,9 +87,9 @@ def check_delegator(delegator: Delegator, around: Surroundings) -> Iterator[Find
     yield from _check_model(delegator, server, supported, what)
     yield from _check_launch(delegator.launch, supported, what)
     for finding in check_limits(delegator.limits):
-        yield replace(finding, path=("limits", *finding.path))
+        yield msgspec.structs.replace(finding, path=("limits", *finding.path))
     for finding in check_supported_limits(delegator.limits, delegator, supported):
-        yield replace(finding, path=("limits", *finding.path))
+        yield msgspec.structs.replace(finding, path=("limits", *finding.path))
     yield from _check_permissions(delegator.permissions, supported, what)
     yield from _check_env(delegator)
     yield from _check_locality(delegator, server, what)

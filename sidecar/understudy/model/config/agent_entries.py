@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -69,8 +68,7 @@ _MEANT = {
 """Claude Code's names (lowercase) and our own."""
 
 
-@dataclass(frozen=True)
-class LoopTools:
+class LoopTools(msgspec.Struct, frozen=True):
     """What an agent file leaves of the loop's tools."""
 
     names: list[str]

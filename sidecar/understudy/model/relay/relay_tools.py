@@ -5,7 +5,6 @@ Each is declared once; agents get them as an MCP server, our own loop gets them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -103,8 +102,7 @@ class Broadcast(Arguments):
     text: _Text
 
 
-@dataclass(frozen=True)
-class RelayTool:
+class RelayTool(msgspec.Struct, frozen=True):
     """One tool."""
 
     name: str

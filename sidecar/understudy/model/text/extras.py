@@ -6,13 +6,13 @@ Understudy is installed from a clone of its repository, so an extra is named as 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+
+import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(msgspec.Struct, frozen=True):
     """An extra of ``pyproject.toml``, with the one package that it installs."""
 
     name: str

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +49,7 @@ class _Supported(msgspec.Struct):
     protocols: dict[str, bool]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A protocol, and why it is used, as a clause."""
 
     protocol: str

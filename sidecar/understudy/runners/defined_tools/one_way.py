@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -55,7 +54,7 @@ class OneWay:
                 )
                 yield AgentFinished(error=error)
             elif isinstance(item, AgentFinished) and item.error is not None:
-                yield replace(item, error=self._own(item.error))
+                yield msgspec.structs.replace(item, error=self._own(item.error))
             else:
                 yield item
 

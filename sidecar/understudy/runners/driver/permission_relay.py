@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 import msgspec
 
@@ -123,7 +122,7 @@ class PermissionRelay:
             command = None
         if paths is not None and (len(paths) > MAX_PATHS or any(len(path) > MAX_PATH_CHARACTERS for path in paths)):
             paths = None
-        return replace(
+        return msgspec.structs.replace(
             question,
             altered=(command, paths) != (question.command, question.paths),
             tool=clean(question.tool)[:MAX_TITLE_CHARACTERS],

@@ -8,8 +8,9 @@ responsible for its connection and its format, and has no access to limits or jo
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event
@@ -18,8 +19,7 @@ from understudy.runners.runner import Message, Question
 from understudy.secrets import Redactor
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentFinished:
+class AgentFinished(msgspec.Struct, frozen=True, kw_only=True):
     """The agent announced its result. The driver then waits for the source to end; it counts and shows what follows."""
 
     text: str | None = None
@@ -28,37 +28,32 @@ class AgentFinished:
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """A sign of work that is not an event: it restarts the idle limit and is not recorded."""
 
     grace_seconds: float = 0.0
     """The next item may take at least this long, even where the idle limit is shorter."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Retrying:
+class Retrying(msgspec.Struct, frozen=True, kw_only=True):
     """The source retries after a pause; the limit for the first event then applies again."""
 
     after_seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionWithdrawn:
+class QuestionWithdrawn(msgspec.Struct, frozen=True, kw_only=True):
     """The agent no longer waits for the answer to a question."""
 
     question_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class MessageTaken:
+class MessageTaken(msgspec.Struct, frozen=True, kw_only=True):
     """The agent got a message that was sent to it."""
 
     message_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unrecognized:
+class Unrecognized(msgspec.Struct, frozen=True, kw_only=True):
     """Output that is not in the agent's format: counted, reported once, and not a sign of work."""
 
     text: str

@@ -69,8 +69,6 @@ class Runner:
             return await driver.drive(task, emit, TerminalSource(task, command, tmux))
 
     async def _headless(self, task: Task, emit: Emit) -> Outcome:
-        from dataclasses import replace
-
         import msgspec
 
         from understudy.runners import registry
@@ -79,7 +77,7 @@ class Runner:
         delegator = msgspec.structs.replace(task.delegator, mode=None, launch=launch)
         runner = registry.runner_for(delegator, task.model_server, self._defined)
         prompt = task.prompt.removesuffix(DONE_NOTE)
-        return await runner.run(replace(task, delegator=delegator, prompt=prompt), emit)
+        return await runner.run(msgspec.structs.replace(task, delegator=delegator, prompt=prompt), emit)
 
 
 def command_for(task: Task, tool: Capabilities, tree: Path) -> Command:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from understudy.model.config.permission_rules import PermissionKind
 from understudy.model.delegation.events import Phase, Text
@@ -71,7 +72,7 @@ class QwenStream(ClaudeStream):
     def further(self, message: Message) -> bytes:
         """Return the line that delivers another message; it gets to it after its turn."""
         note = f"\n\n{AT_NOTE}" if "@" in message.text else ""
-        return super().further(replace(message, text=message.text + note))
+        return super().further(msgspec.structs.replace(message, text=message.text + note))
 
     def _user_message(self, text: str) -> dict[str, Any]:
         return super()._user_message(text.replace("@", ESCAPED_AT))

@@ -21,19 +21,14 @@ _CLAUDE_OUTPUT_TOKENS = (
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "seed")
-_UNSUPPORTED = re.compile(
-    r"not support|unsupported|deprecated|not (?:be )?(?:allowed|permitted)|cannot|unknown|extra", re.IGNORECASE
-)
+_UNSUPPORTED = r"(?i)not support|unsupported|deprecated|not (?:be )?(?:allowed|permitted)|cannot|unknown|extra"
 _LARGEST = (
-    re.compile(r"max_tokens\D{0,20}\d+\s*>\s*(\d{1,9})"),  # max_tokens: 8192 > 4096, which is the maximum
-    re.compile(r"at most (\d{1,9}) (?:completion |output )?tokens", re.IGNORECASE),
-    re.compile(
-        r"max_(?:completion_|output_)?tokens\W.{0,60}?less than or equal to\W{0,3}(\d{1,9})", re.IGNORECASE | re.DOTALL
-    ),
+    r"max_tokens\D{0,20}\d+\s*>\s*(\d{1,9})",  # max_tokens: 8192 > 4096, which is the maximum
+    r"(?i)at most (\d{1,9}) (?:completion |output )?tokens",
+    r"(?is)max_(?:completion_|output_)?tokens\W.{0,60}?less than or equal to\W{0,3}(\d{1,9})",
 )
-_CONTEXT = re.compile(
-    r"context length is (\d{1,9}) tokens.{0,120}?\((\d{1,9}) in the messages", re.IGNORECASE | re.DOTALL
-)
+_CONTEXT = r"(?is)context length is (\d{1,9}) tokens.{0,120}?\((\d{1,9}) in the messages"
+"""Compiled when a request is refused, which few are: that takes as long as importing five modules."""
 _LEAST = 256
 """An answer with a smaller limit is not worth a request."""
 
@@ -57,7 +52,7 @@ def adapt(body: dict[str, Any], status: int, refusal: str) -> str | None:
             body[name] = largest
             return f"The model writes at most {largest} tokens; `{name}` was {limit}."
     for name in _SAMPLING:
-        if name in body and re.search(rf"\b{name}\b", refusal) and _UNSUPPORTED.search(refusal):
+        if name in body and re.search(rf"\b{name}\b", refusal) and re.search(_UNSUPPORTED, refusal):
             value = body.pop(name)
             return f"The model refused `{name}` = {str(value)[:40]}, which is left out."
     return None
@@ -65,8 +60,8 @@ def adapt(body: dict[str, Any], status: int, refusal: str) -> str | None:
 
 def _largest(refusal: str) -> int | None:
     for pattern in _LARGEST:
-        found = pattern.search(refusal)
+        found = re.search(pattern, refusal)
         if found is not None:
             return int(found[1])
-    context = _CONTEXT.search(refusal)
+    context = re.search(_CONTEXT, refusal)
     return int(context[1]) - int(context[2]) if context is not None else None

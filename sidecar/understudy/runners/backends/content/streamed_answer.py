@@ -6,9 +6,7 @@ field is assumed to be present.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
@@ -28,8 +26,7 @@ MAX_TEXT_CHARACTERS = 8 << 20
 _MAX_COUNT = 10**12
 
 
-@dataclass
-class StreamedAnswer(ABC):
+class StreamedAnswer(msgspec.Struct):
     """One answer, as far as it has been received."""
 
     done_marker: ClassVar[bool] = True
@@ -38,7 +35,7 @@ class StreamedAnswer(ABC):
     server: str
     redactor: Redactor
     """Knows the key: a server that echoes the key must not get it into an error message."""
-    parts: list[str] = field(default_factory=list)
+    parts: list[str] = msgspec.field(default_factory=list)
     characters: int = 0
     kept_bytes: int = 0
     """Of the items that go back to the server as they are."""
@@ -56,9 +53,9 @@ class StreamedAnswer(ABC):
     """The model stopped at its output limit."""
     asked_tokens: int | None = None
     """The output limit in the request, where the dialect needs it to see that it was reached."""
-    reported_usage: dict[str, int] = field(default_factory=dict)
+    reported_usage: dict[str, int] = msgspec.field(default_factory=dict)
     cost_usd: str | None = None
-    assembler: CallAssembler = field(default_factory=CallAssembler)
+    assembler: CallAssembler = msgspec.field(default_factory=CallAssembler)
 
     @property
     def ended(self) -> bool:
@@ -96,9 +93,9 @@ class StreamedAnswer(ABC):
         self.events += 1
         return self.value(value) if isinstance(value, dict) else []
 
-    @abstractmethod
     def value(self, value: dict[str, Any]) -> list[Event]:
         """Take one decoded event, or a whole answer that was not streamed."""
+        raise NotImplementedError
 
     def failure(self) -> UnderstudyError | None:
         """Return why an answer cannot be used after its stream ended; None if it can (it may still be empty)."""

@@ -8,7 +8,6 @@ only when the answer is complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,8 +18,7 @@ MAX_CALLS = 2000
 """Calls of one answer that are kept; the pieces of further ones are dropped."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tool as it is described to the model."""
 
     name: str
@@ -29,8 +27,7 @@ class ToolSpec:
     """The JSON schema of its arguments."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestedCall:
+class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A complete call."""
 
     call_id: str
@@ -41,8 +38,7 @@ class RequestedCall:
     """Why it must not be executed: its arguments are not a JSON object."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallResult:
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a call returned, as the model gets it."""
 
     call_id: str
@@ -50,14 +46,13 @@ class CallResult:
     ok: bool
 
 
-@dataclass
-class PartialCall:
+class PartialCall(msgspec.Struct):
     """A call, as far as it has been received."""
 
     call_id: str = ""
     name: str = ""
-    pieces: list[str] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
+    pieces: list[str] = msgspec.field(default_factory=list)
+    more: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields that only the provider understands, such as a signature of its thoughts; they go back unchanged."""
 
     @property

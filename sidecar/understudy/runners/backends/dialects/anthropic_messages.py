@@ -7,8 +7,9 @@ cumulative and complete what ``message_start`` has reported; some servers report
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+import msgspec
 
 from understudy.model.delegation.events import Event
 from understudy.runners.backends import dialects
@@ -110,17 +111,16 @@ def _unmark(messages: list[dict[str, Any]]) -> None:
                 block.pop("cache_control", None)
 
 
-@dataclass
 class MessagesStream(StreamedAnswer):
     """One answer, as far as it has been received."""
 
     done_marker: ClassVar[bool] = False
 
-    blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    blocks: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
     """The blocks by their index; several may be open at once."""
-    pieces: dict[tuple[int, str], list[str]] = field(default_factory=dict)
+    pieces: dict[tuple[int, str], list[str]] = msgspec.field(default_factory=dict)
     """What was added to the fields of blocks; joined at the end, because a server may send millions of pieces."""
-    inputs: dict[int, PartialCall] = field(default_factory=dict)
+    inputs: dict[int, PartialCall] = msgspec.field(default_factory=dict)
     """Index of a block → the call in it."""
     uncached: int | None = None
     """The input tokens that were neither read from the cache nor written to it."""

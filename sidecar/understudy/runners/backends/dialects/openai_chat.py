@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from understudy.model.delegation.events import Event
 from understudy.runners.backends import dialects
@@ -93,13 +94,12 @@ class Dialect(dialects.Dialect):
         return ChatStream(server, redactor)
 
 
-@dataclass
 class ChatStream(StreamedAnswer):
     """One answer, as far as it has been received."""
 
-    thoughts: dict[str, list[str]] = field(default_factory=dict)
+    thoughts: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Field in which the server sent the model's thoughts → its pieces."""
-    details: list[dict[str, Any]] = field(default_factory=list)
+    details: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """OpenRouter's blocks of thoughts, which may be signed."""
 
     def history(self) -> list[dict[str, Any]]:

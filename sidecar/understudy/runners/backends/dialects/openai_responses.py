@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
@@ -83,13 +82,12 @@ class Dialect(dialects.Dialect):
         return ResponsesStream(server, redactor)
 
 
-@dataclass
 class ResponsesStream(StreamedAnswer):
     """One answer, as far as it has been received."""
 
     done_marker: ClassVar[bool] = False
 
-    items: dict[int, dict[str, Any]] = field(default_factory=dict)
+    items: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
     """The complete items, by their place in the output."""
 
     def history(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ is an error, because replacement characters would end up in a user's file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -18,8 +18,7 @@ MAX_LINE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class ServerEvent:
+class ServerEvent(msgspec.Struct, frozen=True):
     """One event: its name (``message`` where none was given) and its data, lines joined by LF."""
 
     name: str
