@@ -33,13 +33,9 @@ def describe_asker(
     cwd: Path | None,
     environ: Mapping[str, str],
     client: str | None = None,
-    sessions: Sequence[tuple[str, str]] | None = None,
 ) -> AskedBy:
-    """Describe the client of a frontend; ``environ`` is the client's environment.
-
-    ``sessions`` are the tools that may ask, each with a variable of its sessions; None: those that are declared.
-    """
-    agent, variable = next(((tool, name) for tool, name in sessions or _sessions() if environ.get(name)), (None, ""))
+    """Describe the client of a frontend; ``environ`` is the client's environment."""
+    agent, variable = next(((tool, name) for tool, name in _sessions() if environ.get(name)), (None, ""))
     parent = environ.get(DELEGATION_VARIABLE)
     if parent is not None:
         from understudy.journal import delegation_folder

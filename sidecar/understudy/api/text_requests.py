@@ -134,9 +134,7 @@ class PreparedText:
             elif isinstance(event, events.Note):
                 note(event.text)
 
-        asked_by = describe_asker(
-            "cli", pid=os.getpid(), cwd=self._folder, environ=os.environ, sessions=self._prepared.sessions
-        )
+        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
         identifier, outcome = text_request.run(self._prepared, asked_by, said=said, deliver=self._deliver)
         return TextAnswer(
             id=identifier,

@@ -60,11 +60,6 @@ def loopback_addresses(host: str) -> tuple[str, ...]:
     return addresses if parsed and all(one is not None and one.is_loopback for one in parsed) else ()
 
 
-def has_resolved() -> bool:
-    """Return whether this process has asked the resolver, whose answers change."""
-    return bool(_resolved)
-
-
 def origin(url: str) -> tuple[str, str, int | None]:
     """Return scheme, host and port, to which a key is bound."""
     try:

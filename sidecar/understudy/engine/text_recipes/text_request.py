@@ -10,18 +10,17 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from understudy.config import locality
 from understudy.config.configuration import Configuration
+from understudy.config.loading import loader
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
-from understudy.engine.text_recipes import kept_configuration
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
-from understudy.engine.text_recipes.kept_configuration import Kept
 from understudy.git import workspaces
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Limits
@@ -63,7 +62,7 @@ class TextRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the file of ``corpus`` to work on; the others are read along."""
     limits: Limits | None = None
     bounds: CorpusLimits = msgspec.field(default_factory=CorpusLimits)
-    configured: tuple[Path, Kept] | None = None
+    configured: tuple[Path, Configuration] | None = None
     """What ``configured`` returned for ``folder``."""
     keep_fences: bool = False
     """Whether the answer of a recipe that returns a file is used exactly as the model wrote it."""
@@ -78,23 +77,23 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     prompt: prompts.Prompt
     target: str | None
-    sessions: list[tuple[str, str]]
-    """The tools that may ask, each with a variable of its sessions."""
     notes: list[str]
     """Warnings for the user: files that are not sent, limits without effect."""
 
 
-def configured(folder: Path) -> tuple[Path, Kept]:
+def configured(folder: Path) -> tuple[Path, Configuration]:
     """Return the workspace of a folder and its configuration."""
     workspace = workspaces.workspace_of([], None, folder)
-    return workspace, kept_configuration.load(workspace, trusted=_is_trusted(workspace))
+    return workspace, loader.load(workspace, trusted=_is_trusted(workspace))
 
 
-def bounds_of(kept: Kept, *, file_bytes: int | None = None, total_bytes: int | None = None) -> CorpusLimits:
+def bounds_of(
+    configuration: Configuration, *, file_bytes: int | None = None, total_bytes: int | None = None
+) -> CorpusLimits:
     """Return the most that is sent: as the request says, else as configured, else as the prompts of delegations."""
     return CorpusLimits(
-        file_bytes=file_bytes or kept.input.max_file_bytes or INPUT_FILE_BYTES,
-        total_bytes=total_bytes or kept.input.max_bytes or INPUT_BYTES,
+        file_bytes=file_bytes or configuration.input.max_file_bytes or INPUT_FILE_BYTES,
+        total_bytes=total_bytes or configuration.input.max_bytes or INPUT_BYTES,
     )
 
 
@@ -104,9 +103,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     Errors: those of planning a delegation, ``config_invalid`` for a delegator without a model server, and
     ``input_too_large`` for a prompt above the limit `max_tokens`.
     """
-    workspace, kept = request.configured or configured(request.folder)
-    # It has all the fields that choosing a delegator reads.
-    configuration = cast("Configuration", kept)
+    workspace, configuration = request.configured or configured(request.folder)
     recipe = require_recipe(configuration, request.recipe)
     params = _params(request)
     chosen = choose_candidate(configuration, recipe, params)
@@ -135,7 +132,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
         file_bytes=request.bounds.file_bytes,
         all_bytes=request.bounds.total_bytes,
     )
-    most = kept.input.max_tokens
+    most = configuration.input.max_tokens
     if most is not None and prompt.tokens > most:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
@@ -155,7 +152,6 @@ def prepare(request: TextRequest) -> PreparedRequest:
         limits=held,
         prompt=prompt,
         target=request.target,
-        sessions=kept.sessions,
         notes=[*notes, *_not_sent(prompt)],
     )
 
