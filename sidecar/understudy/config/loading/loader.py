@@ -17,6 +17,7 @@ from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED
 
 if TYPE_CHECKING:
     from understudy.config.parsing.file_schema import RelayTable
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from understudy.config.fallback import Fallback
 from understudy.config.fallback import invalid_fields as invalid_fallback
 from understudy.config.findings import KeyPath, LocatedFinding
 from understudy.config.loading.rendering import is_own, revision
+from understudy.config.locations import Layer
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
 from understudy.config.retention import Retention, invalid_fields
@@ -71,8 +73,19 @@ def load(workspace: Path | None, *, trusted: bool) -> Configuration:
 
 def readings(workspace: Path | None, *, trusted: bool) -> list[Reading]:
     """Return every file, read and decoded, the lowest layer first."""
-    layers = locations.layers(workspace, trusted=trusted)
-    return [config_file.read_file(layer, kind, path) for layer in layers for kind, path in config_file.files(layer)]
+    return [
+        one
+        for layer in locations.layers(workspace, trusted=trusted)
+        for one in ([shipped.fresh() for shipped in _shipped(layer)] if layer.scope is Scope.BUILTIN else _read(layer))
+    ]
+
+
+def _read(layer: Layer) -> list[Reading]:
+    return [config_file.read_file(layer, kind, path) for kind, path in config_file.files(layer)]
+
+
+_shipped = functools.cache(_read)
+"""The files of the program do not change while it runs."""
 
 
 class Loader:

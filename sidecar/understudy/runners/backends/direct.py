@@ -6,10 +6,10 @@ Retries end with the first event. The limits are the driver's (``driver.attempt`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -23,7 +23,7 @@ from understudy.runners.backends.exchange import Exchange
 from understudy.runners.backends.http import http_client
 from understudy.runners.driver.attempt import Attempt, add_key_or_logs
 from understudy.runners.driver.background import Background
-from understudy.runners.driver.source import AgentFinished
+from understudy.runners.driver.source import AgentFinished, SourceItem
 from understudy.runners.runner import Emit, Outcome, Task
 from understudy.secrets import Redactor
 
@@ -90,20 +90,35 @@ def answer(
     ``is_cancelled`` is called at least every ``LOOK_SECONDS``; once it returns true, the request ends with
     ``cancelled``.
     """
-    reading = Background(reach(task) for _ in range(1))
+    items = Background(_begun(task, retries, backoff_seconds))
     try:
-        reached = _waited(reading.next(), is_cancelled)
+        begun = cast("_Begun", _waited(items.next(), is_cancelled))
+        items.on_end = begun.sent.end
+        for note in begun.notes:
+            emit(note)
+        attempt = _WaitingAttempt(task, emit, begun.sent)
+        try:
+            return attempt.follow(cast("Background[SourceItem]", items), is_cancelled)
+        except UnderstudyError as error:
+            add_key_or_logs(error, task)
+            raise
     finally:
-        reading.end()
-    assert reached is not None  # noqa: S101 - it has one item
-    for note in reached.notes:
-        emit(note)
+        items.end()
+
+
+class _Begun(NamedTuple):
+    """What comes before the items of an answer."""
+
+    sent: Exchange
+    notes: list[Note]
+
+
+def _begun(task: Task, retries: int, backoff_seconds: float) -> Generator[_Begun | SourceItem, None, None]:
+    reached = reach(task)
     sent = exchange(task, reached, retries=retries, backoff_seconds=backoff_seconds)
-    try:
-        return _WaitingAttempt(task, emit, sent).follow(is_cancelled)
-    except UnderstudyError as error:
-        add_key_or_logs(error, task)
-        raise
+    answered = sent.answered()
+    yield _Begun(sent, reached.notes)
+    yield from answered
 
 
 class _Moment:
@@ -130,9 +145,8 @@ class _WaitingAttempt(Attempt):
         self._last = None if total is None else now + total
         self._limit = self._next = _Moment(now + self._first)
 
-    def follow(self, is_cancelled: Callable[[], bool] | None) -> Outcome:
+    def follow(self, items: Background[SourceItem], is_cancelled: Callable[[], bool] | None) -> Outcome:
         """Read the answer to its end, and return the outcome."""
-        items = Background(self._sent.answered(), self._sent.end)
         try:
             while (item := _waited(items.next(), is_cancelled, self._left)) is not None:
                 self.take(item)

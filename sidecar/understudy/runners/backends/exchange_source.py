@@ -63,7 +63,9 @@ class ExchangeSource:
                 yield item
         finally:
             background.end()
-            await asyncio.wait([asyncio.wrap_future(background.closed)], timeout=CLOSE_SECONDS)
+            closed = asyncio.wrap_future(background.closed)
+            await asyncio.wait([closed], timeout=CLOSE_SECONDS)
+            closed.cancel()  # the thread may end after the event loop
 
     async def answer(self, question_id: str, option: PermissionOption, note: str | None) -> None:
         """Do nothing: a model without tools asks no questions."""

@@ -20,25 +20,28 @@ CLOSE_SECONDS = 0.5
 class Background(Generic[Item]):
     """A generator that runs in a daemon thread, one item at a time: it runs only while the next item is asked for."""
 
-    def __init__(self, items: Generator[Item, None, None], end: Callable[[], None] = lambda: None) -> None:
-        """Start the thread. ``end`` is called from another thread and ends what the generator waits for."""
-        self._items, self._end = items, end
+    def __init__(self, items: Generator[Item, None, None], on_end: Callable[[], None] = lambda: None) -> None:
+        """Start the thread."""
+        self._items = items
+        self.on_end = on_end
+        """Is called by the reader's thread, and ends what the generator waits for."""
         self._asked: SimpleQueue[Future[Item | None] | None] = SimpleQueue()
         self.closed: Future[None] = Future()
         """Has a result when the generator has been closed."""
+        self.closed.set_running_or_notify_cancel()  # so that no reader cancels it
         threading.Thread(target=self._run, name=THREAD, daemon=True).start()
 
     def next(self) -> Future[Item | None]:
         """Ask for the next item; None: there are no more. The one before must have arrived."""
         future: Future[Item | None] = Future()
-        future.set_running_or_notify_cancel()  # so that it cannot be cancelled
+        future.set_running_or_notify_cancel()
         self._asked.put(future)
         return future
 
     def end(self) -> None:
         """End what the generator waits for, and close it in its thread: see ``closed``."""
         self._asked.put(None)
-        self._end()
+        self.on_end()
 
     def close(self) -> None:
         """End it, and wait a moment until it has ended."""
