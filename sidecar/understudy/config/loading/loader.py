@@ -7,19 +7,10 @@ listed with its problems and is not ready, so that a request that names it fails
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-from understudy.config.findings import Finding
-from understudy.config.validation import delegator_rules
-from understudy.model.config.delegators import Limits
-from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED
-
-if TYPE_CHECKING:
-    from understudy.config.parsing.file_schema import RelayTable
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,14 +19,14 @@ from understudy.config.configuration import Configuration, Defaults, DefinedTool
 from understudy.config.discovery import declarations
 from understudy.config.fallback import Fallback
 from understudy.config.fallback import invalid_fields as invalid_fallback
-from understudy.config.findings import KeyPath, LocatedFinding
+from understudy.config.findings import Finding, KeyPath, LocatedFinding
 from understudy.config.loading.rendering import is_own, revision
 from understudy.config.locations import Layer
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
 from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
-from understudy.config.validation import server_rules, tool_rules, workspace_rules
+from understudy.config.validation import delegator_rules, server_rules, tool_rules, workspace_rules
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.config import result_branch
 from understudy.model.config.config_entries import (
@@ -47,11 +38,14 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Scope
-from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Limits, Scope
+from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.evidence.checks import Check
 from understudy.model.relay.relay_bounds import RelayBounds
+
+if TYPE_CHECKING:
+    from understudy.config.parsing.file_schema import RelayTable
 
 INPUT_DEFAULTS = {"max_file_bytes": INPUT_FILE_BYTES, "max_bytes": INPUT_BYTES}
 """What applies unless the user configures something else; a workspace may only lower it."""
