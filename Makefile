@@ -5,7 +5,7 @@ PYTHON_IN := .venv/bin/python
 READY := .venv/.setup-complete
 SOURCES := sidecar scripts tests
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e llama bench lint fix generate lock package clean
+.PHONY: help setup demo test smoke e2e llama bench lint fix generate lock package clean
 .PHONY: style types english generated extension
 
 help: ## list the targets
@@ -23,6 +23,9 @@ demo: setup ## delegate tests for a module and follow the work (FILE=yours.py, D
 test: setup ## run all tests except the heavy ones (options for pytest: ARGS=-x)
 	$(PYTHON_IN) -m pytest -q -n 2 -m "not heavy" $(ARGS)
 	@scripts/extension test
+
+smoke: setup ## run a few heavy tests: each agent CLI, editor and caller once, VS Code, kills
+	$(PYTHON_IN) scripts/e2e.py --smoke
 
 e2e: setup ## run the heavy tests, and the extension in a real VS Code
 	$(PYTHON_IN) scripts/e2e.py

@@ -249,6 +249,7 @@ def test_an_undo_killed_on_its_way(bench):
     assert ends[-1] == "before"
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 def test_an_undo_of_one_hunk_killed_on_its_way(bench):
     def prepare():

@@ -124,6 +124,7 @@ class Judged:
         assert self.project.call("delegations/file", id=self.id, path="test_calc.py", side="result").text == TESTS
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 def test_a_worker_killed_while_it_judges(project):
     """First while the delegation runs, then again and again while its checks run once more."""

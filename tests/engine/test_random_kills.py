@@ -26,6 +26,7 @@ BUSY = """
 """
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 def test_twenty_at_once_and_none_is_lost(project):
     project.settings(f'[environment]\npython = "{project_python()}"\n\n[limits]\nslots = 20\n')

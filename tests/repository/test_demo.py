@@ -66,6 +66,7 @@ def test_folders_of_earlier_demos_go_and_those_in_use_stay(tmp_path: Path):
     assert sorted(path.name for path in scratch.iterdir()) == sorted([names["running"].name, other.name])
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 def test_the_demo_ends_verified(tmp_path: Path, own_home: Path):
     done = demo(tmp_path)

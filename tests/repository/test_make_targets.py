@@ -123,7 +123,7 @@ def test_setup_keeps_a_working_environment(bare: Path):
 @pytest.fixture
 def heavy(tmp_path: Path) -> Path:
     """A project whose heavy tests the test writes."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = heavy\naddopts = -p no:cacheprovider\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  heavy\n  smoke\naddopts = -p no:cacheprovider\n")
     return tmp_path
 
 
@@ -141,6 +141,13 @@ def test_a_failed_heavy_test_is_not_repeated(heavy: Path):
     assert done.returncode == 1
     assert "1 failed" in done.stdout
     assert (heavy / "runs").read_text() == "x"
+
+
+def test_smoke_runs_the_tests_with_its_mark(heavy: Path):
+    lines = "@pytest.mark.smoke", "def test_one():", "    pass", "def test_other():", "    assert False"
+    done = e2e(heavy, *lines, arguments=("--smoke", "-n0"))
+    assert done.returncode == 0
+    assert "1 passed, 1 deselected" in done.stdout
 
 
 def test_no_heavy_test_is_an_error(heavy: Path):
@@ -167,8 +174,8 @@ def test_ci_runs_every_target_and_reports_failures(tmp_path: Path):
     program(tmp_path / "bin", "id", "echo 1000")  # not root: nothing is installed
     done = run(".ci/run", cwd=tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == 1
-    assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "e2e", "package"]
-    assert "make lint took longer than 300 s and was interrupted.\n" in done.stderr
+    assert re.findall(r"^ran (\w+)", done.stdout, re.MULTILINE) == ["setup", "test", "smoke", "package"]
+    assert "make lint took longer than 900 s and was interrupted.\n" in done.stdout, "printed when the tests have ended"
     assert done.stderr.endswith("test_a.py::test_b: why\nFailed: test lint\n")
 
 

@@ -174,6 +174,7 @@ async def test_a_killed_agent_loses_nothing_and_a_loaded_session_goes_on(stage, 
         assert stage.delegations()[0].parent_id == stage.delegations()[1].id
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 async def test_a_session_is_replayed_with_everything_that_was_said(stage, connect) -> None:
     stage.script("quick", [{"say": "Done."}, {"write": "made.txt", "text": "made\n"}, {"result": True}])

@@ -26,6 +26,7 @@ def messages_of(lab, number=-1) -> str:
     return json.dumps(lab.server.requests[number].body["messages"])
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     lab.commit()
     settings = (lab.tree / ".git/config").read_text()

@@ -130,6 +130,7 @@ def hunks_of(identifier, env, cwd):
     return file["hunks"], changed
 
 
+@pytest.mark.smoke
 def test_a_result_is_decided_on_and_the_reply_resumes_the_session(lab, project, tmp_path):
     said = recorded_claude(lab, tmp_path / "recorded")
     project = project | {"PATH": f"{said.parent}:{project['PATH']}"}

@@ -30,6 +30,7 @@ async def test_it_leaves_nothing_in_the_folder_for_temporary_files(lab):
     assert sorted(path.name for path in lab.tree.iterdir()) == ["asked.txt", "greeting.py"]
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     outcome = await lab.run(lab.tool_task("codex", "edits"))
     assert isinstance(outcome, Outcome), outcome

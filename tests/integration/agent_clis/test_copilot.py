@@ -36,6 +36,7 @@ def task_for(lab, unpacked):
     return make
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab, task_for):
     outcome = await lab.run(task_for("edits"))
     assert isinstance(outcome, Outcome), outcome

@@ -22,6 +22,7 @@ def texts(request) -> list[str]:
     return [part["text"] for part in parts if "text" in part]
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     task = lab.tool_task("gemini", "edits", model=MODEL, properties={"temperature": 0.25, "maxTokens": 4000})
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "shop"})

@@ -17,6 +17,7 @@ def programs(python_programs):
     return python_programs
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     outcome = await lab.run(lab.tool_task("mini", "edits", properties={"top_p": 0.5}))
     assert isinstance(outcome, Outcome), outcome

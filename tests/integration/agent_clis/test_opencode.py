@@ -20,6 +20,7 @@ def task_for(lab, scenario: str, **more) -> Task:
     return lab.tool_task("opencode", scenario, model="scripted", env={"XDG_CONFIG_HOME": None}, **more)
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     (lab.tree / "AGENTS.md").write_text("Write as a poet does.")
     login = lab.home / ".local/share/opencode/auth.json"

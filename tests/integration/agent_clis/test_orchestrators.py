@@ -128,6 +128,7 @@ def bench(request, programs, tmp_path, own_home, monkeypatch) -> Iterator[Bench]
         yield Bench(ORCHESTRATORS[request.param], tmp_path, programs, server)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("bench", sorted(ORCHESTRATORS), indirect=True)
 def test_a_killed_orchestrator_loses_and_repeats_nothing(bench):
     before = bench.file.read_bytes()

@@ -14,6 +14,7 @@ from understudy.runners.runner import Outcome
 pytestmark = pytest.mark.heavy
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     outcome = await lab.run(lab.tool_task("pi", "edits"))
     assert isinstance(outcome, Outcome), outcome

@@ -23,6 +23,7 @@ def texts(request) -> list[str]:
     return [part.get("text", "") for content in parts for part in content]
 
 
+@pytest.mark.smoke
 async def test_it_works_and_resumes_its_session(lab):
     task = lab.tool_task("qwen", "edits", properties={"temperature": 0.25})
     server = msgspec.structs.replace(task.model_server, headers={"X-Team": "shop"})

@@ -69,6 +69,7 @@ def test_thoughts_are_apart_from_the_answer(llama, person, protocol):
     assert asked.envelope["content"].strip() == "The answer is forty-two."
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_it_calls_tools_until_the_file_is_right(llama, person, protocol):
     worked = person.work(llama.base_url, "scripted", protocol, prompt="[script:fix]")

@@ -9,7 +9,7 @@ import { inCode } from "../driver/test.ts";
 
 describe("Add Delegator", () => {
   it(
-    "adds an agent on this machine, by keyboard",
+    "adds an agent on this machine, by keyboard @smoke",
     inCode({ delegators: ["careful"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "careful");

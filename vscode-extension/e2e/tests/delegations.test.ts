@@ -166,7 +166,7 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "streams a transcript, and continues after the window was reloaded",
+    "streams a transcript, and continues after the window was reloaded @smoke",
     inCode({ delegators: ["slow"], configuration: byDefault("slow") }, async (vs) => {
       await openContainer(vs);
       await vs.statusItem("Understudy").waitFor();
@@ -241,7 +241,7 @@ describe("delegations in the editor", () => {
   );
 
   it(
-    "shows a question in the view, the transcript and a notification",
+    "shows a question in the view, the transcript and a notification @smoke",
     inCode({ delegators: ["careful"], file: "shop/prices.py", configuration: byDefault("careful") }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await openContainer(vs);

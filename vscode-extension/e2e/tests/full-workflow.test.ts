@@ -7,7 +7,7 @@ const TESTS = "tests/test_prices.py";
 
 describe("the full workflow", () => {
   it(
-    "runs from Add Delegator to undo, with a reload and a crash in between",
+    "runs from Add Delegator to undo, with a reload and a crash in between @smoke",
     inCode({ claude: true, file: "shop/prices.py" }, async (vs) => {
       const { world } = vs;
       await vs.openContainer();

@@ -7,7 +7,7 @@ import { inCode } from "../driver/test.ts";
 
 describe("New Delegation", () => {
   it(
-    "keeps a task of several lines and its files over a reload, and starts it with Ctrl+Enter",
+    "keeps a task of several lines and its files over a reload, and starts it with Ctrl+Enter @smoke",
     inCode({ delegators: ["quick"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");

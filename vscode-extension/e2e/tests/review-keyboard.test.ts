@@ -9,7 +9,7 @@ const MINE = "tests/test_prices.py";
 
 describe("reviewing by keyboard", () => {
   it(
-    "opens a result, visits, accepts, rejects with a reason, undoes and finishes",
+    "opens a result, visits, accepts, rejects with a reason, undoes and finishes @smoke",
     inCode({ delegators: ["quick"], file: "shop/prices.py" }, async (vs) => {
       const { keyboard } = vs.page;
       await vs.statusItem("Understudy").waitFor();

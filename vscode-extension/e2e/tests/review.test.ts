@@ -16,7 +16,7 @@ const TABLE = Array.from({ length: 200 }, (_, number) => `ROW_${number} = ${numb
 
 describe("review", () => {
   it(
-    "accepts one hunk, rejects one with a reason, sends back, undoes",
+    "accepts one hunk, rejects one with a reason, sends back, undoes @smoke",
     inCode({ delegators: ["quick"], file: MINE }, async (vs) => {
       await vs.statusItem("Understudy").waitFor();
       await vs.goTo(6);

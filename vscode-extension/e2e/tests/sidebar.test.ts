@@ -17,7 +17,7 @@ describe("the sidebar", () => {
   );
 
   it(
-    "lists delegators with their state, shows problems and opens their location",
+    "lists delegators with their state, shows problems and opens their location @smoke",
     inCode(
       {
         delegators: ["quick", "careful", "broken"],
@@ -73,7 +73,7 @@ describe("an untrusted workspace", () => {
   );
 
   it(
-    "runs no program of the workspace",
+    "runs no program of the workspace @smoke",
     inCode(
       {
         trusted: false,
@@ -129,7 +129,7 @@ describe("a trusted workspace", () => {
 
 describe("the sidecar", () => {
   it(
-    "is restarted when it is killed, and reports that",
+    "is restarted when it is killed, and reports that @smoke",
     inCode({ delegators: ["quick"] }, async (vs) => {
       await vs.openContainer();
       await vs.waitForRow("Delegators", "quick");

@@ -138,6 +138,7 @@ def shows(screen: Callable[..., str], text: str, seconds: float = 60) -> str:
     return found
 
 
+@pytest.mark.smoke
 @pytest.mark.heavy
 def test_watch_asks_on_a_terminal(asking: Any, screen: Callable[..., str]) -> None:
     screen("send-keys", "-l", f"{sys.executable} -m understudy watch {asking.folder.id[-5:]}; echo code $?.")

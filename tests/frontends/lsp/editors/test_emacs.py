@@ -339,6 +339,7 @@ def eglot(emacs: Any, job: Any, snippet: Any) -> Emacs:
     return emacs(EGLOT + snippet("Emacs: Eglot", "elisp"))
 
 
+@pytest.mark.smoke
 @needs_eglot
 def test_the_whole_job_in_eglot(eglot: Emacs, job: Any):
     emacs = eglot

@@ -173,6 +173,7 @@ def delegated(neovim: Neovim, job: Any) -> tuple[str, Path]:
     return delegation.id, Path(path)
 
 
+@pytest.mark.smoke
 def test_the_whole_job(neovim: Neovim, job: Any):
     identifier, review = delegated(neovim, job)
     assert (job.top / "lines.py").read_text(encoding="utf-8").startswith("line1 = 1\n")

@@ -151,6 +151,7 @@ def hunk(job: Any, identifier: str, line: int) -> Any:
     return next(one for file in files if file.path == "lines.py" for one in file.hunks if one.old_start == line)
 
 
+@pytest.mark.smoke
 def test_the_job_in_vim_with_ale(vim: Vim, job: Any):
     vim.edit(job.top / "lines.py")
     vim.command("1s/.*/line1 = 'not saved'/")
