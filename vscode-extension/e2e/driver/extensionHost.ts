@@ -41,7 +41,7 @@ async function bundle(file: string): Promise<string> {
 }
 
 /** Run a test file of `extension-host/`. The editor must be `bare`, with `driver` (see `inCode`), and `closed`. */
-export async function runInHost(vs: Workbench, file: string, seconds = 60): Promise<InHost> {
+export async function runInHost(vs: Workbench, file: string, seconds = 400): Promise<InHost> {
   const tests = await bundle(path.join(E2E, "extension-host", file));
   const passed: string[] = [];
   const failed: { title: string; error: string }[] = [];
