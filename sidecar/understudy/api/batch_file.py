@@ -75,10 +75,10 @@ def read(data: bytes, path: Path, folder: Path) -> BatchFile:
             first.message,
             hint=first.hint,
             location=first.location,
-            names=[_described(one) for one in others[:_SHOWN]] or None,
+            names=[_described(problem) for problem in others[:_SHOWN]] or None,
         )
     return BatchFile(
-        msgspec.structs.replace(params, tasks=[_absolute(one, folder) for one in params.tasks]),
+        msgspec.structs.replace(params, tasks=[_absolute(task, folder) for task in params.tasks]),
         places,
         source if is_toml else None,
     )
@@ -87,10 +87,10 @@ def read(data: bytes, path: Path, folder: Path) -> BatchFile:
 def _toml(source: Source, problems: list[LocatedFinding]) -> tuple[GroupStartParams, list[Location]]:
     value, wrong = source.parse()
     problems += wrong
-    found = None if value is None else decode.decode(value, GroupStartParams, source, (), problems)
-    if found is None:
+    params = None if value is None else decode.decode(value, GroupStartParams, source, (), problems)
+    if params is None:
         return GroupStartParams(tasks=[]), []
-    return found, [source.location(source.where(("tasks", number))) for number in range(len(found.tasks))]
+    return params, [source.location(source.where(("tasks", number))) for number in range(len(params.tasks))]
 
 
 def _lines(source: Source, problems: list[LocatedFinding]) -> tuple[GroupStartParams, list[Location]]:
@@ -114,13 +114,13 @@ def _lines(source: Source, problems: list[LocatedFinding]) -> tuple[GroupStartPa
 
 def _suggested(message: str) -> str | None:
     """Return a hint for the unknown field that msgspec names, None for any other problem."""
-    found = _UNKNOWN.search(message)
-    if found is None:
+    match = _UNKNOWN.search(message)
+    if match is None:
         return None
-    declared: Any = Limits if found["path"] == "$.limits" else LaunchOverride if found["path"] == "$.launch" else None
-    if declared is None and found["path"]:
+    declared: Any = Limits if match["path"] == "$.limits" else LaunchOverride if match["path"] == "$.launch" else None
+    if declared is None and match["path"]:
         return None
-    return near(found["name"], (one.encode_name for one in msgspec.structs.fields(declared or GroupTask)))
+    return near(match["name"], (field.encode_name for field in msgspec.structs.fields(declared or GroupTask)))
 
 
 def _refuse_unusable(value: Any) -> None:
@@ -140,13 +140,13 @@ def _absolute(task: GroupTask, folder: Path) -> GroupTask:
 
 def _paths(task: GroupTask, folder: Path) -> Iterator[tuple[str, Any]]:
     for name in _LIST_FIELDS:
-        given = getattr(task, name)
-        if given is not None:
-            yield name, [_uri(text, folder) for text in given]
+        value = getattr(task, name)
+        if value is not None:
+            yield name, [_uri(text, folder) for text in value]
     for name in _PATH_FIELDS:
-        given = getattr(task, name)
-        if given is not None:
-            yield name, _uri(given, folder)
+        value = getattr(task, name)
+        if value is not None:
+            yield name, _uri(value, folder)
 
 
 def _uri(text: str, folder: Path) -> str:

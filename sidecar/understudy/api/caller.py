@@ -143,8 +143,8 @@ class EditingCaller(Caller, Protocol):
 
 def opened_folders(caller: Caller) -> Sequence[Path]:
     """Return the folders that the caller's editor shows; empty for a caller without an editor."""
-    found = getattr(caller, "opened", None)
-    return found() if callable(found) else ()
+    opened = getattr(caller, "opened", None)
+    return opened() if callable(opened) else ()
 
 
 def as_editor(caller: Caller) -> Editor | None:

@@ -760,8 +760,8 @@ NOTIFICATIONS: dict[str, type] = {
 
 def method(name: str) -> Method:
     """Return the method with this name, with or without prefix; raise ``unknown_method``."""
-    found = METHODS.get(name.removeprefix(PREFIX))
-    if found is None:
+    declared = METHODS.get(name.removeprefix(PREFIX))
+    if declared is None:
         import difflib
 
         raise UnderstudyError(
@@ -770,47 +770,49 @@ def method(name: str) -> Method:
             hint="Run `understudy version` to see the version of the protocol.",
             names=difflib.get_close_matches(name.removeprefix(PREFIX), METHODS, n=3),
         )
-    return found
+    return declared
 
 
-def decode_params(found: Method, params: Any) -> Any:
+def decode_params(declared: Method, params: Any) -> Any:
     """Return ``params`` (parsed JSON; None counts as ``{}``) as the method's structure; raise ``invalid_params``."""
     if isinstance(params, list):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"The parameters of {found.wire_name} are an array.",
+            f"The parameters of {declared.wire_name} are an array.",
             hint="Pass them by name, as an object.",
         )
     try:
-        return msgspec.convert({} if params is None else params, ready(found.params))
+        return msgspec.convert({} if params is None else params, ready(declared.params))
     except msgspec.ValidationError as error:
         raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS, f"{found.wire_name}: {error}", hint="See protocol/README.md for its parameters."
+            ErrorKind.INVALID_PARAMS,
+            f"{declared.wire_name}: {error}",
+            hint="See protocol/README.md for its parameters.",
         ) from None
 
 
 def call(name: str, params: Any, caller: Caller) -> Any:
     """Answer one request; ``params`` is parsed JSON or the method's structure. Raises only ``UnderstudyError``."""
-    found = method(name)
-    decoded = params if isinstance(params, ready(found.params)) else decode_params(found, params)
+    declared = method(name)
+    decoded = params if isinstance(params, ready(declared.params)) else decode_params(declared, params)
     try:
-        if found.decides(decoded):
-            inside_runs.refuse(caller, found.wire_name)
+        if declared.decides(decoded):
+            inside_runs.refuse(caller, declared.wire_name)
         distrusts = getattr(caller, "distrusts", None)
         if distrusts is not None:
             from understudy.config.trust import records
 
             with records.withdrawing(distrusts):
-                return _function(found)(caller, decoded)
-        return _function(found)(caller, decoded)
+                return _function(declared)(caller, decoded)
+        return _function(declared)(caller, decoded)
     except UnderstudyError:
         raise
     except Exception as error:
         from understudy.api.internal_errors import internal_error
 
-        raise internal_error(found.name, error) from error
+        raise internal_error(declared.name, error) from error
 
 
-def _function(found: Method) -> Callable[[Caller, Any], Any]:
-    module, _, function = found.function.partition(":")
+def _function(declared: Method) -> Callable[[Caller, Any], Any]:
+    module, _, function = declared.function.partition(":")
     return getattr(importlib.import_module(f"understudy.api.handlers.{module}"), function)  # type: ignore[no-any-return]

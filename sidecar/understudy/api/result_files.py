@@ -20,8 +20,8 @@ def is_own(path: Path) -> bool:
     root = state_folder.state_root()
     if path == root or root in path.parents:
         return True
-    found, root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
-    return found == root or root in found.parents
+    real, root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+    return real == root or root in real.parents
 
 
 def delegation_of(path: Path) -> str | None:

@@ -135,7 +135,7 @@ class PreparedText:
                 note(event.text)
 
         asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
-        identifier, outcome = text_request.run(self._prepared, asked_by, said=said, deliver=self._deliver)
+        identifier, outcome = text_request.run(self._prepared, asked_by, on_event=said, deliver=self._deliver)
         return TextAnswer(
             id=identifier,
             text=outcome.text or "",
@@ -175,8 +175,8 @@ def prepare(params: TextParams) -> PreparedText:
     limits = text_request.bounds_of(configured[1], file_bytes=params.max_file_bytes, total_bytes=params.max_bytes)
     paths = [path for path in params.paths if path != STDIN]
     corpus = corpora.collect(paths, folder, limits, without=None if target is None else target.path)
-    given = corpora.read_input(params.read_stdin, limits.total_bytes) if len(paths) < len(params.paths) else None
-    if given is None and not paths and params.task is None:
+    input_text = corpora.read_input(params.read_stdin, limits.total_bytes) if len(paths) < len(params.paths) else None
+    if input_text is None and not paths and params.task is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY, "Nothing is named to work on.", hint="Name files or folders, or - for stdin."
         )
@@ -184,7 +184,7 @@ def prepare(params: TextParams) -> PreparedText:
         recipe=params.recipe,
         folder=folder,
         task=params.task,
-        input=given,
+        input=input_text,
         corpus=corpus,
         target=None if target is None else target.name,
         delegator=params.delegator,

@@ -34,14 +34,14 @@ def render(current_page: str) -> dict[str, str]:
 def stale(folder: Path) -> list[str]:
     """Return how ``folder`` differs from the declarations, one line per changed, missing or obsolete file."""
     fresh = render((folder / "README.md").read_text(encoding="utf-8"))
-    found = []
+    differences = []
     for name, text in fresh.items():
         path = folder / name
         if not path.exists():
-            found.append(f"{name} is missing")
+            differences.append(f"{name} is missing")
         elif path.read_bytes() != text.encode():
-            found.append(f"{name} is out of date")
-    return found + [f"{name} is no longer generated" for name in _schemas(folder) if name not in fresh]
+            differences.append(f"{name} is out of date")
+    return differences + [f"{name} is no longer generated" for name in _schemas(folder) if name not in fresh]
 
 
 def write(folder: Path) -> list[str]:
@@ -63,5 +63,5 @@ def write(folder: Path) -> list[str]:
 
 def _schemas(folder: Path) -> list[str]:
     """Return every file below ``schema``, as ``render`` names them."""
-    found = sorted((folder / "schema").rglob("*"))
-    return [path.relative_to(folder).as_posix() for path in found if not path.is_dir()]
+    paths = sorted((folder / "schema").rglob("*"))
+    return [path.relative_to(folder).as_posix() for path in paths if not path.is_dir()]

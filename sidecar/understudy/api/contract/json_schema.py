@@ -92,20 +92,22 @@ def components(contract: Contract, reference: str) -> dict[str, dict[str, Any]]:
     pythons = [*contract.structures, *contract.events, *contract.enumerations]
     _, raw = msgspec.json.schema_components(pythons, ref_template="#{name}")
     published = {python.__name__: contract.name(python) for python in pythons}
-    found: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, dict[str, Any]] = {}
     for structure in [*contract.structures.values(), *contract.events.values()]:
-        found[structure.name] = _described(structure, _referring(raw[structure.python.__name__], published, reference))
+        schemas[structure.name] = _described(
+            structure, _referring(raw[structure.python.__name__], published, reference)
+        )
     for listed in contract.enumerations.values():
         described = "\n".join(f"- `{member.value}`: {member.doc}" for member in listed.members)
-        found[listed.name] = {
+        schemas[listed.name] = {
             "description": f"{listed.doc}\n\n{described}",
             "enum": [member.value for member in listed.members],
         }
-    found["Event"] = {
+    schemas["Event"] = {
         "description": "An event of a delegation; `type` is its kind.",
         "anyOf": [{"$ref": reference.format(name=event.name)} for event in contract.events.values()],
     }
-    return found
+    return schemas
 
 
 def dump(value: Any) -> str:

@@ -30,9 +30,9 @@ def fill(page: str, contract: Contract) -> str:
         "lists": _lists(contract),
         "errors": _errors(contract),
     }
-    found = {match[2] for match in _SECTION.finditer(page)}
-    if found != set(sections):
-        odd = ", ".join(sorted(found ^ set(sections)))
+    markers = {match[2] for match in _SECTION.finditer(page)}
+    if markers != set(sections):
+        odd = ", ".join(sorted(markers ^ set(sections)))
         raise ValueError(f"the markers of protocol/README.md and the generated sections differ: {odd}")
     return _SECTION.sub(lambda match: f"{match[1]}\n{sections[match[2]]}\n{match[4]}", page)
 
@@ -166,8 +166,8 @@ def _meaning(field: Field) -> str:
 
 def _link(contract: Contract, structure: Structure) -> str:
     """Return a structure in one line: as a link, with the fields of small parameters and results inline."""
-    own = structure.name.endswith(("Params", "Result")) or not structure.fields
-    if not own or len(structure.fields) > SPELLED_OUT:
+    is_inline = structure.name.endswith(("Params", "Result")) or not structure.fields
+    if not is_inline or len(structure.fields) > SPELLED_OUT:
         return f"[{structure.name}](#{structure.name.lower()})"
     fields = ", ".join(
         f"{field.name}{'' if field.required else '?'}: {spelled(contract, field.annotation, linked=False)}"

@@ -41,11 +41,11 @@ def load(caller: Caller, workspace: str | None) -> Configuration:
     return loader.load(top, trusted=trusted)
 
 
-def find(known: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
+def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
     """Return the item with this name; raise ``kind`` with similar names if there is none."""
-    if name not in known:
-        raise unknown_name(kind, name, known)
-    return known[name]
+    if name not in items:
+        raise unknown_name(kind, name, items)
+    return items[name]
 
 
 def editor(caller: Caller, workspace: str | None) -> edit.Editor:
@@ -85,24 +85,26 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
     if params.uri is not None:
         workspace = str(workspaces.workspace_of([params.uri], None, None, opened_folders(caller)))
     loaded = load(caller, workspace)
-    found = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
+    matching = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
     if params.uri is not None:
         language = languages.language_of(workspaces.require_path(params.uri).name)
-        found = [
+        matching = [
             recipe
-            for recipe in found
+            for recipe in matching
             if "file" in recipe.applies_to.on
             and (not recipe.applies_to.languages or language in recipe.applies_to.languages)
         ]
-    return m.RecipesResult(recipes=found, problems=loaded.problems)
+    return m.RecipesResult(recipes=matching, problems=loaded.problems)
 
 
 def agents(caller: Caller, params: m.WorkspaceParams) -> setup.AgentsResult:
     """Return the agents that a delegation in a workspace can name; those of an untrusted workspace are not read."""
     top = _workspace(caller, params.workspace)
     trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
-    found = agent_tiers.agents_of(top, trusted=trusted)
-    return setup.AgentsResult(agents=list(found.entries.values()), problems=[one.plain() for one in found.problems])
+    listed = agent_tiers.agents_of(top, trusted=trusted)
+    return setup.AgentsResult(
+        agents=list(listed.entries.values()), problems=[problem.plain() for problem in listed.problems]
+    )
 
 
 def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
@@ -122,12 +124,12 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
 
 def _defaults(loaded: Configuration) -> dict[str, str]:
     """Return the delegator that a start of each recipe takes if it names none."""
-    found = {}
+    defaults = {}
     if delegator_choice.incompleteness(loaded) is None:
         for recipe in loaded.recipes.values():
             with contextlib.suppress(UnderstudyError):
-                found[recipe.name] = delegator_choice.choose(loaded, recipe, None)[1].delegator
-    return found
+                defaults[recipe.name] = delegator_choice.choose(loaded, recipe, None)[1].delegator
+    return defaults
 
 
 def reset_delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
@@ -161,15 +163,15 @@ def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
 
 
 def _server_of(entry: DelegatorEntry, loaded: Configuration) -> ModelServer | None:
-    found = loaded.model_servers.get(entry.delegator.model_server or "")
-    return found.model_server if found is not None else None
+    server_entry = loaded.model_servers.get(entry.delegator.model_server or "")
+    return server_entry.model_server if server_entry is not None else None
 
 
 def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
     """Return one delegator."""
     listed = delegators(caller, m.WorkspaceParams(workspace=params.workspace)).delegators
-    known = {entry.delegator.name: entry for entry in listed}
-    return find(known, params.name, ErrorKind.UNKNOWN_DELEGATOR)
+    by_name = {entry.delegator.name: entry for entry in listed}
+    return find(by_name, params.name, ErrorKind.UNKNOWN_DELEGATOR)
 
 
 def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
@@ -185,22 +187,22 @@ def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams
     """
     edits = editor(caller, params.workspace)
     name = edits.generate_name(params.tool, params.model or "")
-    known = declarations.tools().get(params.tool)
-    if known is not None and known.runner is None and known.command:
+    tool = declarations.tools().get(params.tool)
+    if tool is not None and tool.runner is None and tool.command:
         if params.model:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"{known.title} runs as a custom command, which does not name a model.",
+                f"{tool.title} runs as a custom command, which does not name a model.",
                 hint="Choose the model in the configuration of the tool, or add the command with `--tool generic`.",
             )
-        launch = Launch(command=list(known.command))
-        delegator = Delegator(name=name, tool="generic", display_name=known.title, launch=launch)
+        launch = Launch(command=list(tool.command))
+        delegator = Delegator(name=name, tool="generic", display_name=tool.title, launch=launch)
     else:
         delegator = Delegator(name=name, tool=params.tool, model=params.model or "")
-        found = load(caller, params.workspace)
-        if known is None and params.tool not in found.tools:
-            raise declarations.unknown_tool(params.tool, found.tools)
-        declarations.require_capabilities(delegator, None, found.definition_of(delegator))
+        loaded = load(caller, params.workspace)
+        if tool is None and params.tool not in loaded.tools:
+            raise declarations.unknown_tool(params.tool, loaded.tools)
+        declarations.require_capabilities(delegator, None, loaded.definition_of(delegator))
     return _saved(caller, params.workspace, edits.create(delegator, Scope(params.scope)))
 
 
@@ -252,23 +254,23 @@ def presets(caller: Caller, params: m.NoParams) -> m.PresetsResult:
 
     _ = caller, params
     running = local_servers.running()
-    found = [
+    listed = [
         ServerPreset(
-            kind=one.kind,
-            title=one.title,
-            base_url=one.base_url,
-            protocols=list(one.protocols),
-            local=one.local,
-            needs_key=one.needs_key,
-            key_variable=one.key_variable,
-            key_in_environment=bool(one.key_variable and os.environ.get(one.key_variable, "").strip()),
-            key_url=one.key_url,
-            running=one.kind in running,
-            models=running.get(one.kind),
+            kind=preset.kind,
+            title=preset.title,
+            base_url=preset.base_url,
+            protocols=list(preset.protocols),
+            local=preset.local,
+            needs_key=preset.needs_key,
+            key_variable=preset.key_variable,
+            key_in_environment=bool(preset.key_variable and os.environ.get(preset.key_variable, "").strip()),
+            key_url=preset.key_url,
+            running=preset.kind in running,
+            models=running.get(preset.kind),
         )
-        for one in server_presets.KINDS.values()
+        for preset in server_presets.KINDS.values()
     ]
-    return m.PresetsResult(presets=found)
+    return m.PresetsResult(presets=listed)
 
 
 def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
@@ -298,8 +300,12 @@ def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.EmptyResult
     change_notifications.notify(CHANGED)
     gone = before.pop(params.name).model_server.api_key
     # A key with another name was stored for another purpose; one that another server refers to is still in use.
-    own = gone is not None and params.name in {gone.keyring, gone.file and Path(gone.file).name}
-    if gone is not None and own and all(entry.model_server.api_key != gone for entry in before.values()):
+    is_named_after_server = gone is not None and params.name in {gone.keyring, gone.file and Path(gone.file).name}
+    if (
+        gone is not None
+        and is_named_after_server
+        and all(entry.model_server.api_key != gone for entry in before.values())
+    ):
         from understudy.secrets import keys
 
         keys.forget_key(gone)
@@ -360,11 +366,13 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
     """Return a problem if the delegator's program is not installed, without starting a program."""
     from understudy.process import environment, executables
 
-    one = entry.delegator
-    own = {name: value for name, value in (one.env or {}).items() if name == "PATH" and isinstance(value, str)}
-    path = environment.base_environment(own)
-    command = one.launch.command if one.launch is not None else None
-    tool = declarations.capabilities_of(one, None, defined) if one.tool is not None else None
+    delegator = entry.delegator
+    path_override = {
+        name: value for name, value in (delegator.env or {}).items() if name == "PATH" and isinstance(value, str)
+    }
+    path = environment.base_environment(path_override)
+    command = delegator.launch.command if delegator.launch is not None else None
+    tool = declarations.capabilities_of(delegator, None, defined) if delegator.tool is not None else None
     programs = tuple(command[:1]) if command else tool.binaries if tool is not None else ()
     # A relative path is inside the worktree, which does not exist yet.
     programs = tuple(program for program in programs if program.startswith("/") or "/" not in program)
@@ -373,8 +381,8 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
         try:
             executables.locate(program, Path("/"), path)
         except UnderstudyError as error:
-            known = declarations.of_program(program) if error.kind is ErrorKind.TOOL_MISSING else None
-            hint = f"{known.install_hint}, or add its folder to PATH." if known is not None else error.hint
+            declared = declarations.of_program(program) if error.kind is ErrorKind.TOOL_MISSING else None
+            hint = f"{declared.install_hint}, or add its folder to PATH." if declared is not None else error.hint
             problem = Problem(severity="error", message=error.message, hint=hint, location=entry.location)
         else:
             return None
@@ -386,9 +394,9 @@ def _counts() -> dict[str, tuple[int, int]]:
     from understudy.model.states import State
 
     live = [state for state in State if state is not State.FINISHED]
-    found, _ = listing.page(states=live, limit=1000)
+    delegations, _ = listing.page(states=live, limit=1000)
     counts: dict[str, tuple[int, int]] = {}
-    for item in found:
+    for item in delegations:
         running, queued = counts.get(item.delegator, (0, 0))
         waits = item.state is State.QUEUED
         counts[item.delegator] = (running + (not waits), queued + waits)

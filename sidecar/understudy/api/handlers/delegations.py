@@ -92,7 +92,7 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
         from understudy.git import workspaces
 
         workspace = str(workspaces.workspace_of([], workspace, None))
-    found, cursor = listing.page(
+    items, cursor = listing.page(
         states=params.states,
         workspace=workspace,
         delegator=params.delegator,
@@ -103,7 +103,7 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
     )
     fresh = []
     root = delegation_folder.delegations_root()
-    for item in found:
+    for item in items:
         try:
             fresh.append(supervision.recover(item, delegation_folder.Folder(item.id, root / item.id)))
         except UnderstudyError:
@@ -155,18 +155,18 @@ def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
             hint="Call again with the last `seq` as `after`.",
         )
     folder = folder_of(params.id)
-    found = reader.read_events(folder, params.after, limit)
-    if not found and seconds:
+    new_events = reader.read_events(folder, params.after, limit)
+    if not new_events and seconds:
 
         def more() -> bool:
             supervision.current(folder, raise_problem=True)
-            found.extend(reader.read_events(folder, params.after, limit))
-            return bool(found) or caller.cancelled()
+            new_events.extend(reader.read_events(folder, params.after, limit))
+            return bool(new_events) or caller.cancelled()
 
         with change_notifications.ChangeListener() as listener:
             change_notifications.wait_for(more, listener, seconds)
     return m.EventsResult(
-        events=cast("list[event_types.AnyEvent]", found), last=found[-1].seq if found else params.after
+        events=cast("list[event_types.AnyEvent]", new_events), last=new_events[-1].seq if new_events else params.after
     )
 
 
@@ -204,14 +204,14 @@ def file(caller: Caller, params: m.FileParams) -> m.FileResult:
     folder = folder_of(params.id)
     record, objects = load_record(folder)
     commit = record.base_commit if params.side == "base" else head_of(supervision.current(folder))
-    found = git_diff.read_file(objects, commit, path_quoting.unquote(params.path))
-    if found is None:
+    blob = git_diff.read_file(objects, commit, path_quoting.unquote(params.path))
+    if blob is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{params.path} is not in the {params.side} of {folder.id}.",
             hint="Use a path as delegations/diff returns it.",
         )
-    content, mode = found
+    content, mode = blob
     with contextlib.suppress(UnicodeDecodeError):
         return m.FileResult(text=content.decode("utf-8"), mode=mode)
     return m.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)

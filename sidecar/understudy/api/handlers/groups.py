@@ -75,7 +75,7 @@ def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
         key=params.idempotency_key,
         after=after,
     )
-    return m.GroupStartResult(group=group, explanations=[one.explain for one in plans])
+    return m.GroupStartResult(group=group, explanations=[planned.explain for planned in plans])
 
 
 @contextlib.contextmanager
@@ -97,13 +97,13 @@ def get(caller: Caller, params: m.IdParams) -> Group:
 def list_newest(caller: Caller, params: m.GroupListParams) -> m.GroupListResult:
     """Return the newest groups."""
     _ = caller
-    found = []
+    overviews = []
     for group in groups.newest(delegations.page_limit(params.limit, default=_LISTED, hint="Name a smaller one.")):
         members = _result(group.id).delegations
-        states = Counter(str(one.verdict or one.state) for one in members)
+        states = Counter(str(member.verdict or member.state) for member in members)
         title = members[0].title if members else None
-        found.append(m.GroupOverview(group=group, title=title, states=dict(states)))
-    return m.GroupListResult(groups=found)
+        overviews.append(m.GroupOverview(group=group, title=title, states=dict(states)))
+    return m.GroupListResult(groups=overviews)
 
 
 def wait(caller: Caller, params: m.GroupWaitParams) -> m.GroupResult:
@@ -140,11 +140,11 @@ def cancel(caller: Caller, params: m.IdParams) -> m.GroupResult:
 
 
 def _result(group: str) -> m.GroupResult:
-    found = []
+    members = []
     for member in groups.read(group).delegations:
         with _skip_removed():
-            found.append(supervision.current(delegations.folder_of(member)))
-    return m.GroupResult(delegations=found)
+            members.append(supervision.current(delegations.folder_of(member)))
+    return m.GroupResult(delegations=members)
 
 
 @contextlib.contextmanager

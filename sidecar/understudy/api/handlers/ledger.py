@@ -27,7 +27,7 @@ def read(caller: Caller, params: LedgerParams) -> LedgerResult:
     fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}
     if params.workspace is not None:
         fields["workspace"] = str(workspaces.workspace_of([], params.workspace, None))
-    wanted = Wanted(
+    selection = Wanted(
         since="" if params.since is None else ledger_view.moment(params.since),
         until=None if params.until is None else ledger_view.moment(params.until),
         fields=fields,
@@ -40,17 +40,17 @@ def read(caller: Caller, params: LedgerParams) -> LedgerResult:
             hint="Select with `since`, `until`, `workspace` and `session` only.",
         )
     _complete()
-    found = ledger_view.view(wanted, by=params.by, prices=_prices(params), limit=limit, cursor=params.cursor)
+    view = ledger_view.view(selection, by=params.by, prices=_prices(params), limit=limit, cursor=params.cursor)
     share = None
     if params.share:
         # A session counts from its beginning, also before its first delegation.
-        first = ledger_share.BEGINNING if wanted.session is not None else ledger_view.first_start(wanted)
-        since = wanted.since or first
+        first = ledger_share.BEGINNING if selection.session is not None else ledger_view.first_start(selection)
+        since = selection.since or first
         period = ledger_share.Period(
-            since=since, until=wanted.until, workspace=fields.get("workspace"), session=wanted.session
+            since=since, until=selection.until, workspace=fields.get("workspace"), session=selection.session
         )
-        share = ledger_share.share(period, found.totals.usage)
-    return LedgerResult(lines=found.lines, totals=found.totals, groups=found.groups, cursor=found.cursor, share=share)
+        share = ledger_share.share(period, view.totals.usage)
+    return LedgerResult(lines=view.lines, totals=view.totals, groups=view.groups, cursor=view.cursor, share=share)
 
 
 def _complete() -> None:
@@ -76,11 +76,11 @@ def _lacks_lines(identifier: str) -> bool:
 
 
 def _prices(params: LedgerParams) -> Prices | None:
-    given = params.compare
-    if given is None:
+    compare = params.compare
+    if compare is None:
         return None
     return Prices(
-        read=ledger_view.price(given.read_usd),
-        written=ledger_view.price(given.written_usd),
-        cached=ledger_view.price(given.read_usd if given.cached_usd is None else given.cached_usd),
+        read=ledger_view.price(compare.read_usd),
+        written=ledger_view.price(compare.written_usd),
+        cached=ledger_view.price(compare.read_usd if compare.cached_usd is None else compare.cached_usd),
     )

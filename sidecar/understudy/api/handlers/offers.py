@@ -57,29 +57,29 @@ def offers(caller: Caller, uri: str) -> Offers:
         loaded = configuration.load(caller, str(workspace))
     language = languages.language_of(workspaces.require_path(uri).name)
     incomplete = delegator_choice.incompleteness(loaded)
-    found = []
+    offered = []
     for recipe in loaded.recipes.values():
         if recipe.applies_to.languages and language not in recipe.applies_to.languages:
             continue
         if incomplete is not None:
-            found.append(RecipeOffer(recipe=recipe, refused=incomplete))
+            offered.append(RecipeOffer(recipe=recipe, refused=incomplete))
             continue
-        found.extend(_of(recipe, loaded))
-    return Offers(workspace=workspace, offers=found)
+        offered.extend(_of(recipe, loaded))
+    return Offers(workspace=workspace, offers=offered)
 
 
 def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
     """Return every recipe with the delegator that a start without a delegator would take now, or why it is refused."""
     loaded = configuration.load(caller, workspace)
     incomplete = delegator_choice.incompleteness(loaded)
-    found = []
+    offered = []
     for recipe in loaded.recipes.values():
         try:
             offer = _offer(recipe, loaded, None) if incomplete is None else None
         except UnderstudyError as refused:
             offer = RecipeOffer(recipe=recipe, refused=refused)
-        found.append(offer or RecipeOffer(recipe=recipe, refused=incomplete))
-    return found
+        offered.append(offer or RecipeOffer(recipe=recipe, refused=incomplete))
+    return offered
 
 
 def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[str]) -> str | None:
@@ -88,19 +88,29 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     The recipe's default comes first, then the general one.
     """
     loaded = configuration.load(caller, workspace)
-    wanted = loaded.recipes.get(recipe)
-    if wanted is None or delegator_choice.incompleteness(loaded) is not None:
+    declared = loaded.recipes.get(recipe)
+    if declared is None or delegator_choice.incompleteness(loaded) is not None:
         return None
     ready = configuration.delegators(caller, m.WorkspaceParams(workspace=workspace)).delegators
     possible = (
         entry
         for entry in sorted(
-            ready, key=lambda one: (recipe not in one.default_for, not one.is_default, one.scope is Scope.BUILTIN)
+            ready,
+            key=lambda candidate: (
+                recipe not in candidate.default_for,
+                not candidate.is_default,
+                candidate.scope is Scope.BUILTIN,
+            ),
         )
         if entry.state.ready and not entry.state.pauses and entry.delegator.name not in tried
     )
     return next(
-        (one.delegator.name for one in possible if delegator_choice.why_unusable(loaded, one, wanted) is None), None
+        (
+            candidate.delegator.name
+            for candidate in possible
+            if delegator_choice.why_unusable(loaded, candidate, declared) is None
+        ),
+        None,
     )
 
 
@@ -111,8 +121,8 @@ def follows_instructions(delegation: Delegation) -> bool:
 
 def reads_prompts(tool: str | None) -> bool:
     """Return whether an agent, or a model without one, reads its prompt; the ghostwriter reads only the files."""
-    known = declarations.tools().get(tool or "")
-    return known is None or known.follows_instructions
+    declared = declarations.tools().get(tool or "")
+    return declared is None or declared.follows_instructions
 
 
 def _of(recipe: Recipe, loaded: Configuration) -> list[RecipeOffer]:

@@ -48,12 +48,14 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     from understudy.model.text import path_quoting
 
     requests = [
-        decisions.DecisionRequest(one.path, one.hunk, one.decision, one.reason, one.merged_manually)
-        for one in params.decisions
+        decisions.DecisionRequest(
+            decision.path, decision.hunk, decision.decision, decision.reason, decision.merged_manually
+        )
+        for decision in params.decisions
     ]
     folder = folder_of(params.id)
     current(folder)
-    done = decisions.decide(
+    outcome = decisions.decide(
         folder,
         requests,
         by=caller.name,
@@ -62,20 +64,20 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
         editor=as_editor(caller),
     )
     return r.DecideResult(
-        hunks=[hunk for file in done.files for hunk in file.hunks],
-        decided=done.decided,
+        hunks=[hunk for file in outcome.files for hunk in file.hunks],
+        decided=outcome.decided,
         conflicts=[
             r.Conflict(
-                path=path_quoting.quote(one.path),
-                hunk=one.hunk,
-                base=_text(one.base),
-                result=_text(one.result),
-                yours=_text(one.yours),
-                blocked=one.blocked,
+                path=path_quoting.quote(conflict.path),
+                hunk=conflict.hunk,
+                base=_text(conflict.base),
+                result=_text(conflict.result),
+                yours=_text(conflict.yours),
+                blocked=conflict.blocked,
             )
-            for one in done.conflicts
+            for conflict in outcome.conflicts
         ],
-        undo_token=done.undo_token,
+        undo_token=outcome.undo_token,
     )
 
 
@@ -107,9 +109,9 @@ def drop(caller: Caller, params: r.DropParams) -> r.DropResult:
     from understudy.engine.review import dropped_tests
 
     _ = caller
-    done = dropped_tests.drop(folder_of(params.id), params.tests)
-    kept = [r.KeptTest(test=test, why=why) for test, why in done.kept.items()]
-    return r.DropResult(head=done.head, dropped=done.dropped, files=done.files, kept=kept)
+    outcome = dropped_tests.drop(folder_of(params.id), params.tests)
+    kept = [r.KeptTest(test=test, why=why) for test, why in outcome.kept.items()]
+    return r.DropResult(head=outcome.head, dropped=outcome.dropped, files=outcome.files, kept=kept)
 
 
 def undo_amend(caller: Caller, params: r.UndoAmendParams) -> r.AmendResult:
@@ -157,14 +159,14 @@ def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
     request = permission_requests.open_question(current(folder).waiting_for, params.request_id, folder.id)
     if params.remember:
         _remember(folder, request, params.option)
-    given = worker_requests.Answer(
+    answer = worker_requests.Answer(
         request_id=params.request_id,
         option=params.option,
         note=params.note,
         remember=params.remember,
         by=caller.name,
     )
-    worker_requests.append_answer(folder, given, request)
+    worker_requests.append_answer(folder, answer, request)
     return m.EmptyResult()
 
 
@@ -182,7 +184,7 @@ def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
     from understudy.api.handlers import configuration
     from understudy.config.editing.edit import Editor
 
-    allowed = any(one.id == option and one.kind.startswith("allow") for one in request.options)
+    allowed = any(offered.id == option and offered.kind.startswith("allow") for offered in request.options)
     if request.rule is None or not allowed:
         why = "a rule for it would not be safe" if allowed else "only an answer that allows can be remembered"
         raise UnderstudyError(
@@ -208,8 +210,8 @@ def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:
         )
     if params.to == "patch":
         return r.ExportResult(patch=result_export.patch(folder))
-    done = result_export.commit(folder, params.message, params.branch if params.to == "branch" else None)
-    return r.ExportResult(branch=params.branch if params.to == "branch" else None, commit=done.commit)
+    exported = result_export.commit(folder, params.message, params.branch if params.to == "branch" else None)
+    return r.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
 
 
 def dismiss(caller: Caller, params: m.IdParams) -> m.EmptyResult:
@@ -251,13 +253,13 @@ def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
         ],
         rescues=[
             r.RescueEntry(
-                rescue_ref=one.ref,
-                path=str(one.path),
-                repo=str(one.top),
-                at=timestamp(one.time, "seconds"),
-                notes=one.notes,
+                rescue_ref=rescued.ref,
+                path=str(rescued.path),
+                repo=str(rescued.top),
+                at=timestamp(rescued.time, "seconds"),
+                notes=rescued.notes,
             )
-            for one in inventory.rescues(state_folder.state_root())
+            for rescued in inventory.rescues(state_folder.state_root())
         ],
     )
 

@@ -26,8 +26,8 @@ def preview(caller: Caller, params: m.TextParams) -> m.PreviewResult:
     return m.PreviewResult(
         prompt=prepared.prompt.shown,
         files=[
-            m.PreviewFile(path=one.path, bytes=one.size, tokens=one.tokens, withheld=one.withheld)
-            for one in prepared.prompt.files
+            m.PreviewFile(path=file.path, bytes=file.size, tokens=file.tokens, withheld=file.withheld)
+            for file in prepared.prompt.files
         ],
         tokens=prepared.prompt.tokens,
         explain=prepared.chosen.explain,
@@ -51,7 +51,11 @@ def run(caller: Caller, params: m.TextParams) -> m.TextResult:
         return pieces.is_gone or caller.cancelled()
 
     identifier, outcome = text_request.run(
-        prepared, caller.asked_by(), said=said, deliver=lambda _: pieces.send(at_once=True), is_cancelled=is_cancelled
+        prepared,
+        caller.asked_by(),
+        on_event=said,
+        deliver=lambda _: pieces.send(at_once=True),
+        is_cancelled=is_cancelled,
     )
     return m.TextResult(
         id=identifier,
@@ -100,7 +104,7 @@ def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.Prepare
     files = params.files or []
     workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), opened_folders(caller))
     named = [workspaces.require_path(uri) for uri in files]
-    documents = dict(caller.documents()) | {one.uri: one.text for one in params.buffers or []}
+    documents = dict(caller.documents()) | {buffer.uri: buffer.text for buffer in params.buffers or []}
     configured = text_request.configured(workspace)
     limits = text_request.bounds_of(configured[1])
     corpus = corpora.collect([str(path) for path in named], workspace, limits, unsaved=_unsaved(documents))
@@ -132,7 +136,7 @@ def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.Prepare
             hint="Start it with delegations/start.",
             parameter="recipe",
         )
-    left_out = [f"{one.name} is not sent: {one.why}." for one in corpus.left_out]
+    left_out = [f"{skipped.name} is not sent: {skipped.why}." for skipped in corpus.left_out]
     return prepared, [*prepared.notes, *left_out]
 
 
@@ -140,14 +144,14 @@ def _subject(named: list[Path], corpus: corpora.Corpus) -> str | None:
     """Return the name that the prompt has for the first file; None if it names a folder."""
     if not named:
         return None
-    return next((one.name for one in corpus.files if one.real == os.path.realpath(named[0])), None)
+    return next((file.name for file in corpus.files if file.real == os.path.realpath(named[0])), None)
 
 
 def _unsaved(documents: Mapping[str, str]) -> dict[str, bytes]:
     """Return the text of open documents by their real path."""
-    found = {}
+    contents = {}
     for uri, text in documents.items():
         path = uris.path_of(uri)
         if path is not None:
-            found[os.path.realpath(path)] = text.encode("utf-8", "replace")
-    return found
+            contents[os.path.realpath(path)] = text.encode("utf-8", "replace")
+    return contents

@@ -42,9 +42,9 @@ def follow(
     with ChangeListener() as changes:
         while True:
             is_over = over() if over else tail.has_finished
-            found = tail.read()
-            if found:
-                yield from found
+            batch = tail.read()
+            if batch:
+                yield from batch
                 continue
             if is_over:
                 return
@@ -62,24 +62,24 @@ def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation
 
     The last list has only finished members. Errors: ``unknown_group``.
     """
-    known: dict[str, Delegation] = {}
+    latest: dict[str, Delegation] = {}
     caller = TerminalCaller()
     with ChangeListener() as changes:
         while True:
             began = time.monotonic()
             members = groups.get(caller, m.IdParams(id=group)).delegations
             for member in members:
-                if member in known and known[member].state is State.FINISHED:
+                if member in latest and latest[member].state is State.FINISHED:
                     continue
                 try:
-                    known[member] = delegations.get(caller, m.IdParams(id=member))
+                    latest[member] = delegations.get(caller, m.IdParams(id=member))
                 except UnderstudyError as error:
                     if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
                         raise
-                    known.pop(member, None)  # its journal has expired
-            found = [known[member] for member in members if member in known]
-            yield found
-            if all(one.state is State.FINISHED for one in found):
+                    latest.pop(member, None)  # its journal has expired
+            present = [latest[member] for member in members if member in latest]
+            yield present
+            if all(delegation.state is State.FINISHED for delegation in present):
                 return
             changes.wait(idle_seconds)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))
@@ -97,6 +97,6 @@ def follow_all(*, idle_seconds: float, newest: int) -> Generator[list[Delegation
             if newest:
                 page = delegations.list_page(caller, m.ListParams(states=[State.FINISHED], limit=newest))
                 ended = page.delegations
-            yield sorted([*working, *ended], key=lambda one: one.started_at)
+            yield sorted([*working, *ended], key=lambda delegation: delegation.started_at)
             changes.wait(idle_seconds)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))

@@ -207,11 +207,11 @@ class Subscriptions:
                 self._begin(identifier, after[identifier])
                 continue
             try:
-                found = summary.peek(delegation_folder.open_folder(identifier))
+                current = summary.peek(delegation_folder.open_folder(identifier))
             except (UnderstudyError, OSError):
                 continue
-            if found.state is State.FINISHED and identifier < newest:
-                self._ended[identifier] = found.last_seq
+            if current.state is State.FINISHED and identifier < newest:
+                self._ended[identifier] = current.last_seq
             else:
                 self._begin(identifier, 0)
 
@@ -288,10 +288,10 @@ class Subscriptions:
 
     def _look_at_files(self) -> None:
         """Detect configuration that was edited by hand, which sends no notification, and lost notifications."""
-        found = fingerprints(self._folders())
-        if found and found != self._fingerprints:
+        current = fingerprints(self._folders())
+        if current and current != self._fingerprints:
             self._note(("delegators", "modelServers", "recipes", "trust"))
-            self._fingerprints = found
+            self._fingerprints = current
 
     def _work(self) -> None:
         now = time.monotonic()
@@ -366,8 +366,8 @@ class _Stream:
         size = 0
         while True:
             if not self._ahead:
-                found = self.tail.read(_READ_AT_ONCE)
-                self._ahead = [(event, len(_encoder.encode(event)) + 1) for event in found]
+                events = self.tail.read(_READ_AT_ONCE)
+                self._ahead = [(event, len(_encoder.encode(event)) + 1) for event in events]
                 if not self._ahead:
                     self.dirty = bool(taken)
                     self._written_at = taken[0].at if taken else None
@@ -406,5 +406,5 @@ class _Stream:
         from understudy.api import caller, method_table
 
         with contextlib.suppress(UnderstudyError):
-            found = method_table.call("delegations/get", m.IdParams(id=self._identifier), caller.TerminalCaller())
-            self._ended = found.state is State.FINISHED and found.last_seq <= self.tail.last
+            delegation = method_table.call("delegations/get", m.IdParams(id=self._identifier), caller.TerminalCaller())
+            self._ended = delegation.state is State.FINISHED and delegation.last_seq <= self.tail.last

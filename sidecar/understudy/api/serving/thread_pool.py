@@ -63,8 +63,8 @@ class RequestThreads:
 
     def submit(self, method: str, job: Callable[[], None]) -> None:
         """Run ``job``, which answers a request for ``method`` (its wire name), as soon as a thread is free."""
-        known = method_table.METHODS.get(method.removeprefix(method_table.PREFIX))
-        (self._slow if known is not None and known.slow else self._fast).submit(job)
+        declared = method_table.METHODS.get(method.removeprefix(method_table.PREFIX))
+        (self._slow if declared is not None and declared.slow else self._fast).submit(job)
 
     def close(self) -> None:
         """End the threads once all submitted jobs are done."""

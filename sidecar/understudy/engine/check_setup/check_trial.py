@@ -131,12 +131,12 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
 
 def _worktree(request: CheckTrialRequest, folder: Path) -> tuple[Path, list[str]]:
     """Create the worktree of what the user sees on disk; return its path, and what it lacks."""
-    found = repository.locate(Path(request.workspace))
-    store = ObjectStore.create(folder / "store.git", found)
-    base = capture.write_base(store, found)
+    repo = repository.locate(Path(request.workspace))
+    store = ObjectStore.create(folder / "store.git", repo)
+    base = capture.write_base(store, repo)
     path = folder / worktree_paths.tree_name(Path(request.workspace), reserved={"store.git", "scratch"})
     made = worktree.create_worktree(store, base, path)
-    extra = extra_files.apply(made, found, copy=request.bootstrap.copy, link=request.bootstrap.link)
+    extra = extra_files.apply(made, repo, copy=request.bootstrap.copy, link=request.bootstrap.link)
     return path, [*base.notes, *made.notes, *extra.notes]
 
 

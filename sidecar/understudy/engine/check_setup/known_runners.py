@@ -33,25 +33,25 @@ def propose(
     ``configured`` are the checks that exist, ``links`` the paths that worktrees link to; ``set_up``: a command
     installs dependencies in each worktree.
     """
-    known = list(configured)
+    existing = list(configured)
     top = Project(workspace)
-    found: list[tuple[ProposedCheck, str, str | None]] = [(*one, None) for one in _found(top)]
-    if not found:
+    proposed: list[tuple[ProposedCheck, str, str | None]] = [(*suggestion, None) for suggestion in _found(top)]
+    if not proposed:
         for name in sorted(top.folders)[:_MOST_FOLDERS]:
             if not name.startswith(".") and name not in _SKIPPED:
-                found += [(*one, name) for one in _found(Project(workspace / name))]
-    names = {proposal.name for proposal, _, _ in found}
-    found += [
+                proposed += [(*suggestion, name) for suggestion in _found(Project(workspace / name))]
+    names = {proposal.name for proposal, _, _ in proposed}
+    proposed += [
         (proposal, evidence, None)
         for proposal in PROPOSALS
         if proposal.only_without
         and names.isdisjoint(proposal.only_without)
         and (evidence := proposal.shown_by(top)) is not None
     ]
-    taken = {check.name for check in known}
+    taken = {check.name for check in existing}
     proposals = []
-    for proposal, shown_by, folder in found:
-        same = any(list(proposal.argv) == check.argv and folder == check.cwd for check in known)
+    for proposal, shown_by, folder in proposed:
+        same = any(list(proposal.argv) == check.argv and folder == check.cwd for check in existing)
         free = _free_name(proposal.name if folder is None else f"{proposal.name}-{folder}", taken)
         taken.add(free)
         inside = workspace if folder is None else workspace / folder
@@ -69,14 +69,14 @@ def propose(
 
 def _found(project: Project) -> list[tuple[ProposedCheck, str]]:
     """Return the checks that the files of a folder suggest, and for each the file that shows it."""
-    found: list[tuple[ProposedCheck, str]] = []
+    proposed: list[tuple[ProposedCheck, str]] = []
     covered: set[str] = set()
     for proposal in PROPOSALS:
         evidence = None if proposal.only_without or proposal.name in covered else proposal.shown_by(project)
         if evidence is not None:
             covered |= {proposal.name, *proposal.instead_of}
-            found.append((proposal, evidence))
-    return found
+            proposed.append((proposal, evidence))
+    return proposed
 
 
 def _problem(
@@ -100,7 +100,7 @@ def _problem(
 
 def _free_name(name: str, taken: Collection[str]) -> str:
     base = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:56] or "tests"
-    found, number = base, 2
-    while found in taken:
-        found, number = f"{base}-{number}", number + 1
-    return found
+    free, number = base, 2
+    while free in taken:
+        free, number = f"{base}-{number}", number + 1
+    return free

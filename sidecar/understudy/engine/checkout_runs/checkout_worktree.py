@@ -72,16 +72,16 @@ class CheckoutWorktree(DelegationWorktree):
                 "Changes of the earlier result are not decided, and your checkout does not have them.",
                 hint="Accept or reject them, then reply again; or reply to it with a worktree.",
             )
-        found = repository.locate(self._workspace)
-        state = repository_state.look(found.top)
+        repo = repository.locate(self._workspace)
+        state = repository_state.look(repo.top)
         if self._claim is not None:
             self._claim.keep_saves()
-        beginning = checkout_tree.begin(store, found)
+        beginning = checkout_tree.begin(store, repo)
         if record.base_commit != beginning.commit:
             checkout_tree.keep_objects(store, record.base_commit)
-        self._copy(START_COPY, beginning.commit, found.head_commit)
+        self._copy(START_COPY, beginning.commit, repo.head_commit)
         recorded = require_tree(store, beginning.commit)
-        self._unrecorded = unrecorded_files.look(found.top, recorded)
+        self._unrecorded = unrecorded_files.look(repo.top, recorded)
         entered = CheckoutRecord(
             commit=beginning.commit,
             different=[path_quoting.quote(path) for path in beginning.different],
@@ -90,7 +90,7 @@ class CheckoutWorktree(DelegationWorktree):
         checkout_claim.write_record(self._folder, entered)
         self._entered = entered
         failpoint("checkout entered")
-        text = f"The agent works in your checkout {found.top}, without isolation. "
+        text = f"The agent works in your checkout {repo.top}, without isolation. "
         text += "Its changes are in your files at once; when it has ended, each can be undone."
         emit(events.Note(level="warning", text=text))
         if self._unrecorded is None:
@@ -214,16 +214,16 @@ class CheckoutWorktree(DelegationWorktree):
 
     def reservations(self) -> set[Reservation]:
         """Return what the result cannot be trusted for."""
-        found = {Reservation.NOT_ISOLATED} if self._entered is not None else set()
-        return found | {Reservation.OUTSIDE_CHANGED} if self._repository_changed else found
+        reservations = {Reservation.NOT_ISOLATED} if self._entered is not None else set()
+        return reservations | {Reservation.OUTSIDE_CHANGED} if self._repository_changed else reservations
 
     def _saved(self, top: Path) -> dict[bytes, list[SavedText]]:
         """Return the saves of each file that an editor saved since the claim, oldest first."""
         prefix = os.fsencode(os.path.realpath(top)) + b"/"
-        found: dict[bytes, list[SavedText]] = {}
+        saves: dict[bytes, list[SavedText]] = {}
         for save in editor_saves.kept_saves(top):
             path = path_quoting.unquote(save.path)
             if path.startswith(prefix):
                 content = editor_saves.kept_content(top, save)
-                found.setdefault(path[len(prefix) :], []).append(SavedText(save.exists, save.digest, content))
-        return found
+                saves.setdefault(path[len(prefix) :], []).append(SavedText(save.exists, save.digest, content))
+        return saves

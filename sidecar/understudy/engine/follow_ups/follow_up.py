@@ -76,20 +76,20 @@ def strengthen(
                 f"{folder.id} has no result whose tests could notice more.",
                 hint=f"See what happened: understudy show {folder.id}",
             )
-        found = noticed(check.mutation for check in delegation.checks)
-        if found is None:
+        evidence = noticed(check.mutation for check in delegation.checks)
+        if evidence is None:
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
                 hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
             )
-        if not strengthen_prompt.is_worthwhile(found):
+        if not strengthen_prompt.is_worthwhile(evidence):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} notice all of the small changes that were tried.",
                 hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
             )
-        text = strengthen_prompt.request_of(found)
+        text = strengthen_prompt.request_of(evidence)
         return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
 
     return _continue(folder, request, documents, (created_at, asked_by))
@@ -124,11 +124,11 @@ def _continue(
             raise checkout_claim.uncollected(folder.id)
         request = request_of(delegation)
         kept = message_request.undelivered(folder, delegation)
-        text = "\n\n".join([*(one.text for one in kept), request.text])
+        text = "\n\n".join([*(message.text for message in kept), request.text])
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
         files: list[FileDiff] = []
-        said = [] if spec.origin is None else list(spec.origin.said)
+        earlier = [] if spec.origin is None else list(spec.origin.said)
         if has_ground:
             record, objects = load_record(folder)
             ownership.require_owner(Path(record.root), folder.id)
@@ -137,7 +137,7 @@ def _continue(
             origin.base, origin.head = record.base_commit, delegation.head
             origin.undecided = [hunk for _, hunk in review_state.in_state(files, HunkState.PENDING)]
             origin.words = words(
-                objects, (record.base_commit, delegation.head or record.base_commit), files, said, text
+                objects, (record.base_commit, delegation.head or record.base_commit), files, earlier, text
             )
         else:
             if delegation.result is None or delegation.result.text is None:
@@ -146,11 +146,11 @@ def _continue(
                     f"{folder.id} has no result to reply to.",
                     hint="Start it again: understudy retry " + folder.id,
                 )
-            origin.words = about_answer(delegation.result.text, said, text)
+            origin.words = about_answer(delegation.result.text, earlier, text)
         answered = delegation.result.text if delegation.result is not None else None
         if spec.recipe.returns == "text" and answered:
-            origin.words = about_answer(answered, said, text)
-        origin.said = [*said, *(one.text for one in kept), request.said]
+            origin.words = about_answer(answered, earlier, text)
+        origin.said = [*earlier, *(message.text for message in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
         message_request.require_instructable(
             plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
@@ -165,12 +165,14 @@ def _continue(
             title=request.title,
             after=_hand_on(folder, has_ground),
         )
-        recorded = {one.id for one in delegation.messages}
-        for one in kept:
-            if one.message_id not in recorded:  # its worker was killed before it read it
-                said_then = events.UserMessage(message_id=one.message_id, text=one.text, by=one.by, delivery="kept")
+        recorded = {message.id for message in delegation.messages}
+        for message in kept:
+            if message.message_id not in recorded:  # its worker was killed before it read it
+                said_then = events.UserMessage(
+                    message_id=message.message_id, text=message.text, by=message.by, delivery="kept"
+                )
                 writer.append(said_then, attempt=0)
-            writer.append(events.MessageDelivered(message_id=one.message_id), attempt=0)
+            writer.append(events.MessageDelivered(message_id=message.message_id), attempt=0)
         if origin.undecided:
             writer.append(events.Superseded(by=identifier), attempt=0)
             failpoint("superseded")

@@ -61,14 +61,14 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
         return cancelled() or not worker_lock.is_held(folder)
 
     with change_notifications.ChangeListener() as listener:
-        done = change_notifications.wait_for(ended, listener, limit_seconds)
+        has_ended = change_notifications.wait_for(ended, listener, limit_seconds)
     if cancelled():
         raise UnderstudyError(
             ErrorKind.CANCELLED,
             f"Stopped waiting; {folder.id} is still running.",
             hint=f"Watch it: understudy watch {folder.id}",
         )
-    if not done:
+    if not has_ended:
         raise UnderstudyError(
             ErrorKind.TIMED_OUT,
             f"The checks of {folder.id} are still running.",

@@ -17,7 +17,7 @@ SHOWN_BYTES = 60_000
 """All hunks in a prompt together."""
 
 
-def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], said: list[str], text: str) -> str:
+def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], earlier: list[str], text: str) -> str:
     """Return the prompt of a reply: the decisions on the agent's changes, and the new request."""
     room = SHOWN_BYTES
     parts = ["# What happened to your changes"]
@@ -37,17 +37,17 @@ def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], s
             parts.append(f"## {title}\n\n" + "\n".join(lines))
     if len(parts) == 1:
         parts = []
-    if said:
-        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in said))
+    if earlier:
+        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in earlier))
     return "\n\n".join([*parts, "# What is asked for now\n\n" + text.strip()])
 
 
-def about_answer(answer: str, said: list[str], text: str) -> str:
+def about_answer(answer: str, earlier: list[str], text: str) -> str:
     """Return the prompt of a reply to a text answer."""
     boundary = secrets.token_hex(6)
     parts = [f"# Your previous answer\n\n<<<{boundary}\n{answer[:SHOWN_BYTES].rstrip()}\n{boundary}>>>"]
-    if said:
-        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in said))
+    if earlier:
+        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in earlier))
     return "\n\n".join([*parts, "# What is asked for now\n\n" + text.strip()])
 
 

@@ -39,10 +39,10 @@ class _Held:
 class UserMessages:
     """The messages of one run, for one event loop; the ``Messages`` of each of its attempts."""
 
-    def __init__(self, emit: Callable[[events.Event], None], known: Iterable[SentMessage]) -> None:
-        """``known`` are the messages that an earlier worker of the same run recorded, before its first attempt."""
+    def __init__(self, emit: Callable[[events.Event], None], recorded: Iterable[SentMessage]) -> None:
+        """Take the messages that an earlier worker of the same run ``recorded``, before its first attempt."""
         self._emit = emit
-        self._known = {one.id for one in known}
+        self._known = {message.id for message in recorded}
         self._held: dict[str, _Held] = {}
         self._in_prompt: list[_Held] = []
         self._outgoing: asyncio.Queue[_Held] = asyncio.Queue()
@@ -74,8 +74,8 @@ class UserMessages:
         self._attempt, self._time = number, time
         self._has_next_turn = continues or time == "after_turn"
         sessions = set(known_to)
-        self._in_prompt = [one for one in self._held.values() if one.attempt is None or one.attempt not in sessions]
-        return [one.message.text for one in self._in_prompt]
+        self._in_prompt = [held for held in self._held.values() if held.attempt is None or held.attempt not in sessions]
+        return [held.message.text for held in self._in_prompt]
 
     def saw(self, event: events.Event) -> None:
         """Note that the agent has read its prompt, if ``event`` shows it."""

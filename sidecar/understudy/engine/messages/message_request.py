@@ -30,7 +30,7 @@ def say(folder: Folder, delegation: Delegation, text: str, *, by: str) -> tuple[
         raise UnderstudyError(ErrorKind.INPUT_EMPTY, "The message is empty.", hint="Write what the agent should know.")
     require_instructable(delegation_folder.read_spec(folder).candidates[0])
     _require_open(delegation)
-    earlier = sum(isinstance(one, worker_requests.Say) for one in worker_requests.read_requests(folder))
+    earlier = sum(isinstance(request, worker_requests.Say) for request in worker_requests.read_requests(folder))
     if earlier >= MOST_MESSAGES:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -49,22 +49,22 @@ def say(folder: Folder, delegation: Delegation, text: str, *, by: str) -> tuple[
 
         change_notifications.wait_for(answered, listener, ANSWER_SECONDS)
     now = summary.load(folder)
-    found = _message(now, item.message_id)
-    if found is not None:
-        return item.message_id, found.delivery
+    message = _message(now, item.message_id)
+    if message is not None:
+        return item.message_id, message.delivery
     return item.message_id, "kept" if now.state is State.FINISHED else "waiting"
 
 
 def undelivered(folder: Folder, delegation: Delegation) -> list[worker_requests.Say]:
     """Return the messages that neither the agent nor a reply got, oldest first."""
-    delivered = {one.id for one in delegation.messages if one.delivered}
+    delivered = {message.id for message in delegation.messages if message.delivered}
     items = worker_requests.read_requests(folder)
-    said = {item.message_id: item for item in items if isinstance(item, worker_requests.Say)}
-    return [item for item in said.values() if item.message_id not in delivered]
+    by_id = {item.message_id: item for item in items if isinstance(item, worker_requests.Say)}
+    return [item for item in by_id.values() if item.message_id not in delivered]
 
 
 def _message(delegation: Delegation, message_id: str) -> SentMessage | None:
-    return next((one for one in delegation.messages if one.id == message_id), None)
+    return next((message for message in delegation.messages if message.id == message_id), None)
 
 
 def _require_open(delegation: Delegation) -> None:

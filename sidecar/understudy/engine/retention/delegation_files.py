@@ -77,14 +77,14 @@ def expire_files(state: Path, kept: Retention, deadline: float) -> list[str]:
         (_prompts, kept.prompt_days, kept.prompt_bytes),
         (_logs, kept.log_days, kept.log_bytes),
     ):
-        for one in _due(candidates, files, days, most):
+        for candidate in _due(candidates, files, days, most):
             if time.monotonic() < deadline:
-                _locked(one, functools.partial(_remove, files))
-    without_worktree = [one for one in candidates if not one.has_worktree]
+                _locked(candidate, functools.partial(_remove, files))
+    without_worktree = [candidate for candidate in candidates if not candidate.has_worktree]
     removed = [
-        one.folder.id
-        for one in _due(without_worktree, _everything, kept.journal_days, kept.journal_bytes)
-        if time.monotonic() < deadline and _locked(one, functools.partial(_move_to_trash, state))
+        candidate.folder.id
+        for candidate in _due(without_worktree, _everything, kept.journal_days, kept.journal_bytes)
+        if time.monotonic() < deadline and _locked(candidate, functools.partial(_move_to_trash, state))
     ]
     _expire_keys(state, kept.key_days)
     _expire_groups(state, kept.group_days)
@@ -113,7 +113,7 @@ def _candidates(state: Path, deadline: float) -> list[_Candidate]:
         for identifier in ownership.listed_owners(place)
     }
     needed: set[str] = set()
-    found: list[_Candidate] = []
+    candidates: list[_Candidate] = []
     for identifier in delegation_folder.ids():
         if time.monotonic() > deadline:
             return []  # a delegation that was not examined could need one of these
@@ -125,8 +125,11 @@ def _candidates(state: Path, deadline: float) -> list[_Candidate]:
         if delegation.state is not State.FINISHED:
             needed.add(delegation.parent_id or "")
         elif not _is_pending(delegation):
-            found.append(_Candidate(folder, last_event(folder, delegation), identifier in in_place))
-    return sorted((one for one in found if one.folder.id not in needed), key=lambda one: one.last)
+            candidates.append(_Candidate(folder, last_event(folder, delegation), identifier in in_place))
+    return sorted(
+        (candidate for candidate in candidates if candidate.folder.id not in needed),
+        key=lambda candidate: candidate.last,
+    )
 
 
 def _is_pending(delegation: Delegation) -> bool:
@@ -145,24 +148,24 @@ def _due(
     total = sum(_size(files(Folder(name, root / name))) for name in delegation_folder.ids())
     oldest = time.time() - days * DAY_SECONDS if days > 0 else 0.0
     due = []
-    for one in candidates:
-        size = _size(files(one.folder))
-        if size and (one.last < oldest or total > most):
-            due.append(one)
+    for candidate in candidates:
+        size = _size(files(candidate.folder))
+        if size and (candidate.last < oldest or total > most):
+            due.append(candidate)
             total -= size
     return due
 
 
-def _locked(one: _Candidate, remove: Callable[[Folder], None]) -> bool:
+def _locked(candidate: _Candidate, remove: Callable[[Folder], None]) -> bool:
     """Call ``remove`` under the delegation's lock, unless the delegation has changed in the meantime."""
-    folder = one.folder
+    folder = candidate.folder
     with contextlib.suppress(UnderstudyError, OSError):
         lock = worker_lock.try_lock(folder)
         if lock is None:
             return False
         try:
             delegation = summary.load(folder)
-            is_same = delegation.state is State.FINISHED and last_event(folder, delegation) == one.last
+            is_same = delegation.state is State.FINISHED and last_event(folder, delegation) == candidate.last
             if is_same and not decision_log.has_interrupted_decision(folder) and not ledger.is_open(folder):
                 remove(folder)
                 return True

@@ -105,20 +105,22 @@ def restore(rescue_ref: str) -> Path:
     Errors: ``unknown_delegation`` (no such ref), ``target_exists`` (the path exists).
     """
     state = state_folder.state_root()
-    known = rescue.list_rescues(state)
-    of_delegation = [one for one in known if f"{one.ref.rpartition('/')[2]}-".startswith(f"{rescue_ref}-")]
-    newest = max(of_delegation, key=lambda one: one.time, default=None)
-    found = next((one for one in known if one.ref == rescue_ref), newest)
-    if found is None:
+    rescues = rescue.list_rescues(state)
+    of_delegation = [entry for entry in rescues if f"{entry.ref.rpartition('/')[2]}-".startswith(f"{rescue_ref}-")]
+    newest = max(of_delegation, key=lambda entry: entry.time, default=None)
+    saved = next((entry for entry in rescues if entry.ref == rescue_ref), newest)
+    if saved is None:
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATION,
             f"No removed worktree is named {rescue_ref!r}.",
             hint="`understudy worktrees list` lists them.",
-            names=[one.ref for one in of_delegation or known][:10] or None,
+            names=[entry.ref for entry in of_delegation or rescues][:10] or None,
         )
     began = time.monotonic()
-    root = found.path.parent
-    owner = next((one for one in reversed(ownership.chain(root)) if ownership.folder_of(one)), None)
+    root = saved.path.parent
+    owner = next(
+        (identifier for identifier in reversed(ownership.chain(root)) if ownership.folder_of(identifier)), None
+    )
     folder = ownership.folder_of(owner) if owner is not None else None
     if folder is None:
         with expiry_lock(state, RESTORE_SECONDS) as mine:
@@ -126,13 +128,13 @@ def restore(rescue_ref: str) -> Path:
                 raise UnderstudyError(
                     ErrorKind.CONFLICT, "Another process is removing worktrees.", hint="Try again in a moment."
                 )
-            path = _bring_back(state, found, root)
+            path = _bring_back(state, saved, root)
             ownership.mark_removed(root, None)
         return path
     with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
             raise decision_recovery.unfinished(folder.id, writer.delegation.state)
-        path = _bring_back(state, found, root, owner)
+        path = _bring_back(state, saved, root, owner)
         seconds = round(time.monotonic() - began, 3)
         intent = decision_log.DecisionIntent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)
         decision_log.record_intent(folder, intent)
@@ -156,9 +158,9 @@ def _require_decided(root: Path) -> None:
 
 def _keep(state: Path, record: WorktreeRecord, objects: ObjectStore, name: str) -> str:
     opened = worktree.Worktree.open(objects, Path(record.tree))
-    found = repository.locate(objects.top)
+    repo = repository.locate(objects.top)
     also = set(_earlier_bases(Path(record.root)))
-    return rescue.save(state, found, opened, objects, name, also=also)
+    return rescue.save(state, repo, opened, objects, name, also=also)
 
 
 def _earlier_bases(root: Path) -> Iterator[str]:
@@ -173,30 +175,30 @@ def _earlier_bases(root: Path) -> Iterator[str]:
                     yield record.parent
 
 
-def _bring_back(state: Path, found: rescue.Rescue, root: Path, owner: str | None = None) -> Path:
+def _bring_back(state: Path, saved: rescue.Rescue, root: Path, owner: str | None = None) -> Path:
     """Write the worktree to its path, which stays marked as removed, so that an interrupted restore is cleaned up."""
     reference = ownership.removed(root)
     if reference is not None:
         removal.move_to_trash(root, reference)
-    elif found.path.is_dir() and any(found.path.iterdir()):
+    elif saved.path.is_dir() and any(saved.path.iterdir()):
         if owner is None:
-            raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{found.path} exists.", hint="Move that folder away first.")
-        if f"{found.ref.rpartition('/')[2]}-".startswith(f"{owner}-"):
+            raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{saved.path} exists.", hint="Move that folder away first.")
+        if f"{saved.ref.rpartition('/')[2]}-".startswith(f"{owner}-"):
             raise UnderstudyError(
                 ErrorKind.TARGET_EXISTS,
-                f"The worktree of {owner} is not removed: it is at {found.path}.",
+                f"The worktree of {owner} is not removed: it is at {saved.path}.",
                 hint=f"To restore the earlier copy, discard this one first: understudy discard {owner}",
             )
         # Removed by hand, the result of the owner would be lost; discarded, it can be restored in its turn.
         raise UnderstudyError(
             ErrorKind.TARGET_EXISTS,
-            f"{found.path} holds the result of {owner}.",
+            f"{saved.path} holds the result of {owner}.",
             hint=f"Discard that result first, which can be undone: understudy discard {owner}",
         )
     # Pin first, so that no `git gc` removes objects that the worktree will borrow.
     removal.pin(root)
     failpoint("pinned")
-    path = rescue.restore(state, found.ref, found.path).path
+    path = rescue.restore(state, saved.ref, saved.path).path
     failpoint("written back")
     return path
 
@@ -213,12 +215,12 @@ def _remove_orphan(state: Path, place: WorktreeInfo) -> str:
 
 def _only_tree(root: Path) -> Path:
     # A name that begins with a dot is the partial work of a restoration that was killed.
-    found = [entry for entry in removal.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
-    found = [entry for entry in found if entry.name != "store.git"]
-    if len(found) != 1:
+    trees = [entry for entry in removal.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
+    trees = [entry for entry in trees if entry.name != "store.git"]
+    if len(trees) != 1:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"{root} does not contain a worktree that can be rescued.",
             hint="Check the folder, and move it away if you do not need it.",
         )
-    return found[0]
+    return trees[0]

@@ -44,17 +44,17 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
         _clear_unused(state)
         check_trial.remove_abandoned(state)
         empty_trash(state)
-        done = []
+        refs = []
         for place in _due(state, keep_days, keep_bytes):
             if time.monotonic() > deadline:
                 break
             if not _is_in_use(place):
                 with contextlib.suppress(UnderstudyError, OSError):
                     # Measuring all worktrees takes time, and an undo meanwhile can make hunks pending.
-                    done.append(remove(place.id, undecided=False))
+                    refs.append(remove(place.id, undecided=False))
         expire_files(state, files or Retention(), deadline)
         empty_trash(state)
-        return done
+        return refs
 
 
 def _is_in_use(place: WorktreeInfo) -> bool:

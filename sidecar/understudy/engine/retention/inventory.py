@@ -61,7 +61,7 @@ def trash(state: Path) -> list[Path]:
 
 def rescues(state: Path) -> list[rescue.Rescue]:
     """Return every removed worktree that can be restored, newest first; nothing exists at its path."""
-    return [one for one in rescue.list_rescues(state) if not one.path.is_dir()]
+    return [entry for entry in rescue.list_rescues(state) if not entry.path.is_dir()]
 
 
 def size_of(folder: Path) -> int:

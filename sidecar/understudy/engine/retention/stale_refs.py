@@ -19,13 +19,13 @@ from understudy.model.states import State
 
 def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
     """Return (workspace, ref) for each pin whose delegation or worktree is gone."""
-    found = []
+    orphans = []
     for workspace in sorted(set(workspaces)):
         with contextlib.suppress(UnderstudyError, OSError):
             for name, gone in _pins(repository.locate(workspace)):
                 if gone:
-                    found.append((workspace, name))
-    return found
+                    orphans.append((workspace, name))
+    return orphans
 
 
 def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Path, str]]:
@@ -33,12 +33,12 @@ def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Pa
 
     A branch or tag contains it, or it is older than ``keep_days``.
     """
-    found = []
+    stale = []
     for workspace in sorted(set(workspaces)):
         with contextlib.suppress(UnderstudyError, OSError):
             place = repository.locate(workspace)
-            found += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
-    return found
+            stale += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
+    return stale
 
 
 def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:

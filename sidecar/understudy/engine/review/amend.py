@@ -31,8 +31,10 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
     with review.lock_result(folder) as at:
         _refuse_changed(at, head)
         raw = _checked_path(path)
-        known = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(at.store, at.record.base_commit, raw)
-        content = text_encoding.bytes_like(known[0] if known is not None else None, text)
+        existing = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(
+            at.store, at.record.base_commit, raw
+        )
+        content = text_encoding.bytes_like(existing[0] if existing is not None else None, text)
         if content is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
@@ -152,7 +154,7 @@ def _judged_before(at: review.LockedResult, state: review_state.ReviewState, new
     if any(check.tree != tree for check in at.delegation.checks):
         return None
     return next(
-        (done for head, done in reversed(state.judged.items()) if commits.tree_of(at.store, head) == tree), None
+        (finished for head, finished in reversed(state.judged.items()) if commits.tree_of(at.store, head) == tree), None
     )
 
 
@@ -177,18 +179,18 @@ def _carried(
 ) -> dict[str, str]:
     """Map each new hunk to the old hunk that replaces the same lines with the same lines."""
     base = at.record.base_commit
-    known: dict[tuple[object, ...], str] = {}
+    old_hunks: dict[tuple[object, ...], str] = {}
     for file in before:
         if file.path == path:
             for hunk in file.hunks:
                 key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                known[*key, review_state.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
-    found = {}
+                old_hunks[*key, review_state.lines_of(at.store, base, at.head, file, hunk)] = hunk.id
+    carried = {}
     for file in after:
         if file.path == path and not file.binary:
             for hunk in file.hunks:
                 key = (file.status, file.binary, hunk.old_start, hunk.old_lines)
-                old = known.get((*key, review_state.lines_of(at.store, base, new, file, hunk)))
+                old = old_hunks.get((*key, review_state.lines_of(at.store, base, new, file, hunk)))
                 if old is not None:
-                    found[hunk.id] = old
-    return found
+                    carried[hunk.id] = old
+    return carried

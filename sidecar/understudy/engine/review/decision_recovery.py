@@ -214,11 +214,11 @@ def _workspace_file(workspace: Path) -> Path:
 # -- journal events ---------------------------------------------------------------------------------------------------
 
 
-def reopen(writer: Writer, now: review_state.ReviewState, one: HunkRef, by: str) -> None:
+def reopen(writer: Writer, now: review_state.ReviewState, ref: HunkRef, by: str) -> None:
     """Make a rejected hunk pending, before it is accepted."""
-    mark = now.marks.get(one.hunk)
+    mark = now.marks.get(ref.hunk)
     if mark is not None and mark.state is HunkState.REJECTED:
-        back = events.Decided(path=one.path, hunk=one.hunk, decision="pending", was="reject", by=by)
+        back = events.Decided(path=ref.path, hunk=ref.hunk, decision="pending", was="reject", by=by)
         writer.append(back, attempt=0)
 
 
@@ -229,12 +229,12 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
         if intent.token in now.applied:
             return
         with writer.together():
-            for one in intent.hunks:
-                mark = now.marks.get(one.hunk)
+            for ref in intent.hunks:
+                mark = now.marks.get(ref.hunk)
                 if mark is None or mark.state is not HunkState.ACCEPTED:
-                    reopen(writer, now, one, intent.by)
+                    reopen(writer, now, ref, intent.by)
                     failpoint("before event")
-                    decided = events.Decided(path=one.path, hunk=one.hunk, decision="accept", by=intent.by)
+                    decided = events.Decided(path=ref.path, hunk=ref.hunk, decision="accept", by=intent.by)
                     writer.append(decided, attempt=0)
             failpoint("before event")
             writer.append(events.Applied(paths=intent.paths, undo_token=intent.token, by=intent.by), attempt=0)
@@ -243,10 +243,10 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
             return
         accepted, undone = set(now.accepted_by(intent.token)), set(intent.hunks)
         with writer.together():
-            for one in intent.hunks:
-                if one in accepted:
+            for ref in intent.hunks:
+                if ref in accepted:
                     decided = events.Decided(
-                        path=one.path, hunk=one.hunk, decision="pending", was="accept", by=intent.by
+                        path=ref.path, hunk=ref.hunk, decision="pending", was="accept", by=intent.by
                     )
                     writer.append(decided, attempt=0)
                     failpoint("before event")

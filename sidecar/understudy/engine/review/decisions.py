@@ -136,16 +136,16 @@ def decide(
         with at.writer.together():
             decisions = review_state.read(folder) if conflicts else review_state.ReviewState()
             for conflict in conflicts:
-                one = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
-                decision_recovery.reopen(at.writer, decisions, one, by)
-                tried = events.Decided(path=one.path, hunk=one.hunk, decision="pending", conflict=True, by=by)
+                ref = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
+                decision_recovery.reopen(at.writer, decisions, ref, by)
+                tried = events.Decided(path=ref.path, hunk=ref.hunk, decision="pending", conflict=True, by=by)
                 at.writer.append(tried, attempt=0)
-            for one, request, was in record:
+            for ref, request, was in record:
                 failpoint("rejecting")
                 at.writer.append(
                     events.Decided(
-                        path=one.path,
-                        hunk=one.hunk,
+                        path=ref.path,
+                        hunk=ref.hunk,
                         decision=request.decision,
                         was=review_state.DECISIONS[was],
                         reason=request.reason,
@@ -156,9 +156,9 @@ def decide(
         files = at.files(diff)
         confirmation.update(at.writer, files)
         at.writer.sync()
-        changed = [one for one, request, was in record if request.decision != review_state.DECISIONS[was]]
+        changed = [ref for ref, request, was in record if request.decision != review_state.DECISIONS[was]]
         decided = [*merged, *changed]
-        return DecisionOutcome(files, [one.hunk for one in decided], conflicts, token)
+        return DecisionOutcome(files, [ref.hunk for ref in decided], conflicts, token)
 
 
 def undo(
@@ -191,9 +191,9 @@ def undo(
             )
         kept = decision_log.read(decision_log.undo_file(folder, token), decision_log.UndoFile)
         accepted = decisions.accepted_by(token)
-        wanted = {one.hunk for one in accepted} if only is None else set(only)
-        hunks = [one for one in accepted if one.hunk in wanted]
-        if len(hunks) < len(wanted):
+        requested = {ref.hunk for ref in accepted} if only is None else set(only)
+        hunks = [ref for ref in accepted if ref.hunk in requested]
+        if len(hunks) < len(requested):
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"The accept {token} did not accept all of these hunks, or some are undone.",
@@ -205,7 +205,7 @@ def undo(
                 at.store,
                 (at.record.base_commit, at.head),
                 kept.record,
-                *(review_state.selection([(one.path, one.hunk) for one in chosen]) for chosen in (accepted, hunks)),
+                *(review_state.selection([(ref.path, ref.hunk) for ref in chosen]) for chosen in (accepted, hunks)),
             )
         with decision_recovery.lock_workspace(at.workspace, at.folder):
             for attempt in range(1, MERGE_TRIES + 1):
@@ -269,11 +269,11 @@ def _accept(
     verified = {split.change.new_blob for split in splits}
     with decision_recovery.lock_workspace(at.workspace, at.folder):
         for attempt in range(1, MERGE_TRIES + 1):
-            chosen = review_state.selection([(one.path, one.hunk) for one in accept])
+            chosen = review_state.selection([(ref.path, ref.hunk) for ref in accept])
             seen = Buffers(at.workspace, editor)
             plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read, found=splits)
-            refused = {(path_quoting.quote(one.path), one.hunk) for one in plan.conflicts}
-            merged = [*(one for one in accept if (one.path, one.hunk) not in refused), *merged_manually]
+            refused = {(path_quoting.quote(conflict.path), conflict.hunk) for conflict in plan.conflicts}
+            merged = [*(ref for ref in accept if (ref.path, ref.hunk) not in refused), *merged_manually]
             if not merged:
                 return plan.conflicts, [], None
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
@@ -298,7 +298,7 @@ def _sort_out(
     list[tuple[decision_log.HunkRef, DecisionRequest, HunkState]],
 ]:
     """Return the hunks to accept, those merged manually, and those to reject or reopen with their old state."""
-    known = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
+    hunks = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
     by_path = {file.path: file for file in files}
     accept: dict[decision_log.HunkRef, bool] = {}
     record: dict[decision_log.HunkRef, tuple[DecisionRequest, HunkState]] = {}
@@ -330,27 +330,27 @@ def _sort_out(
                 if hunk.state is from_state
             ]
         else:
-            chosen = [_requested_hunk(known, request, at)]
-        for one in chosen:
-            accept.pop(one, None)
-            record.pop(one, None)
-            hunk = known[one.path, one.hunk]
+            chosen = [_requested_hunk(hunks, request, at)]
+        for ref in chosen:
+            accept.pop(ref, None)
+            record.pop(ref, None)
+            hunk = hunks[ref.path, ref.hunk]
             if request.decision != "accept":
-                record[one] = (request, hunk.state)
+                record[ref] = (request, hunk.state)
             elif hunk.state is not HunkState.ACCEPTED:
-                accept[one] = request.merged_manually
+                accept[ref] = request.merged_manually
     return (
-        [one for one, merged_manually in accept.items() if not merged_manually],
-        [one for one, merged_manually in accept.items() if merged_manually],
-        [(one, request, was) for one, (request, was) in record.items()],
+        [ref for ref, merged_manually in accept.items() if not merged_manually],
+        [ref for ref, merged_manually in accept.items() if merged_manually],
+        [(ref, request, was) for ref, (request, was) in record.items()],
     )
 
 
 def _requested_hunk(
-    known: dict[tuple[str, str], Hunk], request: DecisionRequest, at: LockedResult
+    hunks: dict[tuple[str, str], Hunk], request: DecisionRequest, at: LockedResult
 ) -> decision_log.HunkRef:
     """Return the hunk that a request names; raise ``conflict`` if it can no longer be decided that way."""
-    hunk = known.get((request.path or "", request.hunk or ""))
+    hunk = hunks.get((request.path or "", request.hunk or ""))
     if hunk is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -374,24 +374,24 @@ def _requested_hunk(
 
 def _refuse_flagged(files: list[FileDiff], accept: list[decision_log.HunkRef], identifier: str) -> None:
     suspects = [file for file in files if file.flag_reason is not None]
-    found = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(suspects, accept))
-    if found:
+    flags = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(suspects, accept))
+    if flags:
         # A file name can contain line feeds, or text that looks like part of the message.
         listed = sorted(
-            f"{path_quoting.readable(path_quoting.quote(path))} ({reason})" for path, reason in found.items()
+            f"{path_quoting.readable(path_quoting.quote(path))} ({reason})" for path, reason in flags.items()
         )
         more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"{identifier} changes files that programs execute or follow: {', '.join(listed[:LISTED])}{more}.",
             hint="Read these changes, then accept them with `includeFlagged: true`.",
-            names=sorted(path_quoting.quote(path) for path in found),
+            names=sorted(path_quoting.quote(path) for path in flags),
         )
 
 
 def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], editable: Container[str]) -> None:
     """Raise ``conflict`` if a file has unsaved text in a document that is not ``editable``."""
-    wanted = {os.fsdecode(path_quoting.unquote(path)): path for path in paths}
+    wire_paths = {os.fsdecode(path_quoting.unquote(path)): path for path in paths}
     unsaved = []
     for uri in documents:
         if uri in editable:
@@ -400,17 +400,17 @@ def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], edi
             path = workspaces.inside(workspace, uri)
         except UnderstudyError:
             continue
-        if path in wanted and unsaved_text(workspace, path, documents[uri]):
-            unsaved.append(wanted[path])
+        if path in wire_paths and unsaved_text(workspace, path, documents[uri]):
+            unsaved.append(wire_paths[path])
     if unsaved:
         raise not_saved(unsaved)
 
 
 def _paths_of(files: list[FileDiff], chosen: list[decision_log.HunkRef]) -> list[str]:
     """Return the paths that a decision changes; a rename changes two."""
-    wanted = {one.path for one in chosen}
-    found = [file for file in files if file.path in wanted]
-    return [path for file in found for path in (file.path, file.from_) if path is not None]
+    names = {ref.path for ref in chosen}
+    changed = [file for file in files if file.path in names]
+    return [path for file in changed for path in (file.path, file.from_) if path is not None]
 
 
 def _carry_out(

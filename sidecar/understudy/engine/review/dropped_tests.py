@@ -54,9 +54,9 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
                 hint=f"The card lists them: understudy show {folder.id}",
                 names=idle,
             )
-        known = _known_tests(at)
-        chosen = {test: known.find(test) for test in tests or idle}
-        missing = [test for test, one in chosen.items() if one is None]
+        known_tests = _known_tests(at)
+        chosen = {test: known_tests.find(test) for test in tests or idle}
+        missing = [test for test, located in chosen.items() if located is None]
         if missing:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
@@ -64,15 +64,15 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
                 hint=f"Name other tests, or edit the file: understudy amend {folder.id} PATH",
                 names=missing,
             )
-        others = {test: known.find(test) for test in sorted(_others(at, idle))}
+        others = {test: known_tests.find(test) for test in sorted(_others(at, idle))}
         kept: dict[str, str] = {}
         gone: dict[str, set[LocatedTest]] = {}
-        for test, one in chosen.items():
-            if one is None:
+        for test, located in chosen.items():
+            if located is None:
                 continue
-            why = _why_kept(known, one, others)
+            why = _why_kept(known_tests, located, others)
             if why is None:
-                gone.setdefault(one.path, set()).add(one)
+                gone.setdefault(located.path, set()).add(located)
             else:
                 kept[test] = why
         if kept and (tests or not gone):
@@ -82,7 +82,7 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
                 hint="Name other tests." if tests else f"Edit the file instead: understudy amend {folder.id} PATH",
                 names=list(kept),
             )
-        contents = {path: _without(known, path, ones) for path, ones in gone.items()}
+        contents = {path: _without(known_tests, path, ones) for path, ones in gone.items()}
         for path, content in contents.items():
             amend.replace_file(at, os.fsencode(path), content)
         return DroppedTests(
@@ -102,24 +102,24 @@ def _idle(at: review.LockedResult) -> list[str]:
             f"The result of {at.folder.id} has changed since its checks ran.",
             hint=f"Run them again: understudy check {at.folder.id}",
         )
-    found = noticed(check.mutation for check in at.delegation.checks)
-    if found is None or not found.idle:
+    evidence = noticed(check.mutation for check in at.delegation.checks)
+    if evidence is None or not evidence.idle:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             f"No test of {at.folder.id} is known to notice nothing.",
             hint=f"See what its checks showed: understudy show {at.folder.id}",
         )
-    return found.idle
+    return evidence.idle
 
 
 def _others(at: review.LockedResult, idle: Sequence[str]) -> set[str]:
     """Return all tests of the result that are not known to notice nothing."""
     record = evidence_record.read(at.folder.path)
     checks = record.checks if record is not None else []
-    found = {test for check in checks for run in check.runs if run.on == "result" for test in run.outcomes}
+    tests = {test for check in checks for run in check.runs if run.on == "result" for test in run.outcomes}
     judged = [check.mutation for check in at.delegation.checks if check.mutation is not None]
-    found.update(test for result in judged for mutant in result.mutants for test in mutant.killed_by)
-    return found - set(idle)
+    tests.update(test for result in judged for mutant in result.mutants for test in mutant.killed_by)
+    return tests - set(idle)
 
 
 def _known_tests(at: review.LockedResult) -> KnownTests:
@@ -130,12 +130,12 @@ def _known_tests(at: review.LockedResult) -> KnownTests:
 
     def read(commit: str, path: str) -> bytes | None:
         try:
-            found = git_diff.read_file(at.store, commit, os.fsencode(path))
+            blob = git_diff.read_file(at.store, commit, os.fsencode(path))
         except UnderstudyError as error:
             if error.kind is not ErrorKind.FILE_TOO_LARGE:
                 raise
             return None
-        return None if found is None or found[1] not in {"100644", "100755"} else found[0]
+        return None if blob is None or blob[1] not in {"100644", "100755"} else blob[0]
 
     return KnownTests(files, lambda path: read(head, path), lambda path: read(base, path))
 
@@ -144,21 +144,23 @@ def _path(wire: str) -> str:
     return os.fsdecode(path_quoting.unquote(wire))
 
 
-def _why_kept(known: KnownTests, one: LocatedTest, others: dict[str, LocatedTest | None]) -> str | None:
+def _why_kept(known_tests: KnownTests, located: LocatedTest, others: dict[str, LocatedTest | None]) -> str | None:
     """Return why a definition must stay; None if it can go."""
-    if not known.is_new(one):
+    if not known_tests.is_new(located):
         return "exists in the base"
-    for test, found in others.items():
-        if found == one:
+    for test, other in others.items():
+        if other == located:
             return f"is also {test}, which may notice something"
-        if found is None and one.may_be_inherited(test):
+        if other is None and located.may_be_inherited(test):
             return f"may be inherited as {test}, which may notice something"
     return None
 
 
-def _without(known: KnownTests, path: str, gone: set[LocatedTest]) -> bytes | None:
+def _without(known_tests: KnownTests, path: str, gone: set[LocatedTest]) -> bytes | None:
     try:
-        return without_tests(path, known.contents[path], {one.definition for one in gone}, known.base[path])
+        return without_tests(
+            path, known_tests.contents[path], {test.definition for test in gone}, known_tests.base[path]
+        )
     except ValueError as error:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The tests were not dropped: {error}.", hint="Edit the file instead."

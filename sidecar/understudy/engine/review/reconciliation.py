@@ -216,7 +216,7 @@ class _Accept:
             record = UndoRecord(images=[image])
             if len(every) > 1:
                 record = self._part(at, record, every, ref, splits)
-            changes = [one for one in record.images if one.path == path]
+            changes = [entry for entry in record.images if entry.path == path]
             if not changes:
                 continue  # the document had this hunk before the accept
             if ref in accepted:
@@ -224,7 +224,7 @@ class _Accept:
                     compared.reverted.append(ref)
                 else:
                     compared.present.append(ref.hunk)
-            elif _leaves_unchanged(at, [_turned(one) for one in changes], shown):
+            elif _leaves_unchanged(at, [_turned(entry) for entry in changes], shown):
                 compared.restored.append(ref)
         return compared
 
@@ -237,7 +237,9 @@ class _Accept:
         splits: list[Split],
     ) -> UndoRecord:
         """Return the record that undoes one hunk only."""
-        chosen = (review_state.selection([(one.path, one.hunk) for one in refs]) for refs in (every, [ref]))
+        chosen = (
+            review_state.selection([(hunk_ref.path, hunk_ref.hunk) for hunk_ref in refs]) for refs in (every, [ref])
+        )
         return undo_merge.part(at.store, (at.record.base_commit, at.head), record, *chosen, found=splits)
 
     def _record(self, at: decisions.LockedResult, compared: _Comparison, by: str) -> None:

@@ -68,5 +68,5 @@ def _chosen(
     files = review_state.files_of(folder, objects, record.base_commit, head)
     if not review_state.in_state(files, HunkState.REJECTED):
         return record, objects, head, None
-    wanted = review_state.in_state(files, HunkState.PENDING, HunkState.ACCEPTED, HunkState.SUPERSEDED)
-    return record, objects, head, review_state.selection(wanted)
+    kept = review_state.in_state(files, HunkState.PENDING, HunkState.ACCEPTED, HunkState.SUPERSEDED)
+    return record, objects, head, review_state.selection(kept)

@@ -173,8 +173,8 @@ def read(folder: Folder) -> ReviewState:
     """Return the decisions in the journal of ``folder``."""
     state = ReviewState()
     tail = reader.Tail(folder)
-    while found := tail.read():
-        for event in found:
+    while batch := tail.read():
+        for event in batch:
             state.take(event)
     if state.superseded_by is not None and ownership.never_took_over(state.superseded_by):
         # The follow-up was, for example, cancelled in the queue: these hunks are pending again.
@@ -199,12 +199,12 @@ def count(files: list[FileDiff]) -> Review:
 
 def selection(chosen: list[tuple[str, str]]) -> changes.Selection:
     """Convert (wire path, hunk) pairs to the selection that the git package takes."""
-    found: dict[bytes, set[str] | None] = {}
+    selected: dict[bytes, set[str] | None] = {}
     for path, hunk in chosen:
-        hunks = found.setdefault(path_quoting.unquote(path), set())
+        hunks = selected.setdefault(path_quoting.unquote(path), set())
         if hunks is not None:
             hunks.add(hunk)
-    return found
+    return selected
 
 
 def in_state(files: list[FileDiff], *states: HunkState) -> list[tuple[str, str]]:
@@ -219,20 +219,20 @@ def lines_of(store: ObjectStore, base: str, head: str, file: FileDiff, hunk: Hun
         (base, file.from_ or file.path, hunk.old_start, hunk.old_lines),
         (head, file.path, hunk.new_start, hunk.new_lines),
     ):
-        found = git_diff.read_file(store, commit, path_quoting.unquote(path)) if count_ else None
-        lines = found[0].split(b"\n") if found is not None else []
+        blob = git_diff.read_file(store, commit, path_quoting.unquote(path)) if count_ else None
+        lines = blob[0].split(b"\n") if blob is not None else []
         sides.append(b"\n".join(lines[start - 1 : start - 1 + count_]))
     return sides[0], sides[1]
 
 
 def undoable(folder: Folder) -> list[events.Applied]:
     """Return the accepts of ``folder`` that are not undone, newest first."""
-    found: dict[str, events.Applied] = {}
+    applied: dict[str, events.Applied] = {}
     tail = reader.Tail(folder)
     while batch := tail.read():
         for event in batch:
             if isinstance(event, events.Applied):
-                found[event.undo_token] = event
+                applied[event.undo_token] = event
             elif isinstance(event, events.Undone):
-                found.pop(event.undo_token, None)
-    return list(reversed(found.values()))
+                applied.pop(event.undo_token, None)
+    return list(reversed(applied.values()))

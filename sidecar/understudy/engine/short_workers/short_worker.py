@@ -43,18 +43,18 @@ def ask(
 
     Errors: ``cancelled``, ``timed_out``, ``tool_crashed``.
     """
-    done = asyncio.run(_run(option, msgspec.json.encode(request), cancelled, seconds))
-    if done is None:
+    completed = asyncio.run(_run(option, msgspec.json.encode(request), cancelled, seconds))
+    if completed is None:
         raise UnderstudyError(ErrorKind.CANCELLED, f"The {what} was cancelled.")
-    if done.timed_out:
+    if completed.timed_out:
         raise UnderstudyError(ErrorKind.TIMED_OUT, f"The {what} was still running after {seconds:g} s.", hint=hint)
     try:
-        return msgspec.json.decode(done.stdout, type=ready(answer))
+        return msgspec.json.decode(completed.stdout, type=ready(answer))
     except msgspec.MsgspecError:
-        tail = done.stderr[-400:].decode("utf-8", "replace").strip()
+        tail = completed.stderr[-400:].decode("utf-8", "replace").strip()
         raise UnderstudyError(
             ErrorKind.TOOL_CRASHED,
-            f"The worker of the {what} exited with code {done.code}: {tail}",
+            f"The worker of the {what} exited with code {completed.code}: {tail}",
             hint="Try again. If it happens every time, please report it.",
         ) from None
 
@@ -91,7 +91,7 @@ def serve(answer: Callable[[bytes], msgspec.Struct]) -> int:
     # Output of libraries must not end up in the answer.
     answers = os.dup(1)
     os.dup2(2, 1)
-    found = answer(data)
+    response = answer(data)
     with os.fdopen(answers, "wb") as output:
-        output.write(msgspec.json.encode(found))
+        output.write(msgspec.json.encode(response))
     return 0

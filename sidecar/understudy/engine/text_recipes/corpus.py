@@ -68,7 +68,7 @@ class Corpus(msgspec.Struct, frozen=True):
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file."""
-        return next((one.content for one in self.files if one.name == name), None)
+        return next((file.content for file in self.files if file.name == name), None)
 
 
 def collect(
@@ -88,16 +88,16 @@ def collect(
     binary ones. Errors: ``invalid_params`` for a path that does not exist or a glob without a match,
     ``permission_denied``, ``file_too_large``, ``input_too_large``, ``input_empty`` if nothing is left.
     """
-    found = _Collector(folder, limits, without, unsaved or {})
+    collector = _Collector(folder, limits, without, unsaved or {})
     for word in words:
-        found.add(word)
-    corpus = found.corpus()
+        collector.add(word)
+    corpus = collector.corpus()
     if words and not corpus.files:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
             f"No file to send in {', '.join(words[:_NAMED])}.",
             hint="Ignored, binary and secret files of folders are left out; name a file itself to send it.",
-            names=[f"{one.name}: {one.why}" for one in corpus.left_out[:_NAMED]] or None,
+            names=[f"{skipped.name}: {skipped.why}" for skipped in corpus.left_out[:_NAMED]] or None,
         )
     return corpus
 
@@ -157,44 +157,44 @@ class _Collector:
         files: list[CorpusFile] = []
         secrets: set[str] = set()
         total = 0
-        for real, one in sorted(self._found.items(), key=lambda item: (item[1].name.casefold(), item[1].name)):
-            content = self._content(real, one)
+        for real, entry in sorted(self._found.items(), key=lambda item: (item[1].name.casefold(), item[1].name)):
+            content = self._content(real, entry)
             if content is None:
                 continue
             total += len(content)
             if total > self._limits.total_bytes:  # a file has grown
                 raise self._too_large(total)
-            if one.named and path_rules.looks_secret(os.fsencode(real)):
-                secrets.add(one.name)
-            files.append(CorpusFile(one.name, content, real))
+            if entry.named and path_rules.looks_secret(os.fsencode(real)):
+                secrets.add(entry.name)
+            files.append(CorpusFile(entry.name, content, real))
         return Corpus(
-            tuple(files), tuple(sorted(self._left_out.values(), key=lambda one: one.name)), frozenset(secrets)
+            tuple(files), tuple(sorted(self._left_out.values(), key=lambda skipped: skipped.name)), frozenset(secrets)
         )
 
-    def _content(self, real: str, one: _Found) -> bytes | None:
+    def _content(self, real: str, entry: _Found) -> bytes | None:
         content = self._unsaved.get(real)
         if content is None:
-            content = self._on_disk(real, one)
+            content = self._on_disk(real, entry)
         if content is None:
             return None
         if len(content) > self._limits.file_bytes:
-            raise self._file_too_large(one.name, len(content))
-        if b"\0" in content[:_BINARY_HEAD] and not one.named:  # a named one is reported by the prompt
-            self._leave_out(one.name, "binary")
+            raise self._file_too_large(entry.name, len(content))
+        if b"\0" in content[:_BINARY_HEAD] and not entry.named:  # a named one is reported by the prompt
+            self._leave_out(entry.name, "binary")
             return None
         return content
 
-    def _on_disk(self, real: str, one: _Found) -> bytes | None:
+    def _on_disk(self, real: str, entry: _Found) -> bytes | None:
         try:
             descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise _unusable(one.name, "is not a regular file")
+                    raise _unusable(entry.name, "is not a regular file")
                 return file.read(self._limits.file_bytes + 1)
         except OSError as error:
-            if one.named:
-                raise _unreadable(one.name, error) from None
-            self._leave_out(one.name, f"cannot be read ({error.strerror})")
+            if entry.named:
+                raise _unreadable(entry.name, error) from None
+            self._leave_out(entry.name, f"cannot be read ({error.strerror})")
             return None
 
     def _add_glob(self, word: str) -> None:
@@ -216,7 +216,7 @@ class _Collector:
             raise _unusable(word, "is not a pattern") from None
         before = len(self._found) + len(self._left_out)
         start = len(root.rstrip("/")) + 1
-        seen = [found for found in self._walk(root) if spec.match_file(found[0][start:])]
+        seen = [walked for walked in self._walk(root) if spec.match_file(walked[0][start:])]
         self._take_all(iter(seen), named=False)
         if not seen and before == len(self._found) + len(self._left_out):
             raise _unusable(word, "matches nothing")
@@ -267,8 +267,8 @@ class _Collector:
                 else:
                     yield path, entry.stat(follow_symlinks=False).st_size
 
-    def _take_all(self, found: Iterator[tuple[str, int]], *, named: bool) -> None:
-        for path, size in found:
+    def _take_all(self, files: Iterator[tuple[str, int]], *, named: bool) -> None:
+        for path, size in files:
             self._take(path, size, named=named)
 
     def _take(self, path: str, size: int, *, named: bool) -> None:
@@ -277,28 +277,28 @@ class _Collector:
             return
         if real in self._unsaved:
             size = len(self._unsaved[real])
-        known = self._found.get(real)
-        if known is None or (named and not known.named):
+        earlier = self._found.get(real)
+        if earlier is None or (named and not earlier.named):
             self._found[real] = _Found(path, self._name_of(path), size, named)
         if len(self._found) > MOST_FILES:
             raise _too_many(f"more than {MOST_FILES} files")
 
     def _require_size(self) -> None:
         """Refuse too much before anything is read."""
-        for one in self._found.values():
-            if one.size > self._limits.file_bytes:
-                raise self._file_too_large(one.name, one.size)
-        total = sum(one.size for one in self._found.values())
+        for entry in self._found.values():
+            if entry.size > self._limits.file_bytes:
+                raise self._file_too_large(entry.name, entry.size)
+        total = sum(entry.size for entry in self._found.values())
         if total > self._limits.total_bytes:
             raise self._too_large(total)
 
     def _too_large(self, total: int) -> UnderstudyError:
-        largest = sorted(self._found.values(), key=lambda one: -one.size)[:_NAMED]
+        largest = sorted(self._found.values(), key=lambda entry: -entry.size)[:_NAMED]
         return UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
             f"The {len(self._found)} files together have {total} bytes; at most {self._limits.total_bytes} are sent.",
             hint="Name fewer files, or raise the limit (--max-bytes, `max_bytes` in `[input]`). These are the largest.",
-            names=[f"{one.name}: {one.size} bytes" for one in largest],
+            names=[f"{entry.name}: {entry.size} bytes" for entry in largest],
         )
 
     def _file_too_large(self, name: str, size: int) -> UnderstudyError:

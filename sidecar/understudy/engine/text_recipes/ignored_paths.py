@@ -135,11 +135,11 @@ def simplified(rule: str) -> str | None:
         return rule
     negated = rule.startswith("!")
     end, stars, double = int(negated), 0, 0
-    while (found := _TO_STARS.match(rule, end)) is not None:
-        stars, double = stars + 1, double + (len(found[1]) > 1)
+    while (match := _TO_STARS.match(rule, end)) is not None:
+        stars, double = stars + 1, double + (len(match[1]) > 1)
         if stars > _MOST_STARS or double > _MOST_DOUBLE_STARS:
             return None if negated else rule[:end] or "*"
-        end = found.end()
+        end = match.end()
     if _REST.fullmatch(rule, end):
         return rule
     return None if negated else rule[:end] or "*"  # a bracket without an end or with an escape may hide stars

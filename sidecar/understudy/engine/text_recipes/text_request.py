@@ -115,7 +115,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     if request.keep_fences:
         recipe = msgspec.structs.replace(recipe, returns="text")
     corpus = request.corpus
-    subjects = [one.name for one in corpus.files if one.name == request.subject]
+    subjects = [file.name for file in corpus.files if file.name == request.subject]
     if params.range is not None:
         _require_range(params.range, request.subject, corpus)
     prompt = prompts.build(
@@ -124,7 +124,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
         delegator=chosen.delegator,
         supported=chosen.supported,
         files=subjects,
-        context=[one.name for one in corpus.files if one.name not in subjects],
+        context=[file.name for file in corpus.files if file.name not in subjects],
         target=request.target,
         read=corpus.read,
         local=locality.is_local(chosen.delegator, chosen.model_server),
@@ -160,20 +160,20 @@ def run(
     prepared: PreparedRequest,
     asked_by: AskedBy,
     *,
-    said: Callable[[events.Event], None],
+    on_event: Callable[[events.Event], None],
     deliver: Callable[[str], None],
     is_cancelled: Callable[[], bool] | None = None,
 ) -> tuple[str, Outcome]:
     """Send the request and hand its answer to ``deliver``; return its ID in the ledger and the outcome.
 
-    ``said`` gets every event while the answer arrives. ``is_cancelled`` is called every 50 ms. The attempt
+    ``on_event`` gets every event while the answer arrives. ``is_cancelled`` is called every 50 ms. The attempt
     is recorded however it ends, also when ``deliver`` fails. Raises the errors of the runner and of ``deliver``, and
     ``cancelled`` when the user stops it.
     """
     attempt = _Attempt(prepared, asked_by)
     arrived = False
     try:
-        outcome = _send(prepared, attempt, said, is_cancelled)
+        outcome = _send(prepared, attempt, on_event, is_cancelled)
         attempt.usage, attempt.cost_usd, attempt.estimated = outcome.usage, outcome.cost_usd, outcome.estimated
         arrived = True
         deliver(outcome.text or "")
@@ -191,7 +191,7 @@ def run(
 def _send(
     prepared: PreparedRequest,
     attempt: _Attempt,
-    said: Callable[[events.Event], None],
+    on_event: Callable[[events.Event], None],
     is_cancelled: Callable[[], bool] | None,
 ) -> Outcome:
     from understudy.runners.backends import direct
@@ -205,7 +205,7 @@ def _send(
 
     def emit(event: events.Event) -> None:
         attempt.saw(event)
-        said(event)
+        on_event(event)
 
     task = Task(
         delegation_id=attempt.id,
@@ -247,7 +247,7 @@ class _Attempt:
     def record(self, failure: ErrorKind | None) -> None:
         """Append the attempt to the ledger."""
         prepared, delegator = self._prepared, self._prepared.chosen.delegator
-        subject = prepared.target or next((one.path for one in prepared.prompt.files), None)
+        subject = prepared.target or next((file.path for file in prepared.prompt.files), None)
         ledger.append(
             LedgerEntry(
                 at=timestamp(),
@@ -319,7 +319,7 @@ def _require_range(selected: Range, subject: str | None, corpus: Corpus) -> None
 
 
 def _not_sent(prompt: prompts.Prompt) -> list[str]:
-    return [f"{one.path} is not sent: {one.withheld}." for one in prompt.files if one.withheld]
+    return [f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld]
 
 
 def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: Configuration) -> UnderstudyError:

@@ -86,19 +86,19 @@ class DelegationWorktree:
 
     def make_base(self, emit: Callable[[Event], None], snapshot: tuple[Path, SharedBase] | None = None) -> None:
         """Commit exactly what the user sees as the base, or use a ``snapshot`` of it and the folder of its objects."""
-        found = self._found = repository.locate(self._workspace)
-        root = self.claim(found)
+        repo = self._found = repository.locate(self._workspace)
+        root = self.claim(repo)
         failpoint("worktree path claimed")
         if snapshot is not None:
             folder, shared = snapshot
             created = shared_base.copy(folder, root / "store.git", self._folder.path / BASE_COPY)
             base, kept = shared.base, shared.kept
         else:
-            created, kind = ObjectStore.create(root / "store.git", found), self._spec.params.base or "current"
-            base = git_base.write_base(created, found, kind=kind, buffers=self.buffers())
-            kept = found.head_commit if kind == "current" else base.commit
+            created, kind = ObjectStore.create(root / "store.git", repo), self._spec.params.base or "current"
+            base = git_base.write_base(created, repo, kind=kind, buffers=self.buffers())
+            kept = repo.head_commit if kind == "current" else base.commit
         self._store = dataclasses.replace(created, copies=copies_in(self._folder))
-        pins.pin(found, self._folder.id, kept or "")
+        pins.pin(repo, self._folder.id, kept or "")
         failpoint("base pinned")
         self._record = WorktreeRecord(str(root), str(root / self.name), base.commit, parent=kept)
         if snapshot is None:
@@ -120,9 +120,9 @@ class DelegationWorktree:
         for note in follow_up.notes:
             emit(note)
 
-    def claim(self, found: repository.Repository) -> Path:
+    def claim(self, repo: repository.Repository) -> Path:
         """Claim a free folder for the worktree and its git directory; return it."""
-        claim = worktree_paths.claim_worktree_path(self._state / "worktrees", worktree_paths.repository_key(found))
+        claim = worktree_paths.claim_worktree_path(self._state / "worktrees", worktree_paths.repository_key(repo))
         try:
             ownership.assign(claim.path, self._folder.id)
         finally:
@@ -162,7 +162,7 @@ class DelegationWorktree:
         record, store = self._known()
         if self._tree is None or self.tree_of(commit) == self.tree_of(self.start_commit):
             return None
-        also = [one for one in (record.base_commit, record.parent) if one]
+        also = [ancestor for ancestor in (record.base_commit, record.parent) if ancestor]
         return rescue.save(self._state, repository.locate(store.top), self._tree, store, name, also=also)
 
     def reopen(self, delegation: Delegation) -> None:
@@ -197,16 +197,16 @@ class DelegationWorktree:
     def add_extra_files(self, copy: Sequence[str], link: Sequence[str], emit: Callable[[Event], None]) -> None:
         """Copy and link what the configuration names now and did not when the worktree was created."""
         record, _ = self._known()
-        known, tree = record.items, self._tree
-        if known is None or tree is None:
+        recorded, tree = record.items, self._tree
+        if recorded is None or tree is None:
             return
-        present = {item.path for item in known.items}
+        present = {item.path for item in recorded.items}
         link = [name for name in link if os.fsencode(name.strip("/")) not in present]
         copy = [pattern for pattern in copy if pattern not in self._spec.bootstrap.copy]
         if not link and not copy:
             return
         added = extra_files.apply(tree, repository.locate(self._workspace), copy=copy, link=link)
-        record.items = dataclasses.replace(known, items=[*known.items, *added.items])
+        record.items = dataclasses.replace(recorded, items=[*recorded.items, *added.items])
         self._save()
         for text in added.notes:
             emit(events.Note(level="warning", text=text))
@@ -246,8 +246,8 @@ class DelegationWorktree:
     def read_base(self, path: str) -> bytes | None:
         """Return the content of a file in the base."""
         record, store = self._known()
-        found = diff.read_file(store, record.base_commit, os.fsencode(path))
-        return found[0] if found is not None else None
+        blob = diff.read_file(store, record.base_commit, os.fsencode(path))
+        return blob[0] if blob is not None else None
 
     def write_target(self, path: str, text: str) -> None:
         """Write the answer of a recipe that returns a file, unless the agent changed that file."""
@@ -278,8 +278,8 @@ class DelegationWorktree:
         record, store = self._known()
         self._copy(RESULT_COPY, commit, record.base_commit)
         write_review(self._folder, store, record.base_commit, commit)  # verifies the objects of the change
-        found = diff.splits(store, record.base_commit, commit, verified=True)
-        return CollectedResult(commit, diff.stats_of(found), sum(len(diff.hunk_ids(split)) for split in found))
+        splits = diff.splits(store, record.base_commit, commit, verified=True)
+        return CollectedResult(commit, diff.stats_of(splits), sum(len(diff.hunk_ids(split)) for split in splits))
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
@@ -384,8 +384,8 @@ class JudgedWorktree:
             if not differing:
                 return
             if attempt == 1:
-                wanted = verification.require_tree(self._store, commit)
-                verification.require_objects(self._store, [wanted[path][1] for path in differing])
+                entries = verification.require_tree(self._store, commit)
+                verification.require_objects(self._store, [entries[path][1] for path in differing])
                 for path in differing:
                     delete_folder(Path(os.fsdecode(os.fsencode(self.path) + b"/" + path)))
         named = path_quoting.quote(differing[0])
@@ -413,14 +413,14 @@ class JudgedWorktree:
         # Most of the files that are asked for do not exist: they are names of configuration files.
         if self._trees.find(commit, os.fsencode(path)) is None:
             return None
-        found = diff.read_file(self._store, commit, os.fsencode(path))
-        return found[0] if found is not None else None
+        blob = diff.read_file(self._store, commit, os.fsencode(path))
+        return blob[0] if blob is not None else None
 
     def read_many(self, commit: str, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the contents of the files of a commit among ``paths``: of up to 512 KiB each, and 64 MiB together."""
         names = (os.fsencode(path) for path in paths)
-        found = diff.read_files(self._store, commit, names, limit=512 << 10, total=64 << 20)
-        return {os.fsdecode(path): content for path, content in found.items()}
+        contents = diff.read_files(self._store, commit, names, limit=512 << 10, total=64 << 20)
+        return {os.fsdecode(path): content for path, content in contents.items()}
 
     def paths(self, commit: str) -> list[str]:
         """Return the surrogate-escaped paths of all files of a commit."""

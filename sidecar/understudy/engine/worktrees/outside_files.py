@@ -84,19 +84,19 @@ class OutsideFiles:
             if before != after:
                 paths = before.keys() | after.keys()
                 differing.update(path for path in paths if _differs(before.get(path), after.get(path)))
-        found = OutsideChange()
+        change = OutsideChange()
         saved = editor_saves.read() if differing else frozenset()
         for path in sorted(differing):
             relative = self._relative(path)
             if relative is None:
-                found.other.append(os.fsdecode(path))
+                change.other.append(os.fsdecode(path))
             elif not (
                 self._is_base(path, relative)
                 or editor_saves.is_known(Path(os.fsdecode(path)), saved)
                 or _is_open_in_an_editor(path)
             ):
-                found.checkout.append(os.fsdecode(relative))
-        return found
+                change.checkout.append(os.fsdecode(relative))
+        return change
 
     def _relative(self, path: bytes) -> bytes | None:
         top = os.fsencode(self._places.checkout) + b"/"
@@ -120,7 +120,7 @@ class OutsideFiles:
     def _look(self, looked: Mapping[Path, Look]) -> dict[Path, Look]:
         """Return the files of each place that could be looked at to the end."""
         deadline = time.monotonic() + LONGEST_SECONDS
-        found: dict[Path, Look] = {}
+        looks: dict[Path, Look] = {}
         top = os.fsencode(self._places.checkout)
         sources: list[tuple[Path, Iterator[tuple[bytes, _Stamp]]]] = [
             (self._places.checkout, _stamps(top + b"/" + path for path in self._places.tracked)),
@@ -134,10 +134,10 @@ class OutsideFiles:
                 self._left_out.add(place)
                 self.notes.append(f"{place} has too many files to look at in time, so changes there are not noticed.")
             else:
-                found[place] = part
+                looks[place] = part
         for program in self._places.programs:
-            found.setdefault(program, {}).update(_stamps([os.fsencode(program)]))
-        return found
+            looks.setdefault(program, {}).update(_stamps([os.fsencode(program)]))
+        return looks
 
 
 def look_at(tree: Path) -> Look | None:
@@ -158,21 +158,21 @@ def environment_of(interpreter: Path | None) -> list[Path]:
 
 def programs_of(commands: Iterable[list[str]], search: str) -> list[Path]:
     """Return the files that the commands start, links resolved."""
-    found = []
+    programs = []
     for argv in commands:
         program = shutil.which(expand_home(argv[0]), path=search) if argv and "{" not in argv[0] else None
         if program is not None:
-            found.append(Path(os.path.realpath(program)))
-    return sorted(set(found))
+            programs.append(Path(os.path.realpath(program)))
+    return sorted(set(programs))
 
 
 def _within_limits(files: Iterator[tuple[bytes, _Stamp]], deadline: float) -> Look | None:
-    found: Look = {}
+    stamps: Look = {}
     for path, facts in files:
-        if len(found) >= MOST_FILES or time.monotonic() > deadline:
+        if len(stamps) >= MOST_FILES or time.monotonic() > deadline:
             return None
-        found[path] = facts
-    return found
+        stamps[path] = facts
+    return stamps
 
 
 def _files_below(tree: Path) -> Iterator[tuple[bytes, _Stamp]]:
@@ -215,6 +215,6 @@ def _is_open_in_an_editor(path: bytes) -> bool:
     """Return whether Vim, Emacs or LibreOffice keeps a lock or swap file beside it."""
     folder, _, name = path.rpartition(b"/")
     return any(
-        os.path.lexists(folder + b"/" + each)
-        for each in (b"." + name + b".swp", b".#" + name, b".~lock." + name + b"#")
+        os.path.lexists(folder + b"/" + lock_name)
+        for lock_name in (b"." + name + b".swp", b".#" + name, b".~lock." + name + b"#")
     )

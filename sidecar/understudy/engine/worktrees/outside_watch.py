@@ -69,25 +69,25 @@ class OutsideWatch:
         if self._files is None:
             return
         try:
-            found = self._files.changed()
+            change = self._files.changed()
         except OSError as error:
             self._note(f"Changes outside the worktree could not be compared: {error}")
             return
         self._tell()
         if in_checkout:
-            found = OutsideChange(other=found.other)
-        if not found:
+            change = OutsideChange(other=change.other)
+        if not change:
             return
         self.changed = True
-        if found.checkout:
+        if change.checkout:
             self._note(
-                f"Files of your checkout changed while {doing}: {name_list(found.checkout)}. You or {who} changed "
+                f"Files of your checkout changed while {doing}: {name_list(change.checkout)}. You or {who} changed "
                 "them; no editor reported to Understudy that it saved them. To see what a file was: "
-                + self._worktree.show_command(found.checkout[0])
+                + self._worktree.show_command(change.checkout[0])
             )
-        if found.other:
+        if change.other:
             self._note(
-                f"Files outside the worktree changed while {doing}: {name_list(found.other)}. You or {who} changed "
+                f"Files outside the worktree changed while {doing}: {name_list(change.other)}. You or {who} changed "
                 "them."
             )
 
@@ -112,8 +112,8 @@ class OutsideWatch:
         )
 
     def _find_environment(self, tree: Path | None) -> list[Path]:
-        found = find_interpreter(Path(self._spec.workspace), self._spec.interpreter, tree=tree)
-        return environment_of(found.path if found is not None else None)
+        interpreter = find_interpreter(Path(self._spec.workspace), self._spec.interpreter, tree=tree)
+        return environment_of(interpreter.path if interpreter is not None else None)
 
     def _note(self, text: str) -> None:
         self._emit(events.Note(level="warning", text=text.encode("utf-8", "backslashreplace").decode()))

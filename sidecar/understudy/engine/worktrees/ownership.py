@@ -42,8 +42,8 @@ def never_took_over(identifier: str) -> bool:
     if folder is None:
         return False
     with contextlib.suppress(UnderstudyError):
-        found = summary.load(folder)
-        return found.state is State.FINISHED and found.worktree is None and found.head is None
+        follow_up = summary.load(folder)
+        return follow_up.state is State.FINISHED and follow_up.worktree is None and follow_up.head is None
     return False
 
 
@@ -55,13 +55,13 @@ def follow_up_failed(root: Path, identifier: str) -> bool:
 
 def forget_failed_follow_ups(root: Path) -> None:
     """Remove follow-ups from ``owners`` that never took the worktree over."""
-    durable.replace(root / "owners", "".join(f"{one}\n" for one in chain(root)).encode("ascii"))
+    durable.replace(root / "owners", "".join(f"{owner}\n" for owner in chain(root)).encode("ascii"))
 
 
 def assign(root: Path, identifier: str) -> None:
     """Make ``identifier`` the owner of the worktree."""
-    ids = [one for one in chain(root) if one != identifier]
-    durable.replace(root / "owners", "".join(f"{one}\n" for one in [*ids, identifier]).encode("ascii"))
+    ids = [owner for owner in chain(root) if owner != identifier]
+    durable.replace(root / "owners", "".join(f"{owner}\n" for owner in [*ids, identifier]).encode("ascii"))
 
 
 def require_owner(root: Path, identifier: str) -> None:
@@ -111,8 +111,8 @@ def folder_of(identifier: str) -> delegation_folder.Folder | None:
     return None
 
 
-def has_failed_follow_up(found: Delegation) -> bool:
+def has_failed_follow_up(delegation: Delegation) -> bool:
     """Return whether a follow-up of this delegation finished before it took over the worktree."""
-    if found.state is not State.FINISHED or found.worktree is None or found.review.pending:
+    if delegation.state is not State.FINISHED or delegation.worktree is None or delegation.review.pending:
         return False
-    return follow_up_failed(Path(found.worktree).parent, found.id)
+    return follow_up_failed(Path(delegation.worktree).parent, delegation.id)

@@ -32,8 +32,8 @@ def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.I
         )
     if params.path is not None:
         path = workspaces.require_path(params.path)
-        found = read_exact(path)
-        if found is None:
+        exact = read_exact(path)
+        if exact is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"{path} does not exist.",
@@ -41,7 +41,7 @@ def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.I
                 parameter="path",
             )
         draft.read.append(path)
-        agent_profile.read(found[0], path, draft, permissions=params.permissions)
+        agent_profile.read(exact[0], path, draft, permissions=params.permissions)
     else:
         _read_text(params.text or "", draft, permissions=params.permissions)
     made = import_plan.make_plan(draft, configuration.editor(caller, params.workspace))

@@ -103,8 +103,8 @@ def _tool_steps(
     tool = next((tool for tool in tools if tool.name == delegator.tool), None)
     seconds = time.monotonic() - began
     if tool is None or not tool.found:
-        known = declarations.require_capabilities(delegator, None, defined)
-        message = f"{delegator.tool} was not found on PATH. {known.install_hint}, or add its folder to PATH."
+        capabilities = declarations.require_capabilities(delegator, None, defined)
+        message = f"{delegator.tool} was not found on PATH. {capabilities.install_hint}, or add its folder to PATH."
         return [ConnectionTestStep(name="binary", ok=False, message=message, seconds=seconds)]
     return [
         ConnectionTestStep(name="binary", ok=True, message=tool.path or "built in", seconds=seconds),

@@ -47,20 +47,20 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
         _delegations,
         _worktrees,
     )
-    found: list[m.DoctorCheck] = []
+    findings: list[m.DoctorCheck] = []
     for check in checks:
         name = check.__name__.removeprefix("_")
         try:
             finding = check(caller)
-            found += [] if finding is None else [finding]
+            findings += [] if finding is None else [finding]
         except UnderstudyError as error:
-            found.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
+            findings.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
         except Exception as error:  # a bug in one check must not hide the others
-            found.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
+            findings.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
     with contextlib.suppress(Exception):  # a file of another tool must not hide the checks
         if (importable := _importable(caller)) is not None:
-            found.append(importable)
-    return m.DoctorResult(checks=found)
+            findings.append(importable)
+    return m.DoctorResult(checks=findings)
 
 
 def _importable(caller: Caller) -> m.DoctorCheck | None:
@@ -182,10 +182,10 @@ def _keyring(caller: Caller) -> m.DoctorCheck:
 def _configuration(caller: Caller) -> m.DoctorCheck:
     from understudy.api.handlers import configuration
 
-    found = configuration.delegators(caller, m.WorkspaceParams())
-    problems = list(found.problems)
+    listed = configuration.delegators(caller, m.WorkspaceParams())
+    problems = list(listed.problems)
     # The problems of a delegator in a file are in both lists; a missing program is only in its entry.
-    problems += [one for entry in found.delegators for one in entry.state.problems if one not in problems]
+    problems += [finding for entry in listed.delegators for finding in entry.state.problems if finding not in problems]
     errors = [problem for problem in problems if problem.severity == "error"]
     if errors:
         first = errors[0]
@@ -196,14 +196,14 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
             message=f"{len(errors)} error{'' if len(errors) == 1 else 's'}. The first: {first.message}{where}",
             hint=first.hint,
         )
-    own = [entry.delegator.name for entry in found.delegators if entry.scope != "builtin"]
+    configured = [entry.delegator.name for entry in listed.delegators if entry.scope != "builtin"]
     return m.DoctorCheck(
         name="configuration",
         ok=True,
-        message=f"Delegators: {', '.join(own)}."
-        if own
+        message=f"Delegators: {', '.join(configured)}."
+        if configured
         else "No delegator is configured; ghostwriter writes tests without one.",
-        hint=None if own else "Add one: understudy delegators add",
+        hint=None if configured else "Add one: understudy delegators add",
     )
 
 
@@ -213,9 +213,9 @@ def _repository(caller: Caller) -> m.DoctorCheck | None:
 
     if (top := _workspace(caller)) is None:
         return None
-    found = repository.locate(top)
-    found.require_files()
-    kind = "a git repository" if found.is_repository else "a folder without git"
+    repo = repository.locate(top)
+    repo.require_files()
+    kind = "a git repository" if repo.is_repository else "a folder without git"
     return m.DoctorCheck(name="repository", ok=True, message=f"{top} is {kind}.")
 
 
@@ -241,8 +241,8 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
     top = _workspace(caller)
     if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not _is_trusted(top):
         return None  # the programs of an untrusted workspace do not run
-    found = interpreter.find_interpreter(top, configuration.load(caller, None).python)
-    if found is None:
+    python = interpreter.find_interpreter(top, configuration.load(caller, None).python)
+    if python is None:
         return m.DoctorCheck(
             name="interpreter",
             ok=True,
@@ -250,19 +250,19 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
             hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
     with tempfile.TemporaryDirectory() as neutral:
-        facts = interpreter.describe(found, neutral=Path(neutral))
+        facts = interpreter.describe(python, neutral=Path(neutral))
     version = ".".join(map(str, facts.version))
-    message = f"Tests of this project run with Python {version} at {found.path}"
+    message = f"Tests of this project run with Python {version} at {python.path}"
     if facts.has_pytest:
         return m.DoctorCheck(name="interpreter", ok=True, message=f"{message}.")
-    own = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
+    command = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
     return m.DoctorCheck(
         name="interpreter",
         ok=True,
         message=f"{message}, which has no pytest. The ghostwriter needs it.",
-        hint=f"Create an environment for the project: {own}"
-        if found.origin == "PATH"
-        else f"Install it there: {shlex.quote(str(found.path))} -m pip install pytest",
+        hint=f"Create an environment for the project: {command}"
+        if python.origin == "PATH"
+        else f"Install it there: {shlex.quote(str(python.path))} -m pip install pytest",
     )
 
 
@@ -283,9 +283,9 @@ def _is_trusted(top: Path) -> bool:
 def _checks(caller: Caller) -> m.DoctorCheck:
     from understudy.api.handlers.setup import configured_checks
 
-    found = configured_checks.checks(caller, m.WorkspaceParams())
-    names = [entry.check.name for entry in found.checks]
-    proposed = next(iter(found.proposals), None)
+    listed = configured_checks.checks(caller, m.WorkspaceParams())
+    names = [entry.check.name for entry in listed.checks]
+    proposed = next(iter(listed.proposals), None)
     if names:
         message = f"Results are checked with: {', '.join(names)}."
     elif proposed is not None:
@@ -304,8 +304,8 @@ def _place(location: Location) -> str:
 
 
 def _tools(caller: Caller) -> m.DoctorCheck:
-    found = [tool for tool in installation.tools(caller, m.ToolsParams()).tools if tool.found]
-    names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in found)
+    installed = [tool for tool in installation.tools(caller, m.ToolsParams()).tools if tool.found]
+    names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
     none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
     return m.DoctorCheck(name="tools", ok=True, message=names or none)
 
@@ -316,7 +316,7 @@ def _delegations(caller: Caller) -> m.DoctorCheck:
     from understudy.journal import state_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
-    found = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
+    unfinished = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
     used = delegation_files.usage(state_folder.state_root())
     sizes = (
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
@@ -326,7 +326,7 @@ def _delegations(caller: Caller) -> m.DoctorCheck:
     return m.DoctorCheck(
         name="delegations",
         ok=not paused,
-        message=f"{len(found)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
+        message=f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
         hint="Let what waits start: understudy queue resume" if paused else None,
     )
 
@@ -358,7 +358,11 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
             "A removed worktree can be restored.",
         )
     missing = [place.id for place in places if place.delegation is not None and not place.tree.is_dir()]
-    missing = [each for each in missing if each not in {place.id for place in places if place.state == "working"}]
+    missing = [
+        identifier
+        for identifier in missing
+        if identifier not in {place.id for place in places if place.state == "working"}
+    ]
     if missing:
         return m.DoctorCheck(
             name="worktrees",
@@ -400,14 +404,14 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
     return m.DoctorCheck(name="worktrees", ok=True, message=message)
 
 
-def _workspaces(caller: Caller, known: list[Delegation | None]) -> set[Path]:
+def _workspaces(caller: Caller, delegations: list[Delegation | None]) -> set[Path]:
     """Return the workspaces to search for leftover refs: of worktrees, of recent delegations, and the caller's."""
     from understudy.journal import delegation_folder
     from understudy.journal.summaries import summary
 
-    found = {Path(one.workspace) for one in known if one is not None}
+    folders = {Path(delegation.workspace) for delegation in delegations if delegation is not None}
     for identifier in delegation_folder.ids()[:RECENT]:
         with contextlib.suppress(UnderstudyError, OSError):
-            found.add(Path(summary.peek(delegation_folder.open_folder(identifier)).workspace))
+            folders.add(Path(summary.peek(delegation_folder.open_folder(identifier)).workspace))
     folder = caller.folder()
-    return {path for path in (found | {folder} if folder is not None else found) if path.is_dir()}
+    return {path for path in (folders | {folder} if folder is not None else folders) if path.is_dir()}

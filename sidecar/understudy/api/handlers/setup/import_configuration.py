@@ -22,7 +22,7 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
     path = workspaces.require_path(params.path) if params.path is not None else None
     made = _plan(caller, params.source, path, params.workspace)
     require_revision(made, params.revision)
-    offered = {one.model_server: one for one in made.keys}
+    offered = {key.model_server: key for key in made.keys}
     for name in params.store_keys:
         if name not in offered:
             raise UnderstudyError(
@@ -56,22 +56,22 @@ def require_revision(made: import_plan.ImportPlan, revision: str | None) -> None
 def result(made: import_plan.ImportPlan, stored: Collection[str], *, written: bool) -> setup.ImportResult:
     """Return a plan as a client sees it; ``stored`` are the model servers whose keys were stored."""
     return setup.ImportResult(
-        read=[os.fsdecode(one) for one in made.read],
-        files=[setup.ImportedFile(kind=one.kind, name=one.name, location=_start(one.path)) for one in made.files],
+        read=[os.fsdecode(path) for path in made.read],
+        files=[setup.ImportedFile(kind=file.kind, name=file.name, location=_start(file.path)) for file in made.files],
         unchanged=[setup.ImportedEntry(kind=kind, name=name) for kind, name in made.unchanged],
         diff=made.diff(),
         not_carried_over=[
-            setup.NotCarriedOver(setting=one.setting, reason=one.reason, location=one.location)
-            for one in made.not_carried
+            setup.NotCarriedOver(setting=setting.setting, reason=setting.reason, location=setting.location)
+            for setting in made.not_carried
         ],
         keys=[
             setup.ImportedKey(
-                model_server=one.model_server,
-                setting=one.key.setting,
-                location=one.key.location,
-                stored=one.model_server in stored,
+                model_server=key.model_server,
+                setting=key.key.setting,
+                location=key.key.location,
+                stored=key.model_server in stored,
             )
-            for one in made.keys
+            for key in made.keys
         ],
         revision=made.revision,
         written=written,
@@ -80,14 +80,14 @@ def result(made: import_plan.ImportPlan, stored: Collection[str], *, written: bo
 
 def importable(caller: Caller) -> list[ImportSource]:
     """Return the tools whose usual configuration has entries that are not imported yet."""
-    found: list[ImportSource] = []
+    unimported: list[ImportSource] = []
     for source in sources.SOURCES:
         try:
             if _plan(caller, source, None, None).files:
-                found.append(source)
+                unimported.append(source)
         except UnderstudyError:
             continue
-    return found
+    return unimported
 
 
 def _plan(caller: Caller, source: ImportSource, path: Path | None, workspace: str | None) -> import_plan.ImportPlan:

@@ -23,7 +23,7 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
     """Return what runs, what waits for the user, and what was spent since the user's midnight."""
     loaded = configuration.load(caller, params.workspace)
     listed = configuration.delegators(caller, params)  # its entries also know which programs are missing
-    own = [
+    configured = [
         entry
         for entry in listed.delegators
         if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
@@ -34,13 +34,15 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
     cursor = None
     while True:
         page = delegations.list_page(caller, m.ListParams(limit=delegations.PAGE_AT_MOST, cursor=cursor))
-        for one in page.delegations:
-            if one.state is State.FINISHED:
-                to_review += one.review.pending > 0 and one.superseded_by is None and not one.dismissed
+        for delegation in page.delegations:
+            if delegation.state is State.FINISHED:
+                to_review += (
+                    delegation.review.pending > 0 and delegation.superseded_by is None and not delegation.dismissed
+                )
                 continue
-            states[one.state] += 1
-            if one.waiting_for is not None:
-                questions.append(one.id)
+            states[delegation.state] += 1
+            if delegation.waiting_for is not None:
+                questions.append(delegation.id)
         cursor = page.cursor
         if cursor is None:
             break
@@ -51,8 +53,8 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
         protocol_version=installation.version(caller, m.NoParams()).protocol_version,
         workspace=str(loaded.workspace) if loaded.workspace is not None else None,
         trusted=loaded.trusted,
-        delegators=len(own),
-        not_ready=[entry.delegator.name for entry in own if not entry.state.ready],
+        delegators=len(configured),
+        not_ready=[entry.delegator.name for entry in configured if not entry.state.ready],
         paused=[entry.delegator.name for entry in listed.delegators if entry.state.pauses],
         default_delegator=loaded.defaults.delegator,
         problems=sum(problem.severity == "error" for problem in listed.problems),
@@ -69,17 +71,19 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     editor = configuration.editor(caller, params.workspace)
     scope = Scope(params.scope)
     place = m.WorkspaceParams(workspace=params.workspace)
-    proposals = [one for one in configured_checks.checks(caller, place).proposals if not one.configured]
+    proposals = [proposal for proposal in configured_checks.checks(caller, place).proposals if not proposal.configured]
     # A check of one project has no place in the configuration for all of them.
     proposals = proposals if scope is Scope.WORKSPACE else []
     listed = installation.tools(caller, m.ToolsParams(workspace=params.workspace)).tools
     taken = configuration.load(caller, params.workspace).delegators
-    tools = [one for one in listed if one.found and one.runnable and one.install is not None and one.name not in taken]
-    text = starter_file.render([one.check for one in proposals], [one.name for one in tools], scope)
+    tools = [
+        tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
+    ]
+    text = starter_file.render([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
     path = editor.create_starter(text, scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(
         location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))),
-        checks=[one.title for one in proposals],
-        tools=[one.name for one in tools],
+        checks=[proposal.title for proposal in proposals],
+        tools=[tool.name for tool in tools],
     )

@@ -57,8 +57,8 @@ def remember(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
     with durable.named_failures(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
     old = sorted(_tokens(folder), key=lambda name: _written_at(folder, name) or 0)
-    for each in old[: len(old) + 1 - MOST_ACCEPTS]:
-        forget(each)
+    for expired in old[: len(old) + 1 - MOST_ACCEPTS]:
+        forget(expired)
     save(token, accept)
 
 
@@ -146,15 +146,15 @@ class EditorAccepts:
         return sorted(tokens, key=lambda token: self._accepts[token][0])
 
     def _read(self) -> None:
-        found: dict[str, tuple[int, frozenset[Path]]] = {}
+        accepts: dict[str, tuple[int, frozenset[Path]]] = {}
         for token in _tokens(self._path):
             written_at = _written_at(self._path, token)
             if written_at is not None and token in self._accepts and self._accepts[token][0] == written_at:
-                found[token] = self._accepts[token]
+                accepts[token] = self._accepts[token]
             elif written_at is not None and (accept := load(token)) is not None:
                 documents = [os.fsdecode(path_quoting.unquote(path)) for path in accept.files]
-                found[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
-        self._accepts = found
+                accepts[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
+        self._accepts = accepts
 
 
 def _tokens(folder: Path) -> list[str]:

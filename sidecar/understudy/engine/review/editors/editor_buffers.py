@@ -95,7 +95,7 @@ class Buffers:
 
     def paths(self, edits: Iterable[BufferEdit]) -> list[bytes]:
         """Return the paths of the documents that these edits change."""
-        changed = {each.uri for each in edits}
+        changed = {edit.uri for edit in edits}
         return [path for path, uri in self._open.items() if uri in changed]
 
     def read(self, path: bytes) -> Entry | None:
@@ -107,10 +107,10 @@ class Buffers:
         text = self._documents[uri]
         if disk is None and not unsaved_text(self._workspace, os.fsdecode(path), text):
             return None
-        found = text_encoding.encoding_like(None if disk is None else disk.content, text)
-        if found is None:
+        encoding = text_encoding.encoding_like(None if disk is None else disk.content, text)
+        if encoding is None:
             return disk  # changed on disk; ``split`` refuses that if the editor has unsaved text
-        codec, mark = found
+        codec, mark = encoding
         content = text_encoding.encode(text, codec, mark)
         self._seen[path] = _Seen(disk, content, codec, mark)
         return Entry(_PLAIN if disk is None else disk.mode, content)
@@ -148,9 +148,9 @@ class Buffers:
         """Ask the editor to make the edits; raise ``merge_conflict`` if it did not."""
         if self._editor is None or not edits:
             return
-        names = ", ".join(sorted({each.uri.rpartition("/")[2] for each in edits})[:10])
+        names = ", ".join(sorted({edit.uri.rpartition("/")[2] for edit in edits})[:10])
         try:
-            done = self._editor.edit(edits)
+            made = self._editor.edit(edits)
         except UnderstudyError as error:
             if error.kind is ErrorKind.MERGE_CONFLICT:
                 raise
@@ -158,7 +158,7 @@ class Buffers:
             raise UnderstudyError(
                 ErrorKind.MERGE_CONFLICT, f"The editor could not change {names}: {error.message}", hint=_RETRY
             ) from error
-        if not done:
+        if not made:
             self.refused = True
             raise UnderstudyError(
                 ErrorKind.MERGE_CONFLICT,
@@ -171,40 +171,40 @@ class Buffers:
         if self._editor is None or not edits:
             return
         now = self._editor.documents()
-        held = [(each, now.get(each.uri, each.after)) for each in edits]
+        held = [(edit, now.get(edit.uri, edit.after)) for edit in edits]
         # Leave documents alone that the user has edited since. Line endings may be the editor's own.
         back = [
-            BufferEdit(each.uri, text, each.before)
-            for each, text in held
-            if _with_newlines(text) == _with_newlines(each.after)
+            BufferEdit(edit.uri, text, edit.before)
+            for edit, text in held
+            if _with_newlines(text) == _with_newlines(edit.after)
         ]
         try:
-            done = len(back) == len(edits) and self._editor.edit(back)
+            reverted = len(back) == len(edits) and self._editor.edit(back)
         except UnderstudyError:
-            done = False
+            reverted = False
         # If the change is still there, another try would treat it as the user's own.
-        self.refused = self.refused or not done
+        self.refused = self.refused or not reverted
 
     def actual_changes(self, changes: Iterable[Change], edits: list[BufferEdit]) -> list[Change]:
         """Return the changes with the line endings that the editor used; other differences are ignored."""
         if self._editor is None or not edits:
             return list(changes)
         now = self._editor.documents()
-        others = {each.uri: now.get(each.uri, each.after) for each in edits}
+        others = {edit.uri: now.get(edit.uri, edit.after) for edit in edits}
         others = {
-            each.uri: others[each.uri]
-            for each in edits
-            if others[each.uri] != each.after and _with_newlines(others[each.uri]) == _with_newlines(each.after)
+            edit.uri: others[edit.uri]
+            for edit in edits
+            if others[edit.uri] != edit.after and _with_newlines(others[edit.uri]) == _with_newlines(edit.after)
         }
-        found = []
+        actual = []
         for change in changes:
             uri, seen, after = self._open.get(change.path), self._seen.get(change.path), change.after
             if uri in others and seen is not None and after is not None:
                 content = text_encoding.encode(others[uri], seen.codec, seen.mark)
-                found.append(replace(change, after=Entry(after.mode, content)))
+                actual.append(replace(change, after=Entry(after.mode, content)))
             else:
-                found.append(change)
-        return found
+                actual.append(change)
+        return actual
 
 
 def unsaved_text(workspace: Path, path: str, text: str) -> bool:
@@ -246,7 +246,7 @@ def _text_of(text: str, seen: _Seen, after: Entry) -> str | None:
 
 def _by_path(workspace: Path, documents: Documents, editable: Collection[str]) -> dict[bytes, str]:
     """Map the path of each editable file of the workspace to its URI."""
-    found: dict[bytes, str] = {}
+    by_path: dict[bytes, str] = {}
     for uri in documents:
         if uri not in editable:
             continue
@@ -254,5 +254,5 @@ def _by_path(workspace: Path, documents: Documents, editable: Collection[str]) -
             path = os.fsencode(workspaces.inside(workspace, uri))
         except UnderstudyError:
             continue
-        found[path] = uri
-    return found
+        by_path[path] = uri
+    return by_path
