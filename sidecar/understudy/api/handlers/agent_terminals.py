@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of
 from understudy.config.discovery import installed_tools
@@ -11,7 +11,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.terminals import tmux
 
 
-def attach(caller: Caller, params: m.AttachParams) -> m.AttachResult:
+def attach(caller: Caller, params: messages.AttachParams) -> messages.AttachResult:
     """Return the command that shows the terminal of an agent that runs in tmux."""
     _ = caller
     found = supervision.current(folder_of(params.id))
@@ -33,4 +33,4 @@ def attach(caller: Caller, params: m.AttachParams) -> m.AttachResult:
             hint=f"`understudy show {found.id}` tells how it ended.",
         )
     server, _, pane = (params.tmux or "").rpartition(" ")
-    return m.AttachResult(argv=tmux.attach_command(program, found.terminal, tmux.pane_of(server, pane)))
+    return messages.AttachResult(argv=tmux.attach_command(program, found.terminal, tmux.pane_of(server, pane)))

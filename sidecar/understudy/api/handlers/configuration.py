@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller, opened_folders
 from understudy.config.agents import agent_tiers
@@ -53,7 +53,7 @@ def editor(caller: Caller, workspace: str | None) -> edit.Editor:
     return edit.Editor(_workspace(caller, workspace), state=state_folder.state_root())
 
 
-def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
+def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
     """Trust a workspace, revoke its trust, or return whether it is trusted."""
     if workspaces.require_path(params.workspace).is_file():
         top = workspaces.workspace_of([params.workspace], None, None, opened_folders(caller))
@@ -69,7 +69,7 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
             regained(top)
             status = trust_records.status(top, root)
         change_notifications.notify("trust")
-    return m.TrustResult(
+    return messages.TrustResult(
         workspace=os.fsdecode(top),
         trusted=status.trusted,
         effects=list(status.allows),
@@ -79,7 +79,7 @@ def trust(caller: Caller, params: m.TrustParams) -> m.TrustResult:
     )
 
 
-def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
+def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesResult:
     """Return the recipes that apply to a file, or all that the caller can see: the user's own, then the usual ones."""
     workspace = None
     if params.uri is not None:
@@ -94,10 +94,10 @@ def recipes(caller: Caller, params: m.RecipesParams) -> m.RecipesResult:
             if "file" in recipe.applies_to.on
             and (not recipe.applies_to.languages or language in recipe.applies_to.languages)
         ]
-    return m.RecipesResult(recipes=matching, problems=loaded.problems)
+    return messages.RecipesResult(recipes=matching, problems=loaded.problems)
 
 
-def agents(caller: Caller, params: m.WorkspaceParams) -> setup.AgentsResult:
+def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResult:
     """Return the agents that a delegation in a workspace can name; those of an untrusted workspace are not read."""
     top = _workspace(caller, params.workspace)
     trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
@@ -107,7 +107,7 @@ def agents(caller: Caller, params: m.WorkspaceParams) -> setup.AgentsResult:
     )
 
 
-def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
+def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.DelegatorsResult:
     """Return every delegator with the counts of its live delegations, and a problem if its program is missing."""
     loaded = load(caller, params.workspace)
     defaults = _defaults(loaded)
@@ -119,7 +119,9 @@ def delegators(caller: Caller, params: m.WorkspaceParams) -> m.DelegatorsResult:
             continue
         _add_pauses(entry, loaded)
         _add_missing(entry, loaded)
-    return m.DelegatorsResult(delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults)
+    return messages.DelegatorsResult(
+        delegators=list(loaded.delegators.values()), problems=loaded.problems, defaults=defaults
+    )
 
 
 def _defaults(loaded: Configuration) -> dict[str, str]:
@@ -132,7 +134,7 @@ def _defaults(loaded: Configuration) -> dict[str, str]:
     return defaults
 
 
-def reset_delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
+def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEntry:
     """End the pauses of a delegator and forget its failures; return it."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
@@ -167,20 +169,20 @@ def _server_of(entry: DelegatorEntry, loaded: Configuration) -> ModelServer | No
     return server_entry.model_server if server_entry is not None else None
 
 
-def delegator(caller: Caller, params: m.NameParams) -> DelegatorEntry:
+def delegator(caller: Caller, params: messages.NameParams) -> DelegatorEntry:
     """Return one delegator."""
-    listed = delegators(caller, m.WorkspaceParams(workspace=params.workspace)).delegators
+    listed = delegators(caller, messages.WorkspaceParams(workspace=params.workspace)).delegators
     by_name = {entry.delegator.name: entry for entry in listed}
     return find(by_name, params.name, ErrorKind.UNKNOWN_DELEGATOR)
 
 
-def create_delegator(caller: Caller, params: m.DelegatorCreateParams) -> DelegatorEntry:
+def create_delegator(caller: Caller, params: messages.DelegatorCreateParams) -> DelegatorEntry:
     """Create a delegator."""
     made = editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
     return _saved(caller, params.workspace, made)
 
 
-def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams) -> DelegatorEntry:
+def create_delegator_from_tool(caller: Caller, params: messages.DelegatorFromToolParams) -> DelegatorEntry:
     """Create a delegator for an agent CLI, with a generated unique name.
 
     One that Understudy cannot drive itself runs as a custom command, if the command is known.
@@ -206,27 +208,27 @@ def create_delegator_from_tool(caller: Caller, params: m.DelegatorFromToolParams
     return _saved(caller, params.workspace, edits.create(delegator, Scope(params.scope)))
 
 
-def create_tool(caller: Caller, params: m.ToolCreateParams) -> m.ToolFile:
+def create_tool(caller: Caller, params: messages.ToolCreateParams) -> messages.ToolFile:
     """Write a commented definition of a tool."""
     path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope), params.like)
     change_notifications.notify(CHANGED)
-    return m.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
+    return messages.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
 
 
-def update_delegator(caller: Caller, params: m.DelegatorUpdateParams) -> DelegatorEntry:
+def update_delegator(caller: Caller, params: messages.DelegatorUpdateParams) -> DelegatorEntry:
     """Replace a delegator."""
     made = editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
     return _saved(caller, params.workspace, made)
 
 
-def delete_delegator(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
+def delete_delegator(caller: Caller, params: messages.DeleteParams) -> messages.EmptyResult:
     """Remove a delegator."""
     editor(caller, params.workspace).delete("delegator", params.name, params.revision)
     change_notifications.notify(CHANGED)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def set_default(caller: Caller, params: m.DefaultParams) -> m.DefaultResult:
+def set_default(caller: Caller, params: messages.DefaultParams) -> messages.DefaultResult:
     """Set or remove the default delegator of a recipe, or of all others."""
     before = load(caller, params.workspace)
     recipe = before.recipes.get(params.recipe or "")
@@ -239,16 +241,16 @@ def set_default(caller: Caller, params: m.DefaultParams) -> m.DefaultResult:
     change_notifications.notify(CHANGED)
     defaults = load(caller, params.workspace).defaults
     applies = defaults.recipes.get(params.recipe) if params.recipe is not None else defaults.delegator
-    return m.DefaultResult(delegator=applies)
+    return messages.DefaultResult(delegator=applies)
 
 
-def model_servers(caller: Caller, params: m.WorkspaceParams) -> m.ModelServersResult:
+def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.ModelServersResult:
     """Return every model server."""
     loaded = load(caller, params.workspace)
-    return m.ModelServersResult(model_servers=list(loaded.model_servers.values()), problems=loaded.problems)
+    return messages.ModelServersResult(model_servers=list(loaded.model_servers.values()), problems=loaded.problems)
 
 
-def presets(caller: Caller, params: m.NoParams) -> m.PresetsResult:
+def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
     """Return the kinds of model servers with their usual addresses, and which of them run on this machine."""
     from understudy.config.discovery import local_servers, server_presets
 
@@ -270,30 +272,30 @@ def presets(caller: Caller, params: m.NoParams) -> m.PresetsResult:
         )
         for preset in server_presets.KINDS.values()
     ]
-    return m.PresetsResult(presets=listed)
+    return messages.PresetsResult(presets=listed)
 
 
-def model_server(caller: Caller, params: m.NameParams) -> ModelServerEntry:
+def model_server(caller: Caller, params: messages.NameParams) -> ModelServerEntry:
     """Return one model server."""
     loaded = load(caller, params.workspace)
     return find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
 
 
-def create_model_server(caller: Caller, params: m.ModelServerCreateParams) -> ModelServerEntry:
+def create_model_server(caller: Caller, params: messages.ModelServerCreateParams) -> ModelServerEntry:
     """Create a model server."""
     made = editor(caller, params.workspace).create(params.model_server, Scope(params.scope))
     change_notifications.notify(CHANGED)
     return made
 
 
-def update_model_server(caller: Caller, params: m.ModelServerUpdateParams) -> ModelServerEntry:
+def update_model_server(caller: Caller, params: messages.ModelServerUpdateParams) -> ModelServerEntry:
     """Replace a model server."""
     made = editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
     change_notifications.notify(CHANGED)
     return made
 
 
-def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
+def delete_model_server(caller: Caller, params: messages.DeleteParams) -> messages.EmptyResult:
     """Remove a model server and the key that was stored for it."""
     before = load(caller, params.workspace).model_servers
     editor(caller, params.workspace).delete("model_server", params.name, params.revision)
@@ -309,16 +311,16 @@ def delete_model_server(caller: Caller, params: m.DeleteParams) -> m.EmptyResult
         from understudy.secrets import keys
 
         keys.forget_key(gone)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def set_key(caller: Caller, params: m.SetKeyParams) -> m.EmptyResult:
+def set_key(caller: Caller, params: messages.SetKeyParams) -> messages.EmptyResult:
     """Store a key and make the model server refer to it."""
     import msgspec
 
     from understudy.secrets import keys
 
-    before = model_server(caller, m.NameParams(name=params.name, workspace=params.workspace))
+    before = model_server(caller, messages.NameParams(name=params.name, workspace=params.workspace))
     if not before.editable:
         raise UnderstudyError(
             ErrorKind.NOT_EDITABLE,
@@ -328,7 +330,7 @@ def set_key(caller: Caller, params: m.SetKeyParams) -> m.EmptyResult:
         )
     reference = keys.store_key(params.name, params.key)
     changed = msgspec.structs.replace(before.model_server, api_key=reference)
-    update = m.ModelServerUpdateParams(
+    update = messages.ModelServerUpdateParams(
         name=params.name, model_server=changed, revision=before.revision, workspace=params.workspace
     )
     try:
@@ -336,7 +338,7 @@ def set_key(caller: Caller, params: m.SetKeyParams) -> m.EmptyResult:
     except UnderstudyError:
         keys.forget_key(reference)
         raise
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
 def _workspace(caller: Caller, workspace: str | None) -> Path | None:

@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import cast
 
-from understudy.api import inside_runs
-from understudy.api import messages as m
+from understudy.api import inside_runs, messages
 from understudy.api.caller import Caller, opened_folders
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
@@ -35,7 +34,7 @@ PROMPT_BYTES = 1 << 20
 """The most of a prompt that is returned."""
 
 
-def start(caller: Caller, params: StartParams) -> m.StartResult:
+def start(caller: Caller, params: StartParams) -> messages.StartResult:
     """Start a delegation and return at once."""
     from understudy.engine.planning.plan import plan
     from understudy.engine.running import start as starting
@@ -44,10 +43,10 @@ def start(caller: Caller, params: StartParams) -> m.StartResult:
     if decided.in_checkout:
         inside_runs.refuse(caller, "An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
-    return m.StartResult(id=identifier, explain=decided.explain)
+    return messages.StartResult(id=identifier, explain=decided.explain)
 
 
-def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
+def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
     """Return exactly what a start would send, without sending it."""
     from understudy.api.handlers import offers
     from understudy.engine.planning.plan import plan
@@ -55,10 +54,10 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
     prompt = decided.prompt()
     reads = any(offers.reads_prompts(candidate.delegator.tool) for candidate in decided.candidates)  # also a fallback
-    return m.PreviewResult(
+    return messages.PreviewResult(
         prompt=prompt.shown if reads else "",
         files=[
-            m.PreviewFile(
+            messages.PreviewFile(
                 path=path_quoting.quote(os.fsencode(f.path)), bytes=f.size, tokens=f.tokens, withheld=f.withheld
             )
             for f in prompt.files
@@ -68,7 +67,7 @@ def preview(caller: Caller, params: StartParams) -> m.PreviewResult:
     )
 
 
-def get(caller: Caller, params: m.IdParams) -> Delegation:
+def get(caller: Caller, params: messages.IdParams) -> Delegation:
     """Return the current state of a delegation; end it first if its worker died."""
     _ = caller
     return supervision.current(folder_of(params.id))
@@ -83,7 +82,7 @@ def page_limit(asked: int | None, *, default: int = PAGE, hint: str = "Use `curs
     return limit
 
 
-def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
+def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResult:
     """Return a page, newest first."""
     _ = caller
     limit = page_limit(params.limit)
@@ -109,10 +108,10 @@ def list_page(caller: Caller, params: m.ListParams) -> m.ListResult:
         except UnderstudyError:
             fresh.append(item)  # a full disk must not hide the list; the next reader tries again
     launcher.serve(state_folder.state_root())
-    return m.ListResult(delegations=fresh, cursor=cursor)
+    return messages.ListResult(delegations=fresh, cursor=cursor)
 
 
-def wait(caller: Caller, params: m.WaitParams) -> Delegation:
+def wait(caller: Caller, params: messages.WaitParams) -> Delegation:
     """Wait for the end of a delegation, or until the timeout."""
     seconds = wait_seconds(params.timeout_seconds)
     folder = folder_of(params.id)
@@ -144,7 +143,7 @@ def wait_seconds(asked: float | None) -> float:
     return seconds
 
 
-def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
+def events(caller: Caller, params: messages.EventsParams) -> messages.EventsResult:
     """Return events after a sequence number; with ``waitSeconds``, wait for the next one."""
     limit = EVENTS_AT_ONCE if params.limit is None else params.limit
     seconds = params.wait_seconds or 0.0
@@ -165,25 +164,25 @@ def events(caller: Caller, params: m.EventsParams) -> m.EventsResult:
 
         with change_notifications.ChangeListener() as listener:
             change_notifications.wait_for(more, listener, seconds)
-    return m.EventsResult(
+    return messages.EventsResult(
         events=cast("list[event_types.AnyEvent]", new_events), last=new_events[-1].seq if new_events else params.after
     )
 
 
-def subscribe(caller: Caller, params: m.SubscribeParams) -> m.EmptyResult:
+def subscribe(caller: Caller, params: messages.SubscribeParams) -> messages.EmptyResult:
     """Start sending events of one delegation or of all."""
     identifier = None if params.id is None else folder_of(params.id).id
     caller.follow(identifier, params.after)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def unsubscribe(caller: Caller, params: m.UnsubscribeParams) -> m.EmptyResult:
+def unsubscribe(caller: Caller, params: messages.UnsubscribeParams) -> messages.EmptyResult:
     """Stop sending events of one delegation or of all."""
     caller.unfollow(None if params.id is None else folder_of(params.id).id)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def cancel(caller: Caller, params: m.IdParams) -> Delegation:
+def cancel(caller: Caller, params: messages.IdParams) -> Delegation:
     """Cancel a delegation; it has finished when this returns. Inside a run, only what it delegated can be cancelled."""
     folder = folder_of(params.id)
     inside_runs.refuse(caller, f"Cancelling {folder.id}", except_in=_delegated_by(folder))
@@ -198,7 +197,7 @@ def _delegated_by(folder: delegation_folder.Folder) -> Iterator[str]:
             folder = folder_of(parent)
 
 
-def file(caller: Caller, params: m.FileParams) -> m.FileResult:
+def file(caller: Caller, params: messages.FileParams) -> messages.FileResult:
     """Return one file of the base or of the result."""
     _ = caller
     folder = folder_of(params.id)
@@ -213,11 +212,11 @@ def file(caller: Caller, params: m.FileParams) -> m.FileResult:
         )
     content, mode = blob
     with contextlib.suppress(UnicodeDecodeError):
-        return m.FileResult(text=content.decode("utf-8"), mode=mode)
-    return m.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)
+        return messages.FileResult(text=content.decode("utf-8"), mode=mode)
+    return messages.FileResult(base64=base64.b64encode(content).decode("ascii"), mode=mode)
 
 
-def logs(caller: Caller, params: m.IdParams) -> m.LogsResult:
+def logs(caller: Caller, params: messages.IdParams) -> messages.LogsResult:
     """Return the prompt as it was sent, and the logs of the agent's program."""
     _ = caller
     folder = folder_of(params.id)
@@ -230,11 +229,11 @@ def logs(caller: Caller, params: m.IdParams) -> m.LogsResult:
     for attempt, path in folder.logs():
         with contextlib.suppress(FileNotFoundError):
             if size := path.stat().st_size:
-                files.append(m.LogFile(attempt=attempt, path=str(path), bytes=size))
-    return m.LogsResult(prompt=prompt, prompt_omitted_bytes=omitted, files=files)
+                files.append(messages.LogFile(attempt=attempt, path=str(path), bytes=size))
+    return messages.LogsResult(prompt=prompt, prompt_omitted_bytes=omitted, files=files)
 
 
-def check(caller: Caller, params: m.IdParams) -> Delegation:
+def check(caller: Caller, params: messages.IdParams) -> Delegation:
     """Run the checks again in a separate worker; return the delegation with its new verdict."""
     from understudy.engine.follow_ups import recheck
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of
 from understudy.engine.running.supervision import current
@@ -12,17 +12,17 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 
 
-def page(caller: Caller, params: m.IdParams) -> m.EvidenceResult:
+def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:
     """Return everything that was looked at to judge a result, as Markdown."""
     from understudy.judge.runs import evidence_record
     from understudy.reports.evidence_page import evidence_page
 
     _ = caller
     folder = folder_of(params.id)
-    return m.EvidenceResult(markdown=evidence_page(current(folder), evidence_record.read(folder.path)))
+    return messages.EvidenceResult(markdown=evidence_page(current(folder), evidence_record.read(folder.path)))
 
 
-def dismiss(caller: Caller, params: m.DismissParams) -> m.EmptyResult:
+def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyResult:
     """Leave mutants out of all later judgements in this workspace. Errors: ``invalid_params``."""
     _ = caller
     delegation = current(folder_of(params.id))
@@ -42,4 +42,4 @@ def dismiss(caller: Caller, params: m.DismissParams) -> m.EmptyResult:
             hint=f"The card lists the ids: understudy show {delegation.id}",
         )
     dismissed_mutants.dismiss(state_folder.state_root(), delegation.workspace, params.mutants)
-    return m.EmptyResult()
+    return messages.EmptyResult()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import delegations
 from understudy.engine.running import supervision
@@ -22,12 +22,12 @@ from understudy.model.wire import camel
 _LISTED = 20
 
 
-def create(caller: Caller, params: m.GroupCreateParams) -> Group:
+def create(caller: Caller, params: messages.GroupCreateParams) -> Group:
     """Create an empty group."""
     return groups.create(params.kind, caller.asked_by(), timestamp())
 
 
-def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
+def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupStartResult:
     """Start several tasks as one group, once all of them are found valid."""
     from understudy.engine.planning.plan import plan
     from understudy.engine.queueing import dependencies
@@ -75,7 +75,7 @@ def start(caller: Caller, params: m.GroupStartParams) -> m.GroupStartResult:
         key=params.idempotency_key,
         after=after,
     )
-    return m.GroupStartResult(group=group, explanations=[planned.explain for planned in plans])
+    return messages.GroupStartResult(group=group, explanations=[planned.explain for planned in plans])
 
 
 @contextlib.contextmanager
@@ -88,13 +88,13 @@ def _naming(number: int) -> Iterator[None]:
         raise
 
 
-def get(caller: Caller, params: m.IdParams) -> Group:
+def get(caller: Caller, params: messages.IdParams) -> Group:
     """Return a group."""
     _ = caller
     return groups.read(params.id)
 
 
-def list_newest(caller: Caller, params: m.GroupListParams) -> m.GroupListResult:
+def list_newest(caller: Caller, params: messages.GroupListParams) -> messages.GroupListResult:
     """Return the newest groups."""
     _ = caller
     overviews = []
@@ -102,11 +102,11 @@ def list_newest(caller: Caller, params: m.GroupListParams) -> m.GroupListResult:
         members = _result(group.id).delegations
         states = Counter(str(member.verdict or member.state) for member in members)
         title = members[0].title if members else None
-        overviews.append(m.GroupOverview(group=group, title=title, states=dict(states)))
-    return m.GroupListResult(groups=overviews)
+        overviews.append(messages.GroupOverview(group=group, title=title, states=dict(states)))
+    return messages.GroupListResult(groups=overviews)
 
 
-def wait(caller: Caller, params: m.GroupWaitParams) -> m.GroupResult:
+def wait(caller: Caller, params: messages.GroupWaitParams) -> messages.GroupResult:
     """Wait for all members, including those that join meanwhile."""
     seconds = delegations.wait_seconds(params.timeout_seconds)
     deadline = time.monotonic() + seconds
@@ -116,13 +116,13 @@ def wait(caller: Caller, params: m.GroupWaitParams) -> m.GroupResult:
             waited.add(member)
             remaining = max(0.0, deadline - time.monotonic())
             with _skip_removed():
-                delegations.wait(caller, m.WaitParams(id=member, timeout_seconds=remaining))
+                delegations.wait(caller, messages.WaitParams(id=member, timeout_seconds=remaining))
         if time.monotonic() >= deadline:
             break
     return _result(params.id)
 
 
-def cancel(caller: Caller, params: m.IdParams) -> m.GroupResult:
+def cancel(caller: Caller, params: messages.IdParams) -> messages.GroupResult:
     """Cancel all members, including those that join meanwhile; afterwards raise the first error that one caused."""
     tried: set[str] = set()
     failure: UnderstudyError | None = None
@@ -131,7 +131,7 @@ def cancel(caller: Caller, params: m.IdParams) -> m.GroupResult:
             tried.add(member)
             try:
                 with _skip_removed():
-                    delegations.cancel(caller, m.IdParams(id=member))
+                    delegations.cancel(caller, messages.IdParams(id=member))
             except UnderstudyError as error:
                 failure = failure or error
     if failure is not None:
@@ -139,12 +139,12 @@ def cancel(caller: Caller, params: m.IdParams) -> m.GroupResult:
     return _result(params.id)
 
 
-def _result(group: str) -> m.GroupResult:
+def _result(group: str) -> messages.GroupResult:
     members = []
     for member in groups.read(group).delegations:
         with _skip_removed():
             members.append(supervision.current(delegations.folder_of(member)))
-    return m.GroupResult(delegations=members)
+    return messages.GroupResult(delegations=members)
 
 
 @contextlib.contextmanager

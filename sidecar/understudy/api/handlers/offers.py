@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller, opened_folders
 from understudy.api.handlers import configuration
 from understudy.config.configuration import Configuration
@@ -91,7 +91,7 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     declared = loaded.recipes.get(recipe)
     if declared is None or delegator_choice.incompleteness(loaded) is not None:
         return None
-    ready = configuration.delegators(caller, m.WorkspaceParams(workspace=workspace)).delegators
+    ready = configuration.delegators(caller, messages.WorkspaceParams(workspace=workspace)).delegators
     possible = (
         entry
         for entry in sorted(

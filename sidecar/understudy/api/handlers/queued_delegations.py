@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
 from understudy.engine.queueing import launcher, queue_entries
@@ -14,7 +14,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 
-def get(caller: Caller, params: m.NoParams) -> m.QueueResult:
+def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
     """Return what waits; start what can."""
     _ = caller, params
     root = state_folder.state_root()
@@ -25,16 +25,16 @@ def get(caller: Caller, params: m.NoParams) -> m.QueueResult:
             one = supervision.current(delegations.folder_of(identifier))
             if one.state is not State.FINISHED:
                 found.append(one)
-    return m.QueueResult(paused=queue_entries.is_paused(root), delegations=found)
+    return messages.QueueResult(paused=queue_entries.is_paused(root), delegations=found)
 
 
-def pause(caller: Caller, params: m.QueuePauseParams) -> m.QueueResult:
+def pause(caller: Caller, params: messages.QueuePauseParams) -> messages.QueueResult:
     """Pause or resume the queue; return what waits afterwards."""
     queue_entries.pause(state_folder.state_root(), paused=params.paused)
-    return get(caller, m.NoParams())
+    return get(caller, messages.NoParams())
 
 
-def move(caller: Caller, params: m.QueueMoveParams) -> m.QueueResult:
+def move(caller: Caller, params: messages.QueueMoveParams) -> messages.QueueResult:
     """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
     root = state_folder.state_root()
     identifier = delegations.folder_of(params.id).id
@@ -54,4 +54,4 @@ def move(caller: Caller, params: m.QueueMoveParams) -> m.QueueResult:
     order.remove(identifier)
     order.insert(params.position - 1, identifier)
     queue_entries.reorder(root, order)
-    return get(caller, m.NoParams())
+    return get(caller, messages.NoParams())

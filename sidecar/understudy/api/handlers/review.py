@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.api import messages as m
-from understudy.api import review_messages as r
+from understudy.api import messages, review_messages
 from understudy.api.caller import Caller, as_editor
 from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
@@ -16,7 +15,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 
 
-def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
+def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
     """Return the changes as files and hunks, with the decision on each hunk."""
     from understudy.engine.review import review_state
     from understudy.engine.worktrees.record import load_record
@@ -28,21 +27,22 @@ def diff(caller: Caller, params: m.IdParams) -> m.DiffResult:
     record, objects = load_record(folder)
     head = head_of(delegation)
     decisions = review_state.read(folder)
-    return m.DiffResult(
+    return messages.DiffResult(
         base=record.base_commit,
         head=head,
         files=decisions.on(git_diff.file_diffs(objects, record.base_commit, head)),
         undoable=[
-            m.UndoableAccept(undo_token=event.undo_token, paths=event.paths) for event in review_state.undoable(folder)
+            messages.UndoableAccept(undo_token=event.undo_token, paths=event.paths)
+            for event in review_state.undoable(folder)
         ],
         edited=[
-            m.EditedFile(path=path, at=at, undoable=path in decisions.edits)
+            messages.EditedFile(path=path, at=at, undoable=path in decisions.edits)
             for path, at in reversed(decisions.edited_at.items())
         ],
     )
 
 
-def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
+def decide(caller: Caller, params: review_messages.DecideParams) -> review_messages.DecideResult:
     """Record decisions; merge accepted hunks into the user's current files and buffers."""
     from understudy.engine.review import decisions
     from understudy.model.text import path_quoting
@@ -63,11 +63,11 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
         flagged=params.include_flagged,
         editor=as_editor(caller),
     )
-    return r.DecideResult(
+    return review_messages.DecideResult(
         hunks=[hunk for file in outcome.files for hunk in file.hunks],
         decided=outcome.decided,
         conflicts=[
-            r.Conflict(
+            review_messages.Conflict(
                 path=path_quoting.quote(conflict.path),
                 hunk=conflict.hunk,
                 base=_text(conflict.base),
@@ -81,7 +81,7 @@ def decide(caller: Caller, params: r.DecideParams) -> r.DecideResult:
     )
 
 
-def undo(caller: Caller, params: r.UndoParams) -> m.EmptyResult:
+def undo(caller: Caller, params: review_messages.UndoParams) -> messages.EmptyResult:
     """Undo an accept, or some of its hunks; keep later edits."""
     from understudy.engine.review import decisions
 
@@ -92,66 +92,68 @@ def undo(caller: Caller, params: r.UndoParams) -> m.EmptyResult:
         documents=caller.documents(),
         editor=as_editor(caller),
     )
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def amend(caller: Caller, params: r.AmendParams) -> r.AmendResult:
+def amend(caller: Caller, params: review_messages.AmendParams) -> review_messages.AmendResult:
     """Replace a file of the result."""
     from understudy.engine.review import amend as amending
 
     _ = caller
     head, hunks = amending.amend(folder_of(params.id), params.path, params.text, params.head)
-    return r.AmendResult(head=head, hunks=hunks)
+    return review_messages.AmendResult(head=head, hunks=hunks)
 
 
-def drop(caller: Caller, params: r.DropParams) -> r.DropResult:
+def drop(caller: Caller, params: review_messages.DropParams) -> review_messages.DropResult:
     """Remove new tests that notice nothing from a result."""
     from understudy.engine.review import dropped_tests
 
     _ = caller
     outcome = dropped_tests.drop(folder_of(params.id), params.tests)
-    kept = [r.KeptTest(test=test, why=why) for test, why in outcome.kept.items()]
-    return r.DropResult(head=outcome.head, dropped=outcome.dropped, files=outcome.files, kept=kept)
+    kept = [review_messages.KeptTest(test=test, why=why) for test, why in outcome.kept.items()]
+    return review_messages.DropResult(head=outcome.head, dropped=outcome.dropped, files=outcome.files, kept=kept)
 
 
-def undo_amend(caller: Caller, params: r.UndoAmendParams) -> r.AmendResult:
+def undo_amend(caller: Caller, params: review_messages.UndoAmendParams) -> review_messages.AmendResult:
     """Undo the last edit of a file of the result."""
     from understudy.engine.review import amend as amending
 
     _ = caller
     head, hunks = amending.undo_amend(folder_of(params.id), params.path, params.head)
-    return r.AmendResult(head=head, hunks=hunks)
+    return review_messages.AmendResult(head=head, hunks=hunks)
 
 
-def reply(caller: Caller, params: r.ReplyParams) -> r.StartedResult:
+def reply(caller: Caller, params: review_messages.ReplyParams) -> review_messages.StartedResult:
     """Send a result back with instructions."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
     identifier = follow_up.reply(folder, params.text, caller.documents(), timestamp(), caller.asked_by())
-    return r.StartedResult(id=identifier)
+    return review_messages.StartedResult(id=identifier)
 
 
-def strengthen(caller: Caller, params: r.StrengthenParams) -> r.StartedResult:
+def strengthen(caller: Caller, params: review_messages.StrengthenParams) -> review_messages.StartedResult:
     """Ask for tests that notice what no test of a result noticed."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
     current(folder)
     identifier = follow_up.strengthen(folder, params.rounds, caller.documents(), timestamp(), caller.asked_by())
-    return r.StartedResult(id=identifier)
+    return review_messages.StartedResult(id=identifier)
 
 
-def retry(caller: Caller, params: r.RetryParams) -> r.StartedResult:
+def retry(caller: Caller, params: review_messages.RetryParams) -> review_messages.StartedResult:
     """Run a delegation again from its original base."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
     current(folder)
-    return r.StartedResult(id=follow_up.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch))
+    return review_messages.StartedResult(
+        id=follow_up.retry(folder, params.delegator, timestamp(), caller.asked_by(), params.launch)
+    )
 
 
-def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
+def answer(caller: Caller, params: review_messages.AnswerParams) -> messages.EmptyResult:
     """Answer a permission request of an agent; the first valid answer counts."""
     from understudy.engine.running import permission_requests
 
@@ -167,16 +169,16 @@ def answer(caller: Caller, params: r.AnswerParams) -> m.EmptyResult:
         by=caller.name,
     )
     worker_requests.append_answer(folder, answer, request)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def say(caller: Caller, params: r.SayParams) -> r.SayResult:
+def say(caller: Caller, params: review_messages.SayParams) -> review_messages.SayResult:
     """Say something to the agent of a delegation in progress."""
     from understudy.engine.messages import message_request
 
     folder = folder_of(params.id)
     message_id, delivery = message_request.say(folder, current(folder), params.text, by=caller.name)
-    return r.SayResult(message_id=message_id, delivery=delivery)
+    return review_messages.SayResult(message_id=message_id, delivery=delivery)
 
 
 def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
@@ -197,7 +199,7 @@ def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
     change_notifications.notify(configuration.CHANGED)
 
 
-def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:
+def export(caller: Caller, params: review_messages.ExportParams) -> review_messages.ExportResult:
     """Export a result, without rejected hunks, as a branch, commit or patch."""
     from understudy.engine.review import result_export
 
@@ -209,39 +211,39 @@ def export(caller: Caller, params: r.ExportParams) -> r.ExportResult:
             ErrorKind.INVALID_PARAMS, "`branch` is missing.", hint="Set `branch` to the name of the new branch."
         )
     if params.to == "patch":
-        return r.ExportResult(patch=result_export.patch(folder))
+        return review_messages.ExportResult(patch=result_export.patch(folder))
     exported = result_export.commit(folder, params.message, params.branch if params.to == "branch" else None)
-    return r.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
+    return review_messages.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
 
 
-def dismiss(caller: Caller, params: m.IdParams) -> m.EmptyResult:
+def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:
     """Record that a finished run no longer needs attention."""
     from understudy.engine.review import dismissal
 
     dismissal.dismiss(folder_of(params.id), caller.name)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def discard(caller: Caller, params: m.IdParams) -> r.RescueResult:
+def discard(caller: Caller, params: messages.IdParams) -> review_messages.RescueResult:
     """Discard a result and its worktree; the rescue ref restores it."""
     from understudy.engine.retention.discard import discard as discard_worktree
 
     _ = caller
     folder = folder_of(params.id)
     current(folder)
-    return r.RescueResult(rescue_ref=discard_worktree(folder))
+    return review_messages.RescueResult(rescue_ref=discard_worktree(folder))
 
 
-def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
+def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.WorktreesResult:
     """Return the worktrees on disk, and the removed ones that can be restored."""
     from understudy.config.loading import loader
     from understudy.engine.retention import inventory
 
     _ = caller, params
     keep_days = loader.load(None, trusted=False).worktrees.keep_days
-    return r.WorktreesResult(
+    return review_messages.WorktreesResult(
         worktrees=[
-            r.WorktreeEntry(
+            review_messages.WorktreeEntry(
                 id=place.id,
                 path=str(place.tree),
                 repo=place.delegation.workspace if place.delegation is not None else place.root.parent.name,
@@ -252,7 +254,7 @@ def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
             for place in inventory.list_worktrees(state_folder.state_root(), keep_days)
         ],
         rescues=[
-            r.RescueEntry(
+            review_messages.RescueEntry(
                 rescue_ref=rescued.ref,
                 path=str(rescued.path),
                 repo=str(rescued.top),
@@ -264,20 +266,20 @@ def worktrees(caller: Caller, params: m.NoParams) -> r.WorktreesResult:
     )
 
 
-def remove_worktree(caller: Caller, params: m.IdParams) -> r.RescueResult:
+def remove_worktree(caller: Caller, params: messages.IdParams) -> review_messages.RescueResult:
     """Remove a worktree by its id in the list."""
     from understudy.engine.retention import discard
 
     _ = caller
-    return r.RescueResult(rescue_ref=discard.remove(params.id))
+    return review_messages.RescueResult(rescue_ref=discard.remove(params.id))
 
 
-def restore_worktree(caller: Caller, params: r.RestoreParams) -> r.RestoreResult:
+def restore_worktree(caller: Caller, params: review_messages.RestoreParams) -> review_messages.RestoreResult:
     """Restore a removed worktree."""
     from understudy.engine.retention import discard
 
     _ = caller
-    return r.RestoreResult(path=str(discard.restore(params.rescue_ref)))
+    return review_messages.RestoreResult(path=str(discard.restore(params.rescue_ref)))
 
 
 def _text(content: bytes | None) -> str | None:

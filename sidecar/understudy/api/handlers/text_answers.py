@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller, opened_folders
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
@@ -20,13 +20,13 @@ PIECE_SECONDS = 0.05
 """Shortest time between two notifications of one answer."""
 
 
-def preview(caller: Caller, params: m.TextParams) -> m.PreviewResult:
+def preview(caller: Caller, params: messages.TextParams) -> messages.PreviewResult:
     """Return exactly what ``run`` would send, without sending it."""
     prepared, _ = _prepare(caller, params)
-    return m.PreviewResult(
+    return messages.PreviewResult(
         prompt=prepared.prompt.shown,
         files=[
-            m.PreviewFile(path=file.path, bytes=file.size, tokens=file.tokens, withheld=file.withheld)
+            messages.PreviewFile(path=file.path, bytes=file.size, tokens=file.tokens, withheld=file.withheld)
             for file in prepared.prompt.files
         ],
         tokens=prepared.prompt.tokens,
@@ -34,7 +34,7 @@ def preview(caller: Caller, params: m.TextParams) -> m.PreviewResult:
     )
 
 
-def run(caller: Caller, params: m.TextParams) -> m.TextResult:
+def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
     """Send the request and return the answer; cancelling the request ends it at once."""
     began = time.monotonic()
     prepared, notes = _prepare(caller, params)
@@ -57,7 +57,7 @@ def run(caller: Caller, params: m.TextParams) -> m.TextResult:
         deliver=lambda _: pieces.send(at_once=True),
         is_cancelled=is_cancelled,
     )
-    return m.TextResult(
+    return messages.TextResult(
         id=identifier,
         text=outcome.text or "",
         delegator=prepared.chosen.delegator.name,
@@ -94,12 +94,12 @@ class _Pieces:
         self._waiting.clear()
         self._next_at = now + PIECE_SECONDS
         try:
-            self._caller.tell("text", m.TextNotification(stream=self._stream, text=text))
+            self._caller.tell("text", messages.TextNotification(stream=self._stream, text=text))
         except OSError:
             self.is_gone = True
 
 
-def _prepare(caller: Caller, params: m.TextParams) -> tuple[text_request.PreparedRequest, list[str]]:
+def _prepare(caller: Caller, params: messages.TextParams) -> tuple[text_request.PreparedRequest, list[str]]:
     """Read the files, choose the delegator and build the prompt; return it with warnings for the user."""
     files = params.files or []
     workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), opened_folders(caller))

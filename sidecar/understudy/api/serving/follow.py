@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import TerminalCaller
 from understudy.api.handlers import delegations, groups
 from understudy.engine.running import supervision
@@ -67,12 +67,12 @@ def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation
     with ChangeListener() as changes:
         while True:
             began = time.monotonic()
-            members = groups.get(caller, m.IdParams(id=group)).delegations
+            members = groups.get(caller, messages.IdParams(id=group)).delegations
             for member in members:
                 if member in latest and latest[member].state is State.FINISHED:
                     continue
                 try:
-                    latest[member] = delegations.get(caller, m.IdParams(id=member))
+                    latest[member] = delegations.get(caller, messages.IdParams(id=member))
                 except UnderstudyError as error:
                     if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
                         raise
@@ -92,10 +92,10 @@ def follow_all(*, idle_seconds: float, newest: int) -> Generator[list[Delegation
     with ChangeListener() as changes:
         while True:
             began = time.monotonic()
-            working = delegations.list_page(caller, m.ListParams(states=live, limit=MOST_FOLLOWED)).delegations
+            working = delegations.list_page(caller, messages.ListParams(states=live, limit=MOST_FOLLOWED)).delegations
             ended = []
             if newest:
-                page = delegations.list_page(caller, m.ListParams(states=[State.FINISHED], limit=newest))
+                page = delegations.list_page(caller, messages.ListParams(states=[State.FINISHED], limit=newest))
                 ended = page.delegations
             yield sorted([*working, *ended], key=lambda delegation: delegation.started_at)
             changes.wait(idle_seconds)

@@ -20,8 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.api import internal_errors
-from understudy.api import messages as m
+from understudy.api import internal_errors, messages
 from understudy.journal import change_notifications, delegation_folder, state_folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import fold, summary
@@ -297,7 +296,7 @@ class Subscriptions:
         now = time.monotonic()
         if self._changed and now >= self._tell_at:
             # Sorted, so that the same change always sends the same message.
-            self._tell("changed", m.ChangedNotification(collections=sorted(self._changed)))
+            self._tell("changed", messages.ChangedNotification(collections=sorted(self._changed)))
             self._changed.clear()
         for identifier, stream in list(self._active.items()):
             if not stream.dirty or now < stream.next_at:
@@ -309,7 +308,7 @@ class Subscriptions:
                 stream.dirty = False
                 continue
             if batch:
-                self._tell("event", m.EventNotification(id=identifier, events=batch))  # type: ignore[arg-type]
+                self._tell("event", messages.EventNotification(id=identifier, events=batch))  # type: ignore[arg-type]
                 stream.sent()
             elif stream.ended:
                 del self._active[identifier]
@@ -406,5 +405,7 @@ class _Stream:
         from understudy.api import caller, method_table
 
         with contextlib.suppress(UnderstudyError):
-            delegation = method_table.call("delegations/get", m.IdParams(id=self._identifier), caller.TerminalCaller())
+            delegation = method_table.call(
+                "delegations/get", messages.IdParams(id=self._identifier), caller.TerminalCaller()
+            )
             self._ended = delegation.state is State.FINISHED and delegation.last_seq <= self.tail.last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.engine.check_setup import check_trial, known_runners
@@ -14,7 +14,7 @@ from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
-def checks(caller: Caller, params: m.WorkspaceParams) -> m.ChecksResult:
+def checks(caller: Caller, params: messages.WorkspaceParams) -> messages.ChecksResult:
     """Return every check, and those that the files of the workspace suggest."""
     loaded = configuration.load(caller, params.workspace)
     proposals = []
@@ -25,24 +25,26 @@ def checks(caller: Caller, params: m.WorkspaceParams) -> m.ChecksResult:
             loaded.worktrees.link,
             set_up=bool(loaded.worktrees.setup),
         )
-    return m.ChecksResult(checks=list(loaded.check_entries.values()), proposals=proposals, problems=loaded.problems)
+    return messages.ChecksResult(
+        checks=list(loaded.check_entries.values()), proposals=proposals, problems=loaded.problems
+    )
 
 
-def create_check(caller: Caller, params: m.CheckCreateParams) -> CheckEntry:
+def create_check(caller: Caller, params: messages.CheckCreateParams) -> CheckEntry:
     """Create a check."""
     made = configuration.editor(caller, params.workspace).create(params.check, Scope(params.scope))
     change_notifications.notify(configuration.CHANGED)
     return made
 
 
-def delete_check(caller: Caller, params: m.DeleteParams) -> m.EmptyResult:
+def delete_check(caller: Caller, params: messages.DeleteParams) -> messages.EmptyResult:
     """Remove a check."""
     configuration.editor(caller, params.workspace).delete("check", params.name, params.revision)
     change_notifications.notify(configuration.CHANGED)
-    return m.EmptyResult()
+    return messages.EmptyResult()
 
 
-def test_check(caller: Caller, params: m.CheckTestParams) -> CheckTrial:
+def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
     """Run a check on the current files; only in a trusted workspace, because it runs the project's code."""
     loaded = configuration.load(caller, params.workspace)
     if loaded.workspace is None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.config.discovery import declarations
@@ -20,7 +20,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 _NO_ERRORS = "It is configured without errors."
 
 
-def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ConnectionTest:
+def test_delegator(caller: Caller, params: messages.DelegatorTestParams) -> ConnectionTest:
     """Test a delegator: its tool's binary and version, its server, key and model, and a real round trip."""
     loaded = configuration.load(caller, params.workspace)
     if params.delegator is None:
@@ -46,7 +46,7 @@ def test_delegator(caller: Caller, params: m.DelegatorTestParams) -> ConnectionT
     return ConnectionTest(ok=all(step.ok for step in steps), steps=steps)
 
 
-def test_model_server(caller: Caller, params: m.NameParams) -> ConnectionTest:
+def test_model_server(caller: Caller, params: messages.NameParams) -> ConnectionTest:
     """Test a model server: reach it and use its key."""
     loaded = configuration.load(caller, params.workspace)
     entry = configuration.find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
@@ -54,11 +54,11 @@ def test_model_server(caller: Caller, params: m.NameParams) -> ConnectionTest:
     return ConnectionTest(ok=all(step.ok for step in steps), steps=steps)
 
 
-def models(caller: Caller, params: m.NameParams) -> m.ModelsResult:
+def models(caller: Caller, params: messages.NameParams) -> messages.ModelsResult:
     """Return the models that a server offers."""
     loaded = configuration.load(caller, params.workspace)
     entry = configuration.find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
-    return m.ModelsResult(models=_ask(caller, "models", None, entry.model_server).models)
+    return messages.ModelsResult(models=_ask(caller, "models", None, entry.model_server).models)
 
 
 def _configured(entry: DelegatorEntry) -> ConnectionTestStep:
@@ -68,7 +68,9 @@ def _configured(entry: DelegatorEntry) -> ConnectionTestStep:
     )
 
 
-def _would_be_accepted(caller: Caller, params: m.DelegatorTestParams, delegator: Delegator) -> ConnectionTestStep:
+def _would_be_accepted(
+    caller: Caller, params: messages.DelegatorTestParams, delegator: Delegator
+) -> ConnectionTestStep:
     """Validate an unsaved delegator like a save would, before anything is started for it."""
     try:
         configuration.editor(caller, params.workspace).judge(delegator, Scope(params.scope))
@@ -99,7 +101,7 @@ def _tool_steps(
             return [ConnectionTestStep(name="binary", ok=False, message=message, seconds=time.monotonic() - began)]
     from understudy.api.handlers.setup import installation
 
-    tools = installation.tools(caller, m.ToolsParams(refresh=True, workspace=workspace)).tools
+    tools = installation.tools(caller, messages.ToolsParams(refresh=True, workspace=workspace)).tools
     tool = next((tool for tool in tools if tool.name == delegator.tool), None)
     seconds = time.monotonic() - began
     if tool is None or not tool.found:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.setup import installation
 from understudy.model.delegation.delegations import Delegation
@@ -27,7 +27,7 @@ RECENT = 200
 """How many of the newest delegations have their workspaces searched for leftover refs."""
 
 
-def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
+def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
     """Check everything that a delegation needs; a failing check does not stop the others."""
     _ = params
     checks = (
@@ -47,23 +47,23 @@ def doctor(caller: Caller, params: m.NoParams) -> m.DoctorResult:
         _delegations,
         _worktrees,
     )
-    findings: list[m.DoctorCheck] = []
+    findings: list[messages.DoctorCheck] = []
     for check in checks:
         name = check.__name__.removeprefix("_")
         try:
             finding = check(caller)
             findings += [] if finding is None else [finding]
         except UnderstudyError as error:
-            findings.append(m.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
+            findings.append(messages.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
         except Exception as error:  # a bug in one check must not hide the others
-            findings.append(m.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
+            findings.append(messages.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
     with contextlib.suppress(Exception):  # a file of another tool must not hide the checks
         if (importable := _importable(caller)) is not None:
             findings.append(importable)
-    return m.DoctorResult(checks=findings)
+    return messages.DoctorResult(checks=findings)
 
 
-def _importable(caller: Caller) -> m.DoctorCheck | None:
+def _importable(caller: Caller) -> messages.DoctorCheck | None:
     """Return a check that names the tools whose configuration can be imported, or None."""
     from understudy.api.handlers.setup import import_configuration
 
@@ -71,18 +71,18 @@ def _importable(caller: Caller) -> m.DoctorCheck | None:
     if not names:
         return None
     commands = ", ".join(f"understudy import {name}" for name in names)
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="import",
         ok=True,
         message=f"Configuration of {' and '.join(names)} can be imported (shown first): {commands}",
     )
 
 
-def _platform(caller: Caller) -> m.DoctorCheck:
+def _platform(caller: Caller) -> messages.DoctorCheck:
     _ = caller
     if sys.platform.startswith("linux"):
-        return m.DoctorCheck(name="platform", ok=True, message="Linux: everything is available.")
-    return m.DoctorCheck(
+        return messages.DoctorCheck(name="platform", ok=True, message="Linux: everything is available.")
+    return messages.DoctorCheck(
         name="platform",
         ok=sys.platform == "darwin",
         message=f"{sys.platform} has no process namespaces: killing a worker and its guardian at once may orphan an "
@@ -90,19 +90,19 @@ def _platform(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _python(caller: Caller) -> m.DoctorCheck:
+def _python(caller: Caller) -> messages.DoctorCheck:
     _ = caller
-    return m.DoctorCheck(name="python", ok=True, message=f"{sys.version.split()[0]} at {sys.executable}")
+    return messages.DoctorCheck(name="python", ok=True, message=f"{sys.version.split()[0]} at {sys.executable}")
 
 
-def _git(caller: Caller) -> m.DoctorCheck:
+def _git(caller: Caller) -> messages.DoctorCheck:
     from understudy.git import command
 
     _ = caller
-    return m.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, command.version())))
+    return messages.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, command.version())))
 
 
-def _state(caller: Caller) -> m.DoctorCheck:
+def _state(caller: Caller) -> messages.DoctorCheck:
     from understudy.files import durable
     from understudy.journal import state_folder
 
@@ -114,7 +114,7 @@ def _state(caller: Caller) -> m.DoctorCheck:
     except OSError as error:
         raise durable.failure(error, root) from None
     free = shutil.disk_usage(root).free
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="state",
         ok=free > FREE_BYTES,
         message=f"{root}, {free // 1_000_000} MB free",
@@ -124,14 +124,14 @@ def _state(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _changes(caller: Caller) -> m.DoctorCheck:
+def _changes(caller: Caller) -> messages.DoctorCheck:
     from understudy.journal import change_notifications
 
     _ = caller
     with change_notifications.ChangeListener() as listener:
         change_notifications.notify("doctor")
         received = "doctor" in listener.wait(1.0)
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="changes",
         ok=received,
         message="Change notifications work." if received else "A change notification between processes was lost.",
@@ -141,7 +141,7 @@ def _changes(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _isolation(caller: Caller) -> m.DoctorCheck:
+def _isolation(caller: Caller) -> messages.DoctorCheck:
     import asyncio
 
     from understudy.model.confinement import Confinement
@@ -162,8 +162,8 @@ def _isolation(caller: Caller) -> m.DoctorCheck:
         message = "Agents run in a process namespace, so none of their processes outlives a delegation."
         if not reached.restricts_access:
             message += " They have no sandbox: they have your permissions."
-        return m.DoctorCheck(name="isolation", ok=True, message=message)
-    return m.DoctorCheck(
+        return messages.DoctorCheck(name="isolation", ok=True, message=message)
+    return messages.DoctorCheck(
         name="isolation",
         ok=not sys.platform.startswith("linux"),
         message=f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process.",
@@ -171,18 +171,18 @@ def _isolation(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _keyring(caller: Caller) -> m.DoctorCheck:
+def _keyring(caller: Caller) -> messages.DoctorCheck:
     from understudy.secrets import keys
 
     _ = caller
     status = keys.keyring_status()
-    return m.DoctorCheck(name="keyring", ok=True, message=status.message)
+    return messages.DoctorCheck(name="keyring", ok=True, message=status.message)
 
 
-def _configuration(caller: Caller) -> m.DoctorCheck:
+def _configuration(caller: Caller) -> messages.DoctorCheck:
     from understudy.api.handlers import configuration
 
-    listed = configuration.delegators(caller, m.WorkspaceParams())
+    listed = configuration.delegators(caller, messages.WorkspaceParams())
     problems = list(listed.problems)
     # The problems of a delegator in a file are in both lists; a missing program is only in its entry.
     problems += [finding for entry in listed.delegators for finding in entry.state.problems if finding not in problems]
@@ -190,14 +190,14 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
     if errors:
         first = errors[0]
         where = f" ({_place(first.location)})" if first.location else ""
-        return m.DoctorCheck(
+        return messages.DoctorCheck(
             name="configuration",
             ok=False,
             message=f"{len(errors)} error{'' if len(errors) == 1 else 's'}. The first: {first.message}{where}",
             hint=first.hint,
         )
     configured = [entry.delegator.name for entry in listed.delegators if entry.scope != "builtin"]
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="configuration",
         ok=True,
         message=f"Delegators: {', '.join(configured)}."
@@ -207,7 +207,7 @@ def _configuration(caller: Caller) -> m.DoctorCheck:
     )
 
 
-def _repository(caller: Caller) -> m.DoctorCheck | None:
+def _repository(caller: Caller) -> messages.DoctorCheck | None:
     """Return whether worktrees can be made of the caller's folder; an error says why not."""
     from understudy.git import repository
 
@@ -216,16 +216,16 @@ def _repository(caller: Caller) -> m.DoctorCheck | None:
     repo = repository.locate(top)
     repo.require_files()
     kind = "a git repository" if repo.is_repository else "a folder without git"
-    return m.DoctorCheck(name="repository", ok=True, message=f"{top} is {kind}.")
+    return messages.DoctorCheck(name="repository", ok=True, message=f"{top} is {kind}.")
 
 
-def _trust(caller: Caller) -> m.DoctorCheck | None:
+def _trust(caller: Caller) -> messages.DoctorCheck | None:
     """Return whether delegations can start in the caller's folder."""
     if (top := _workspace(caller)) is None:
         return None
     if _is_trusted(top):
-        return m.DoctorCheck(name="trust", ok=True, message=f"You trust {top}.")
-    return m.DoctorCheck(
+        return messages.DoctorCheck(name="trust", ok=True, message=f"You trust {top}.")
+    return messages.DoctorCheck(
         name="trust",
         ok=True,
         message=f"You have not trusted {top}: no delegation starts there yet.",
@@ -233,7 +233,7 @@ def _trust(caller: Caller) -> m.DoctorCheck | None:
     )
 
 
-def _interpreter(caller: Caller) -> m.DoctorCheck | None:
+def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
     """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
     from understudy.api.handlers import configuration
     from understudy.judge.project import interpreter
@@ -243,7 +243,7 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
         return None  # the programs of an untrusted workspace do not run
     python = interpreter.find_interpreter(top, configuration.load(caller, None).python)
     if python is None:
-        return m.DoctorCheck(
+        return messages.DoctorCheck(
             name="interpreter",
             ok=True,
             message="No Python was found for this project.",
@@ -254,9 +254,9 @@ def _interpreter(caller: Caller) -> m.DoctorCheck | None:
     version = ".".join(map(str, facts.version))
     message = f"Tests of this project run with Python {version} at {python.path}"
     if facts.has_pytest:
-        return m.DoctorCheck(name="interpreter", ok=True, message=f"{message}.")
+        return messages.DoctorCheck(name="interpreter", ok=True, message=f"{message}.")
     command = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="interpreter",
         ok=True,
         message=f"{message}, which has no pytest. The ghostwriter needs it.",
@@ -280,10 +280,10 @@ def _is_trusted(top: Path) -> bool:
     return records.status(top, state_folder.state_root()).trusted
 
 
-def _checks(caller: Caller) -> m.DoctorCheck:
+def _checks(caller: Caller) -> messages.DoctorCheck:
     from understudy.api.handlers.setup import configured_checks
 
-    listed = configured_checks.checks(caller, m.WorkspaceParams())
+    listed = configured_checks.checks(caller, messages.WorkspaceParams())
     names = [entry.check.name for entry in listed.checks]
     proposed = next(iter(listed.proposals), None)
     if names:
@@ -291,11 +291,11 @@ def _checks(caller: Caller) -> m.DoctorCheck:
     elif proposed is not None:
         message = f"None is configured. This project uses {proposed.title} ({proposed.shown_by})."
         if proposed.problem is not None:
-            return m.DoctorCheck(name="checks", ok=True, message=message, hint=proposed.problem)
+            return messages.DoctorCheck(name="checks", ok=True, message=message, hint=proposed.problem)
         message += " Try it and add it: understudy checks add"
     else:
         message = "None is configured, and no test runner was found here. New tests are run anyway."
-    return m.DoctorCheck(name="checks", ok=True, message=message)
+    return messages.DoctorCheck(name="checks", ok=True, message=message)
 
 
 def _place(location: Location) -> str:
@@ -303,27 +303,27 @@ def _place(location: Location) -> str:
     return f"{uris.path_of(location.uri) or location.uri}:{start.line + 1}:{start.character + 1}"
 
 
-def _tools(caller: Caller) -> m.DoctorCheck:
-    installed = [tool for tool in installation.tools(caller, m.ToolsParams()).tools if tool.found]
+def _tools(caller: Caller) -> messages.DoctorCheck:
+    installed = [tool for tool in installation.tools(caller, messages.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
     none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
-    return m.DoctorCheck(name="tools", ok=True, message=names or none)
+    return messages.DoctorCheck(name="tools", ok=True, message=names or none)
 
 
-def _delegations(caller: Caller) -> m.DoctorCheck:
+def _delegations(caller: Caller) -> messages.DoctorCheck:
     from understudy.api.handlers import delegations
     from understudy.engine.retention import delegation_files
     from understudy.journal import state_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
-    unfinished = delegations.list_page(caller, m.ListParams(states=live, limit=1000)).delegations
+    unfinished = delegations.list_page(caller, messages.ListParams(states=live, limit=1000)).delegations
     used = delegation_files.usage(state_folder.state_root())
     sizes = (
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
         f"ledger {used.ledger / 1e6:.1f} MB."
     )
     paused = _queue_is_paused()
-    return m.DoctorCheck(
+    return messages.DoctorCheck(
         name="delegations",
         ok=not paused,
         message=f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
@@ -338,7 +338,7 @@ def _queue_is_paused() -> bool:
     return queue_entries.is_paused(state_folder.state_root())
 
 
-def _worktrees(caller: Caller) -> m.DoctorCheck:
+def _worktrees(caller: Caller) -> messages.DoctorCheck:
     from understudy.config.loading import loader
     from understudy.engine.retention import inventory, stale_refs
     from understudy.journal import state_folder
@@ -350,7 +350,7 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
     message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {pending} of them pending."
     orphans = [place.id for place in places if place.state == "orphaned"]
     if orphans:
-        return m.DoctorCheck(
+        return messages.DoctorCheck(
             name="worktrees",
             ok=False,
             message=f"{message} {len(orphans)} without a delegation: {', '.join(orphans[:NAMED])}.",
@@ -364,7 +364,7 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
         if identifier not in {place.id for place in places if place.state == "working"}
     ]
     if missing:
-        return m.DoctorCheck(
+        return messages.DoctorCheck(
             name="worktrees",
             ok=False,
             message=f"{message} The worktree folder of {', '.join(missing[:NAMED])} is missing. The result is kept.",
@@ -388,7 +388,7 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
         if references:
             top, name = references[0]
             more = f", and {len(references) - 1} more" if len(references) > 1 else ""
-            return m.DoctorCheck(
+            return messages.DoctorCheck(
                 name="worktrees",
                 ok=ok,
                 message=f"{message} {top} {what}: {name}{more}.",
@@ -401,7 +401,7 @@ def _worktrees(caller: Caller) -> m.DoctorCheck:
         parts += [f"{waiting} in the trash"] if waiting else []
         parts += [f"over the limit of {kept.keep_bytes / 1e6:.0f} MB"] if size > kept.keep_bytes else []
         message += f" {', '.join(parts)}; the next delegation cleans up."
-    return m.DoctorCheck(name="worktrees", ok=True, message=message)
+    return messages.DoctorCheck(name="worktrees", ok=True, message=message)
 
 
 def _workspaces(caller: Caller, delegations: list[Delegation | None]) -> set[Path]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
@@ -38,7 +38,7 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
             change_notifications.notify(configuration.CHANGED)
         for name in dict.fromkeys(params.store_keys):
             value = offered[name].key.value
-            configuration.set_key(caller, m.SetKeyParams(name=name, key=value, workspace=params.workspace))
+            configuration.set_key(caller, messages.SetKeyParams(name=name, key=value, workspace=params.workspace))
             stored.add(name)
     return result(made, stored, written=bool(stored) or (bool(made.files) and not params.dry_run))
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import msgspec
 
 from understudy import __version__
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.model.config.config_entries import BackendEntry
 from understudy.model.config.delegators import Scope
 
 
-def version(caller: Caller, params: m.NoParams) -> m.VersionResult:
+def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult:
     """Return the version of Understudy and of its protocol."""
     from understudy.api.method_table import PROTOCOL_VERSION
 
     _ = caller, params
-    return m.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
+    return messages.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
 
 
-def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
+def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
     """Return every supported agent CLI, installed or not, and every backend."""
     from understudy.api.handlers import configuration
     from understudy.config.discovery import declarations, installed_tools
@@ -54,4 +54,4 @@ def tools(caller: Caller, params: m.ToolsParams) -> m.ToolsResult:
         )
         for one in declarations.backends().values()
     ]
-    return m.ToolsResult(tools=found, backends=backends, problems=loaded.problems)
+    return messages.ToolsResult(tools=found, backends=backends, problems=loaded.problems)

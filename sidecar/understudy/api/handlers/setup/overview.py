@@ -6,7 +6,7 @@ import collections
 from datetime import datetime
 
 from understudy import __version__
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
@@ -19,7 +19,7 @@ from understudy.model.errors import Location, Position, Range
 from understudy.model.states import State
 
 
-def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
+def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResult:
     """Return what runs, what waits for the user, and what was spent since the user's midnight."""
     loaded = configuration.load(caller, params.workspace)
     listed = configuration.delegators(caller, params)  # its entries also know which programs are missing
@@ -33,7 +33,7 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
     to_review = 0
     cursor = None
     while True:
-        page = delegations.list_page(caller, m.ListParams(limit=delegations.PAGE_AT_MOST, cursor=cursor))
+        page = delegations.list_page(caller, messages.ListParams(limit=delegations.PAGE_AT_MOST, cursor=cursor))
         for delegation in page.delegations:
             if delegation.state is State.FINISHED:
                 to_review += (
@@ -50,7 +50,7 @@ def status(caller: Caller, params: m.WorkspaceParams) -> setup.StatusResult:
     since = midnight.isoformat()
     return setup.StatusResult(
         version=__version__,
-        protocol_version=installation.version(caller, m.NoParams()).protocol_version,
+        protocol_version=installation.version(caller, messages.NoParams()).protocol_version,
         workspace=str(loaded.workspace) if loaded.workspace is not None else None,
         trusted=loaded.trusted,
         delegators=len(configured),
@@ -70,11 +70,11 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     """Write a commented ``config.toml``, with the test runners and agent CLIs that were found as comments."""
     editor = configuration.editor(caller, params.workspace)
     scope = Scope(params.scope)
-    place = m.WorkspaceParams(workspace=params.workspace)
+    place = messages.WorkspaceParams(workspace=params.workspace)
     proposals = [proposal for proposal in configured_checks.checks(caller, place).proposals if not proposal.configured]
     # A check of one project has no place in the configuration for all of them.
     proposals = proposals if scope is Scope.WORKSPACE else []
-    listed = installation.tools(caller, m.ToolsParams(workspace=params.workspace)).tools
+    listed = installation.tools(caller, messages.ToolsParams(workspace=params.workspace)).tools
     taken = configuration.load(caller, params.workspace).delegators
     tools = [
         tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
