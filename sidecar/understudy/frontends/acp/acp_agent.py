@@ -40,12 +40,12 @@ def _typed(
         except (RequestError, ConnectionError):
             raise
         except UnderstudyError as error:
-            found = error
+            failure = error
         except Exception as error:
-            found = internal_error(f"acp {function.__name__}", error)
-        code, message, data = error_codes.to_json_rpc(found)
+            failure = internal_error(f"acp {function.__name__}", error)
+        code, message, data = error_codes.to_json_rpc(failure)
         # Clients show the message only.
-        raise RequestError(code, f"{message} {found.hint or ''}".strip(), data)
+        raise RequestError(code, f"{message} {failure.hint or ''}".strip(), data)
 
     return handler
 
@@ -67,7 +67,7 @@ class AcpAgent:
 
     async def close(self) -> None:
         """Stop following; what runs continues."""
-        for task in [*self._tasks, *(one.turn for one in self._sessions.values() if one.turn is not None)]:
+        for task in [*self._tasks, *(session.turn for session in self._sessions.values() if session.turn is not None)]:
             task.cancel()
 
     # -- sessions --------------------------------------------------------------------------------------------
@@ -128,16 +128,18 @@ class AcpAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
         """Return the sessions of a workspace, and the delegations that were started elsewhere."""
-        folders = [one.folder for one in self._sessions.values()]
+        folders = [session.folder for session in self._sessions.values()]
         folder = sessions.require_folder(cwd) if cwd is not None else next(reversed(folders), None)
         if folder is None:
             return schema.ListSessionsResponse(sessions=[])
         caller = await self._caller("", folder)
-        found, following = await self._threads.run(sessions.listed, caller, cursor)
+        page, following = await self._threads.run(sessions.listed, caller, cursor)
         return schema.ListSessionsResponse(
             sessions=[
-                schema.SessionInfo(session_id=one.id, cwd=one.workspace, title=one.title, updated_at=one.updated_at)
-                for one in found
+                schema.SessionInfo(
+                    session_id=entry.id, cwd=entry.workspace, title=entry.title, updated_at=entry.updated_at
+                )
+                for entry in page
             ],
             next_cursor=following,
         )
@@ -254,13 +256,13 @@ class AcpAgent:
         return session
 
     async def _reopen(self, cwd: str, identifier: str, *, replays: bool) -> Session:
-        known = self._sessions.get(identifier)
-        if known is not None and known.prompting:
+        earlier = self._sessions.get(identifier)
+        if earlier is not None and earlier.prompting:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, "A prompt is running in this session.", hint="Wait for its answer, or cancel it."
             )
-        if known is not None and known.turn is not None:
-            known.turn.cancel()
+        if earlier is not None and earlier.turn is not None:
+            earlier.turn.cancel()
         caller = await self._caller(identifier, sessions.require_folder(cwd))
         members = await self._threads.run(sessions.members, caller, identifier)
         session = await self._open(identifier, cwd)
@@ -282,8 +284,8 @@ class AcpAgent:
         """Return a caller in the workspace of a folder: the top level of its repository, if it has one."""
         caller = SessionCaller(workspace or folder, session, self._name)
         if workspace is None:
-            found = await self._threads.call(caller, "workspace/trust", workspace=str(folder))
-            caller.workspace = Path(found.workspace)
+            trust = await self._threads.call(caller, "workspace/trust", workspace=str(folder))
+            caller.workspace = Path(trust.workspace)
         return caller
 
     async def _choose(self, session: Session, option: str, value: str) -> None:
@@ -310,15 +312,15 @@ class AcpAgent:
         await turns.Turn(session, caller, self._connected, self._threads).cancel()
 
     def _require(self, identifier: str) -> Session:
-        found = self._sessions.get(identifier)
-        if found is None:
+        session = self._sessions.get(identifier)
+        if session is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"There is no open session {identifier[:100]!r}.",
                 hint="Create one with session/new, or open an earlier one with session/load.",
                 parameter="sessionId",
             )
-        return found
+        return session
 
     async def _send(self, session: Session, updates: list[Update]) -> None:
         for update in updates:

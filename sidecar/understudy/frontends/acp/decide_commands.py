@@ -32,9 +32,9 @@ class Choice:
 def flagged(choice: Choice) -> dict[str, str]:
     """Return the files whose accept needs confirmation → why."""
     return {
-        sanitize.path(one.file.path): one_line(one.file.flag_reason)
-        for one in choice.hunks
-        if one.file.flag_reason is not None
+        sanitize.path(entry.file.path): one_line(entry.file.flag_reason)
+        for entry in choice.hunks
+        if entry.file.flag_reason is not None
     }
 
 
@@ -44,8 +44,8 @@ def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], 
     What follows the names is the reason, if there may be one. Errors: ``invalid_params`` for a name that the result
     does not have, ``conflict`` if nothing is pending.
     """
-    found = numbered(caller.call("delegations/diff", id=delegation.id))
-    pending = [one for one in found if one.hunk.state is HunkState.PENDING]
+    entries = numbered(caller.call("delegations/diff", id=delegation.id))
+    pending = [entry for entry in entries if entry.hunk.state is HunkState.PENDING]
     if not pending:
         raise UnderstudyError(
             ErrorKind.CONFLICT, "No change is waiting for a decision.", hint="/undo undoes the last accept."
@@ -55,15 +55,15 @@ def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], 
     for word in words:
         name = word.strip(",`'\"").removeprefix("#")
         if name.isdecimal():
-            matching = [one for one in found if one.number == int(name)]
+            matching = [entry for entry in entries if entry.number == int(name)]
             if not matching:
                 raise UnderstudyError(
                     ErrorKind.INVALID_PARAMS,
                     f"There is no change {name[:20]}.",
-                    hint=f"The changes are numbered 1 to {len(found)}.",
+                    hint=f"The changes are numbered 1 to {len(entries)}.",
                 )
         else:
-            matching = [one for one in found if _names(name, one.file.path, delegation.workspace)]
+            matching = [entry for entry in entries if _names(name, entry.file.path, delegation.workspace)]
             if not matching and name == "all" and not taken:
                 matching = pending
             if not matching and with_reason and (taken or not _LIKE_A_PATH.search(name)):
@@ -73,12 +73,12 @@ def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], 
                     ErrorKind.INVALID_PARAMS,
                     f"The result has no file {name[:200]!r}.",
                     hint="Use the number of a change or the path of a file, as /diff shows them.",
-                    names=sorted({sanitize.path(one.file.path) for one in found})[:_LISTED],
+                    names=sorted({sanitize.path(entry.file.path) for entry in entries})[:_LISTED],
                 )
-        chosen += [one for one in matching if one not in chosen]
+        chosen += [entry for entry in matching if entry not in chosen]
         taken += 1
     reason = " ".join(words[taken:]) or None
-    left = [one for one in chosen if one in pending]
+    left = [entry for entry in chosen if entry in pending]
     if chosen and not left:
         raise UnderstudyError(ErrorKind.CONFLICT, "These changes are decided.", hint="/diff shows what is left.")
     return Choice(left or pending, reason)
@@ -93,31 +93,31 @@ def decide(
     include_flagged: bool = False,
 ) -> list[Update]:
     """Accept or reject hunks, and return what happened; blocks. Errors: those of ``delegations/decide``."""
-    done = caller.call(
+    outcome = caller.call(
         "delegations/decide",
         id=delegation.id,
         decisions=[
             {
-                "path": one.file.path,
-                "hunk": one.hunk.id,
+                "path": entry.file.path,
+                "hunk": entry.hunk.id,
                 "decision": decision,
                 **({"reason": choice.reason} if choice.reason and decision == "reject" else {}),
             }
-            for one in choice.hunks
+            for entry in choice.hunks
         ],
         includeFlagged=include_flagged,
     )
     after = caller.call("delegations/diff", id=delegation.id)
-    count = len(done.decided)
+    count = len(outcome.decided)
     changes = f"{count} {'change' if count == 1 else 'changes'}"
     text = f"{decision.capitalize()}ed {changes}."
-    if done.undo_token is not None:
+    if outcome.undo_token is not None:
         text += " `/undo` undoes it; your later edits stay."
-    if done.conflicts:
-        paths = sorted({sanitize.path(one.path) for one in done.conflicts})
+    if outcome.conflicts:
+        paths = sorted({sanitize.path(conflict.path) for conflict in outcome.conflicts})
         shown = ", ".join(f"`{path}`" for path in paths[:_LISTED])
         text += (
-            f" {len(done.conflicts)} could not be merged, because you changed the same lines in {shown}; "
+            f" {len(outcome.conflicts)} could not be merged, because you changed the same lines in {shown}; "
             f"your version stays, and they are still pending: understudy review {delegation.id}"
         )
     pending = sum(hunk.state is HunkState.PENDING for file in after.files for hunk in file.hunks)
@@ -151,5 +151,5 @@ def evidence(caller: SessionCaller, delegation: Delegation) -> list[Update]:
 
 def _names(name: str, path: str, workspace: str) -> bool:
     shown = sanitize.path(path)
-    wanted = name.removeprefix(f"{workspace}/").removeprefix("./").rstrip("/")
-    return bool(wanted) and (wanted in {path, shown} or shown.startswith(f"{wanted}/") or wanted == ".")
+    target = name.removeprefix(f"{workspace}/").removeprefix("./").rstrip("/")
+    return bool(target) and (target in {path, shown} or shown.startswith(f"{target}/") or target == ".")

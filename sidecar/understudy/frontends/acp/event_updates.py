@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from acp import helpers, schema
 
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult
 from understudy.model.text import path_quoting, sanitize
@@ -46,41 +46,41 @@ class Translator:
     """Where the agent works: its paths are shown as those of the workspace."""
     open_calls: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
-    questions: dict[str, e.Permission] = field(default_factory=dict)
+    questions: dict[str, events.Permission] = field(default_factory=dict)
     """Those that are open."""
     spoke: bool = False
     """Whether the last attempt said something."""
 
-    def updates(self, event: e.Event) -> Iterator[Update]:
+    def updates(self, event: events.Event) -> Iterator[Update]:
         """Yield the updates for one event."""
         match event:
-            case e.Worktree(path=path):
+            case events.Worktree(path=path):
                 self.tree = Path(path)
-            case e.Started(delegator=delegator, reason=reason, model=model):
+            case events.Started(delegator=delegator, reason=reason, model=model):
                 self.spoke = False
                 self.files.clear()
                 shown = f" ({one_line(model)})" if model else ""
                 yield thought(f"{one_line(delegator)}{shown} started: {one_line(reason)}\n")
-            case e.Queued(position=position):
+            case events.Queued(position=position):
                 yield thought(f"Number {position} in the queue.\n")
-            case e.Phase(text=text):
+            case events.Phase(text=text):
                 yield thought(f"{one_line(text)}\n")
-            case e.Text(text=text):
+            case events.Text(text=text):
                 self.spoke = True
                 yield helpers.update_agent_message_text(sanitize.sanitize(text))
-            case e.Thinking(text=text):
+            case events.Thinking(text=text):
                 yield helpers.update_agent_thought_text(sanitize.sanitize(text))
-            case e.Plan(entries=entries):
+            case events.Plan(entries=entries):
                 yield plan_update(entries)
-            case e.ToolCall():
+            case events.ToolCall():
                 yield self._begun(event)
-            case e.ToolResult():
+            case events.ToolResult():
                 yield self._ended(event)
-            case e.File(path=path, change=change):
+            case events.File(path=path, change=change):
                 yield from self._changed(path, change)
-            case e.UsageReport():
+            case events.UsageReport():
                 yield self._usage(event)
-            case e.CheckStarted(name=name):
+            case events.CheckStarted(name=name):
                 yield schema.ToolCallStart(
                     session_update="tool_call",
                     tool_call_id=self._id(f"check:{name}"),
@@ -88,38 +88,38 @@ class Translator:
                     kind="execute",
                     status="in_progress",
                 )
-            case e.CheckFinished(name=name):
+            case events.CheckFinished(name=name):
                 yield self._checked(name, event.check_result())
-            case e.Permission():
+            case events.Permission():
                 yield self._asked(event)
-            case e.PermissionAnswered():
+            case events.PermissionAnswered():
                 yield from self._answered(event)
-            case e.AttemptFailed(error=error, next_delegator=following):
+            case events.AttemptFailed(error=error, next_delegator=following):
                 after = f"\n\n{one_line(following)} takes over." if following else ""
                 yield message(f"\n\n{failure(error)}{after}\n\n")
-            case e.UserMessage(text=text):
+            case events.UserMessage(text=text):
                 yield helpers.update_user_message_text(sanitize.sanitize(text))
-            case e.Note(level=level, text=text):
+            case events.Note(level=level, text=text):
                 shown = one_line(text)
                 yield thought(f"{shown}\n") if level == "info" else message(f"\n\n{level.capitalize()}: {shown}\n\n")
-            case e.Result(text=text, summary=summary) if not self.spoke and (text or summary):
+            case events.Result(text=text, summary=summary) if not self.spoke and (text or summary):
                 yield message(sanitize.sanitize(text or summary or ""))
             case _:
                 return
 
     def location(self, path: str) -> Path | None:
         """Return a path of the agent as one of the workspace; None outside both."""
-        given = Path(path) if path and "\0" not in path else None
-        if given is None:
+        named = Path(path) if path and "\0" not in path else None
+        if named is None:
             return None
-        if not given.is_absolute():
-            return None if ".." in PurePosixPath(path).parts else self.workspace / given
+        if not named.is_absolute():
+            return None if ".." in PurePosixPath(path).parts else self.workspace / named
         for top in (self.tree, self.workspace):
-            if top is not None and given.is_relative_to(top) and ".." not in given.parts:
-                return self.workspace / given.relative_to(top)
+            if top is not None and named.is_relative_to(top) and ".." not in named.parts:
+                return self.workspace / named.relative_to(top)
         return None
 
-    def _asked(self, event: e.Permission) -> schema.ToolCallStart:
+    def _asked(self, event: events.Permission) -> schema.ToolCallStart:
         self.questions[event.request_id] = event
         return schema.ToolCallStart(
             session_update="tool_call",
@@ -129,11 +129,11 @@ class Translator:
             status="pending",
         )
 
-    def _answered(self, event: e.PermissionAnswered) -> Iterator[Update]:
+    def _answered(self, event: events.PermissionAnswered) -> Iterator[Update]:
         question = self.questions.pop(event.request_id, None)
         if question is None:
             return
-        option = next((one for one in question.options if one.id == event.option), None)
+        option = next((offered for offered in question.options if offered.id == event.option), None)
         allowed = option is not None and option.kind.startswith("allow")
         answer = one_line(option.title if option is not None else event.option)
         yield schema.ToolCallProgress(
@@ -150,21 +150,21 @@ class Translator:
     def _id(self, name: str) -> str:
         return f"{self.delegation}:{name}"
 
-    def _begun(self, event: e.ToolCall) -> schema.ToolCallStart:
+    def _begun(self, event: events.ToolCall) -> schema.ToolCallStart:
         self.open_calls.add(event.call_id)
         paths = self._paths(event.input)
-        self.files.update(str(one) for one in paths)
+        self.files.update(str(path) for path in paths)
         return schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=self._id(f"{event.attempt}:{event.call_id}"),
             title=one_line(event.title or event.name)[:_TITLE] or "tool",
             kind=kind_of(event.name),
             status="in_progress",
-            locations=[schema.ToolCallLocation(path=str(one)) for one in paths] or None,
+            locations=[schema.ToolCallLocation(path=str(path)) for path in paths] or None,
             raw_input=event.input if len(str(event.input)) <= MOST_INPUT else None,
         )
 
-    def _ended(self, event: e.ToolResult) -> Update:
+    def _ended(self, event: events.ToolResult) -> Update:
         output = sanitize.sanitize(event.output)
         cut = len(output) > MOST_OUTPUT or event.truncated_bytes
         shown = output[:MOST_OUTPUT] + ("\n[cut]" if cut else "")
@@ -208,7 +208,7 @@ class Translator:
             content=content,
         )
 
-    def _usage(self, event: e.UsageReport) -> schema.UsageUpdate:
+    def _usage(self, event: events.UsageReport) -> schema.UsageUpdate:
         cost = schema.Cost(amount=float(event.cost_usd), currency="USD") if event.cost_usd is not None else None
         return schema.UsageUpdate(
             session_update="usage_update",
@@ -217,14 +217,14 @@ class Translator:
             cost=cost,
         )
 
-    def _paths(self, given: Any) -> list[Path]:
-        if not isinstance(given, Mapping):
+    def _paths(self, tool_input: Any) -> list[Path]:
+        if not isinstance(tool_input, Mapping):
             return []
-        values = [given[name] for name in _PATH_FIELDS if isinstance(given.get(name), str)]
-        listed = given.get("paths")
-        values += [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-        found = [self.location(one) for one in values[:MOST_PATHS]]
-        return list(dict.fromkeys(one for one in found if one is not None))
+        values = [tool_input[name] for name in _PATH_FIELDS if isinstance(tool_input.get(name), str)]
+        listed = tool_input.get("paths")
+        values += [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
+        places = [self.location(value) for value in values[:MOST_PATHS]]
+        return list(dict.fromkeys(place for place in places if place is not None))
 
 
 def kind_of(name: str) -> schema.ToolKind:
@@ -237,20 +237,20 @@ def kind_of(name: str) -> schema.ToolKind:
 
 def plan_update(entries: list[Any]) -> schema.AgentPlanUpdate:
     """Return a plan; agents name the parts of an entry in several ways."""
-    found = []
-    for one in entries[:MOST_ENTRIES]:
-        given = one if isinstance(one, Mapping) else {"content": one}
-        text = next((given[name] for name in ("content", "step", "text", "title") if given.get(name)), "")
-        status: Any = str(given.get("status", "pending")).replace("-", "_").replace("inprogress", "in_progress")
-        priority: Any = given.get("priority")
-        found.append(
+    planned = []
+    for entry in entries[:MOST_ENTRIES]:
+        fields = entry if isinstance(entry, Mapping) else {"content": entry}
+        text = next((fields[name] for name in ("content", "step", "text", "title") if fields.get(name)), "")
+        status: Any = str(fields.get("status", "pending")).replace("-", "_").replace("inprogress", "in_progress")
+        priority: Any = fields.get("priority")
+        planned.append(
             schema.PlanEntry(
                 content=one_line(str(text))[: _TITLE * 5],
                 priority=priority if priority in get_args(schema.PlanEntryPriority) else "medium",
                 status=status if status in get_args(schema.PlanEntryStatus) else "pending",
             )
         )
-    return schema.AgentPlanUpdate(session_update="plan", entries=found)
+    return schema.AgentPlanUpdate(session_update="plan", entries=planned)
 
 
 def counts(result: CheckResult) -> str:

@@ -64,10 +64,10 @@ class MessageTransport:
     async def send(self, message: dict[str, Any]) -> None:
         """Write a message; raise ``ConnectionError`` if the client is gone."""
         line = _line_of(message)
-        done: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         # Queued before the first await, so that messages leave in the order of the calls.
-        self._writer.submit(lambda: self._write(line, done))
-        await done
+        self._writer.submit(lambda: self._write(line, future))
+        await future
         if "method" not in message:
             self._forget(message.get("id"))
 
@@ -89,7 +89,7 @@ class MessageTransport:
             if not chunk:
                 return
 
-    def _write(self, line: bytes, done: asyncio.Future[None]) -> None:
+    def _write(self, line: bytes, future: asyncio.Future[None]) -> None:
         error: ConnectionError | None = None
         left = memoryview(line)
         while left and error is None:
@@ -98,7 +98,7 @@ class MessageTransport:
             except OSError as why:
                 self.broken = True
                 error = ConnectionError(f"The client is gone: {why.strerror}.")
-        _call_in(self._loop, lambda: _settle(done, error))
+        _call_in(self._loop, lambda: _settle(future, error))
 
     async def _take(self, line: bytes | None) -> None:
         """Keep a message for the connection, or answer it."""
@@ -150,8 +150,8 @@ class MessageTransport:
             return
 
     def _forget(self, identifier: Any) -> None:
-        for number, (known, _) in enumerate(self._in_flight):
-            if known == identifier and type(known) is type(identifier):
+        for number, (request_id, _) in enumerate(self._in_flight):
+            if request_id == identifier and type(request_id) is type(identifier):
                 del self._in_flight[number]
                 self._answered.set()
                 return
@@ -175,8 +175,8 @@ def _line_of(message: dict[str, Any]) -> bytes:
     """Return a message as a line; what pydantic reports about invalid parameters need not be JSON, or short."""
     error = message.get("error")
     if isinstance(error, dict) and isinstance(error.get("data"), dict) and "errors" in error["data"]:
-        found = error["data"]["errors"]
-        details = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:20]]
+        errors = error["data"]["errors"]
+        details = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in errors[:20]]
         message = {**message, "error": {**error, "data": {"errors": [text[:200] for text in details]}}}
     elif isinstance(error, dict) and len(json.dumps(error.get("data"), default=str)) > _LONGEST_DATA:
         message = {**message, "error": {**error, "data": None}}
@@ -190,10 +190,10 @@ def _call_in(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
         return  # the loop has ended
 
 
-def _settle(done: asyncio.Future[None], error: ConnectionError | None) -> None:
-    if done.done():
+def _settle(future: asyncio.Future[None], error: ConnectionError | None) -> None:
+    if future.done():
         return
     if error is None:
-        done.set_result(None)
+        future.set_result(None)
     else:
-        done.set_exception(error)
+        future.set_exception(error)

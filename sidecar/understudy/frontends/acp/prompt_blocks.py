@@ -96,13 +96,13 @@ def read(blocks: Sequence[Any], folder: Path, workspace: Path) -> Prompt:
                     hint="Describe what the image shows, or name its file.",
                 )
     whole = "".join(_joined(texts)).strip()
-    found = _COMMAND.match(whole)
-    if found is not None:
-        prompt.command, whole = found[1], whole[found.end() :].strip()
+    match = _COMMAND.match(whole)
+    if match is not None:
+        prompt.command, whole = match[1], whole[match.end() :].strip()
     prompt.text = whole
     if prompt.files:
         prompt.lines = selections.get(prompt.files[0])
-    if found is not None:
+    if match is not None:
         for path in _named(whole, folder, workspace):
             _add(prompt, path)
     return prompt
@@ -115,12 +115,12 @@ def _add(prompt: Prompt, path: Path) -> None:
 
 def _place(uri: str, workspace: Path) -> tuple[Path | None, Range | None]:
     """Return the file of the workspace that a URI names, and the lines of its fragment."""
-    found = _FRAGMENT.search(uri)
+    match = _FRAGMENT.search(uri)
     lines = None
-    if found is not None and uris.path_of(uri) is not None and not _is_file(uris.path_of(uri)):
-        uri = uri[: found.start()]
-        first = max(int(found[1]), 1)
-        last = max(int(found[2] or found[1]), first)
+    if match is not None and uris.path_of(uri) is not None and not _is_file(uris.path_of(uri)):
+        uri = uri[: match.start()]
+        first = max(int(match[1]), 1)
+        last = max(int(match[2] or match[1]), first)
         lines = Range(start=Position(line=first - 1, character=0), end=Position(line=last, character=0))
     path = uris.path_of(uri) or uris.path_of(_SYMBOL.sub("", uri))
     if path is not None and not _is_file(path):

@@ -34,31 +34,31 @@ class Numbered:
     hunk: Hunk
 
 
-def numbered(found: DiffResult) -> list[Numbered]:
+def numbered(diff: DiffResult) -> list[Numbered]:
     """Return all hunks of a result; the numbers do not depend on decisions."""
-    pairs = [(file, hunk) for file in found.files for hunk in file.hunks]
+    pairs = [(file, hunk) for file in diff.files for hunk in file.hunks]
     return [Numbered(number, file, hunk) for number, (file, hunk) in enumerate(pairs, 1)]
 
 
 def diff_calls(caller: SessionCaller, delegation: Delegation) -> list[Update]:
     """Return a tool call for each file that has hunks to decide on; blocks. Errors: those of ``delegations/diff``."""
-    found: DiffResult = caller.call("delegations/diff", id=delegation.id)
-    pending = [one for one in numbered(found) if one.hunk.state is HunkState.PENDING]
+    result: DiffResult = caller.call("delegations/diff", id=delegation.id)
+    pending = [entry for entry in numbered(result) if entry.hunk.state is HunkState.PENDING]
     room = MOST_CHARACTERS
     calls: list[Update] = []
-    for file in found.files:
-        hunks = [one for one in pending[:MOST_HUNKS] if one.file is file]
+    for file in result.files:
+        hunks = [entry for entry in pending[:MOST_HUNKS] if entry.file is file]
         if not hunks:
             continue
         place = str(Path(delegation.workspace) / _path_text(file.path))
         sides = _sides(caller, delegation.id, file)
         content: list[Any] = []
-        for one in hunks:
-            diff = _diff(place, sides, file, one.hunk)
+        for entry in hunks:
+            diff = _diff(place, sides, file, entry.hunk)
             room -= len(diff.new_text) + len(diff.old_text or "") if diff is not None else 0
             shown = diff if room >= 0 else None
-            content.append(shown or helpers.tool_content(helpers.text_block(_without_text(file, one))))
-        numbers = ", ".join(str(one.number) for one in hunks)
+            content.append(shown or helpers.tool_content(helpers.text_block(_without_text(file, entry))))
+        numbers = ", ".join(str(entry.number) for entry in hunks)
         calls.append(
             schema.ToolCallStart(
                 session_update="tool_call",
@@ -67,7 +67,7 @@ def diff_calls(caller: SessionCaller, delegation: Delegation) -> list[Update]:
                 kind="delete" if file.status == "deleted" else "edit",
                 status="pending",
                 content=content,
-                locations=[schema.ToolCallLocation(path=place, line=max(one.hunk.old_start, 1)) for one in hunks],
+                locations=[schema.ToolCallLocation(path=place, line=max(entry.hunk.old_start, 1)) for entry in hunks],
             )
         )
     return calls
@@ -81,7 +81,7 @@ def call_id(delegation: str, file: FileDiff) -> str:
 def decided_calls(delegation: str, before: Sequence[Numbered], after: DiffResult) -> Iterator[Update]:
     """Yield how the calls of files ended in which every hunk is decided."""
     left = {file.path: {hunk.state for hunk in file.hunks} for file in after.files}
-    for file in {one.file.path: one.file for one in before}.values():
+    for file in {entry.file.path: entry.file for entry in before}.values():
         states = left.get(file.path, set())
         if HunkState.PENDING not in states:
             yield schema.ToolCallProgress(
@@ -118,17 +118,17 @@ def verdict_text(delegation: Delegation) -> str:
 
 def _sides(caller: SessionCaller, delegation: str, file: FileDiff) -> tuple[list[str] | None, list[str] | None]:
     """Return the lines of the base and of the result; None for a side without text."""
-    found: list[list[str] | None] = []
+    sides: list[list[str] | None] = []
     for side, path in (("base", file.from_ or file.path), ("result", file.path)):
         if file.binary or (side, file.status) in {("base", "added"), ("result", "deleted")}:
-            found.append(None)
+            sides.append(None)
             continue
         try:
             text = caller.call("delegations/file", id=delegation, path=path, side=side).text
         except UnderstudyError:
             text = None
-        found.append(None if text is None else _lines(text))
-    return found[0], found[1]
+        sides.append(None if text is None else _lines(text))
+    return sides[0], sides[1]
 
 
 def _diff(
@@ -160,8 +160,8 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in complete] + ([last] if last else [])
 
 
-def _without_text(file: FileDiff, one: Numbered) -> str:
-    what = "binary file" if file.binary else f"lines {one.hunk.new_start} and following"
+def _without_text(file: FileDiff, entry: Numbered) -> str:
+    what = "binary file" if file.binary else f"lines {entry.hunk.new_start} and following"
     return f"{sanitize.path(file.path)}: {what}, {file.status}; not shown here. See it with: understudy diff"
 
 

@@ -82,35 +82,35 @@ class Threads:
     async def run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
         """Call a function in a thread and return its result."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[_Result] = loop.create_future()
+        future: asyncio.Future[_Result] = loop.create_future()
 
         def settle(result: _Result | None, error: BaseException | None) -> None:
-            if done.done():
+            if future.done():
                 return
             if error is not None:
-                done.set_exception(error)
+                future.set_exception(error)
             else:
-                done.set_result(result)  # type: ignore[arg-type]
+                future.set_result(result)  # type: ignore[arg-type]
 
         def job() -> None:
             try:
-                found, error = function(*arguments), None
+                result, error = function(*arguments), None
             except Exception as why:
-                found, error = None, why
+                result, error = None, why
             try:
-                loop.call_soon_threadsafe(settle, found, error)
+                loop.call_soon_threadsafe(settle, result, error)
             except RuntimeError:
                 return  # the loop has ended
 
         self._pool.submit(job)
-        return await done
+        return await future
 
     async def call(self, caller: SessionCaller, method: str, /, **params: Any) -> Any:
         """Answer one request of the API; one that waits stops when the task is cancelled."""
         # Tasks of one prompt share its caller, and one of them may be cancelled.
-        own = dataclasses.replace(caller, cancel_event=threading.Event())
+        cancellable = dataclasses.replace(caller, cancel_event=threading.Event())
         try:
-            return await self.run(lambda: own.call(method, **params))
+            return await self.run(lambda: cancellable.call(method, **params))
         except asyncio.CancelledError:
-            own.cancel_event.set()
+            cancellable.cancel_event.set()
             raise

@@ -82,7 +82,7 @@ class Options:
 
     def commands(self) -> list[schema.AvailableCommand]:
         """Return the recipes and the decisions as commands."""
-        found = [
+        listed = [
             schema.AvailableCommand(
                 name=name,
                 description=f"{title} in a new delegation.",
@@ -92,9 +92,9 @@ class Options:
             if name not in DECISIONS
         ]
         for name, (description, hint) in DECISIONS.items():
-            given = None if hint is None else _input(hint)
-            found.append(schema.AvailableCommand(name=name, description=description, input=given))
-        return found
+            command_input = None if hint is None else _input(hint)
+            listed.append(schema.AvailableCommand(name=name, description=description, input=command_input))
+        return listed
 
     def require_delegator(self, name: str) -> str:
         """Return the name of a delegator; raise ``unknown_delegator``."""
@@ -106,8 +106,8 @@ class Options:
 
     def _delegators(self, current: str) -> dict[str, str]:
         """Return the default, then all delegators; ``current`` stays listed after its file was removed."""
-        found = {DEFAULT: "The one that Understudy chooses for the recipe.", **self.delegators}
-        return found if current in found else {**found, current: "It is no longer configured."}
+        offered = {DEFAULT: "The one that Understudy chooses for the recipe.", **self.delegators}
+        return offered if current in offered else {**offered, current: "It is no longer configured."}
 
 
 def read_options(caller: SessionCaller) -> Options:
@@ -115,17 +115,17 @@ def read_options(caller: SessionCaller) -> Options:
     workspace = uris.uri_of(caller.workspace)
     entries = caller.call("delegators/list", workspace=workspace).delegators
     recipes = caller.call("recipes/list", uri=f"{workspace}/any").recipes
-    shown = [one for one in entries if one.scope is not Scope.BUILTIN or len(entries) == 1]
+    shown = [entry for entry in entries if entry.scope is not Scope.BUILTIN or len(entries) == 1]
     delegators: dict[str, str] = {}
-    for one in sorted(shown, key=lambda entry: not entry.is_default)[:MOST_LISTED]:
-        parts: list[Any] = [one.tool_display_name or one.delegator.tool or one.delegator.model_server]
-        parts += [one.delegator.model, "default" if one.is_default else None]
-        problem = next((each.message for each in one.state.problems if each.severity == "error"), None)
+    for entry in sorted(shown, key=lambda entry: not entry.is_default)[:MOST_LISTED]:
+        parts: list[Any] = [entry.tool_display_name or entry.delegator.tool or entry.delegator.model_server]
+        parts += [entry.delegator.model, "default" if entry.is_default else None]
+        problem = next((finding.message for finding in entry.state.problems if finding.severity == "error"), None)
         about = ", ".join(one_line(str(part)) for part in parts if part)
-        delegators[one.delegator.name] = (one_line(problem) if problem else about)[:_DESCRIBED]
+        delegators[entry.delegator.name] = (one_line(problem) if problem else about)[:_DESCRIBED]
     listed = recipes[:MOST_LISTED]
-    titles = {one.name: one_line(one.title) for one in listed}
-    return Options(delegators, titles, frozenset(one.name for one in listed if one.returns == "file"))
+    titles = {recipe.name: one_line(recipe.title) for recipe in listed}
+    return Options(delegators, titles, frozenset(recipe.name for recipe in listed if recipe.returns == "file"))
 
 
 def _input(hint: str) -> schema.AvailableCommandInput:
@@ -136,14 +136,14 @@ def _shown(name: str) -> str:
     return "Default" if name == DEFAULT else name
 
 
-def _one_of(name: str, known: dict[str, str], kind: ErrorKind) -> str:
-    if name in known:
+def _one_of(name: str, offered: dict[str, str], kind: ErrorKind) -> str:
+    if name in offered:
         return name
     import difflib
 
     raise UnderstudyError(
         kind,
         f"{name[:64]!r} is not offered.",
-        hint=f"Choose one of {', '.join(list(known)[:20])}.",
-        names=difflib.get_close_matches(name[:64], known, n=3),
+        hint=f"Choose one of {', '.join(list(offered)[:20])}.",
+        names=difflib.get_close_matches(name[:64], offered, n=3),
     )

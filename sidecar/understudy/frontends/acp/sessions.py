@@ -96,49 +96,55 @@ def require_folder(cwd: str) -> Path:
 def members(caller: SessionCaller, session: str) -> list[Delegation]:
     """Return the delegations of a session, oldest first; blocks. Errors: ``invalid_params`` if there is none."""
     if conversations.is_delegation(session):
-        found = _chain(caller, session)
+        delegations = _chain(caller, session)
     else:
         everything = _all(caller) if session.startswith(PREFIX) else ()
-        found = [one for one in everything if one.asked_by.frontend == NAME and one.asked_by.session == session]
-        found.reverse()
-    if not found:
+        delegations = [
+            delegation
+            for delegation in everything
+            if delegation.asked_by.frontend == NAME and delegation.asked_by.session == session
+        ]
+        delegations.reverse()
+    if not delegations:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"There is no session {session[:100]!r} in {caller.workspace}.",
             hint="Start a new session: one without a prompt is not kept.",
             parameter="sessionId",
         )
-    while (following := found[-1].superseded_by) is not None and all(one.id != following for one in found):
-        found.append(caller.call("delegations/get", id=following))  # a reply from elsewhere
-    return found
+    while (following := delegations[-1].superseded_by) is not None and all(
+        delegation.id != following for delegation in delegations
+    ):
+        delegations.append(caller.call("delegations/get", id=following))  # a reply from elsewhere
+    return delegations
 
 
 def listed(caller: SessionCaller, cursor: str | None) -> tuple[list[Listed], str | None]:
     """Return a page of the sessions of a workspace, the last used first; blocks."""
-    known: dict[str, Listed] = {}
-    for one in _all(caller):
-        mine = one.asked_by.frontend == NAME and (one.asked_by.session or "").startswith(PREFIX)
-        if not mine and one.superseded_by is not None:
+    by_id: dict[str, Listed] = {}
+    for delegation in _all(caller):
+        mine = delegation.asked_by.frontend == NAME and (delegation.asked_by.session or "").startswith(PREFIX)
+        if not mine and delegation.superseded_by is not None:
             continue  # its follow-up is the session
-        identifier = one.asked_by.session if mine and one.asked_by.session else one.id
-        last = known.get(identifier)
+        identifier = delegation.asked_by.session if mine and delegation.asked_by.session else delegation.id
+        last = by_id.get(identifier)
         # The oldest delegation has the title of the whole conversation.
-        at = last.updated_at if last is not None else one.finished_at or one.started_at
-        known[identifier] = Listed(identifier, one_line(one.title), one.workspace, at)
-    found = list(known.values())
-    first = next((number for number, one in enumerate(found) if one.id == cursor), 0) if cursor else 0
-    following = found[first + LISTED].id if len(found) > first + LISTED else None
-    return found[first : first + LISTED], following
+        at = last.updated_at if last is not None else delegation.finished_at or delegation.started_at
+        by_id[identifier] = Listed(identifier, one_line(delegation.title), delegation.workspace, at)
+    entries = list(by_id.values())
+    first = next((number for number, entry in enumerate(entries) if entry.id == cursor), 0) if cursor else 0
+    following = entries[first + LISTED].id if len(entries) > first + LISTED else None
+    return entries[first : first + LISTED], following
 
 
 def _chain(caller: SessionCaller, identifier: str) -> list[Delegation]:
-    found = [caller.call("delegations/get", id=identifier)]
-    while (parent := found[0].parent_id) is not None and all(one.id != parent for one in found):
+    chain = [caller.call("delegations/get", id=identifier)]
+    while (parent := chain[0].parent_id) is not None and all(delegation.id != parent for delegation in chain):
         try:
-            found.insert(0, caller.call("delegations/get", id=parent))
+            chain.insert(0, caller.call("delegations/get", id=parent))
         except UnderstudyError:
             break  # its journal has expired
-    return found
+    return chain
 
 
 def _all(caller: SessionCaller) -> Iterator[Delegation]:

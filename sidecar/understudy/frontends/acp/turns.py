@@ -25,7 +25,7 @@ from understudy.frontends.acp.prompt_blocks import Prompt
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.session_options import DECISIONS, DEFAULT
 from understudy.frontends.acp.sessions import Session
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
@@ -109,19 +109,19 @@ class Turn:
                     "delegations/events", id=translator.delegation, after=session.seq, waitSeconds=WAIT_SECONDS
                 )
                 for event in page.events:
-                    if isinstance(event, e.PermissionAnswered) and question is not None:
+                    if isinstance(event, events.PermissionAnswered) and question is not None:
                         question[1].cancel()
                         question = None
-                finished = any(isinstance(event, e.Finished) for event in page.events)
+                finished = any(isinstance(event, events.Finished) for event in page.events)
                 await self.send(joined(update for event in page.events for update in translator.updates(event)))
                 session.seq = page.last
-                found: Delegation = await self._call("delegations/get", id=translator.delegation)
-                finished = finished or (found.state is State.FINISHED and found.last_seq <= session.seq)
-                request = found.waiting_for
+                latest: Delegation = await self._call("delegations/get", id=translator.delegation)
+                finished = finished or (latest.state is State.FINISHED and latest.last_seq <= session.seq)
+                request = latest.waiting_for
                 if request is not None and (question is None or question[0] != request.request_id):
                     if question is not None:
                         question[1].cancel()
-                    asking = asyncio.create_task(self._ask_permission(found.delegator, translator, request))
+                    asking = asyncio.create_task(self._ask_permission(latest.delegator, translator, request))
                     question = request.request_id, asking
         finally:
             if question is not None:
@@ -174,9 +174,11 @@ class Turn:
         params = self._start_params(prompt)
         begun = await self._trusted("delegations/start", **msgspec.to_builtins(params))
         session.begin(begun.id)
-        found: Delegation = await self._call("delegations/get", id=begun.id)
+        delegation: Delegation = await self._call("delegations/get", id=begun.id)
         info = schema.SessionInfoUpdate(
-            session_update="session_info_update", title=one_line(found.title)[:_TITLE], updated_at=found.started_at
+            session_update="session_info_update",
+            title=one_line(delegation.title)[:_TITLE],
+            updated_at=delegation.started_at,
         )
         await self.send([info])
 
@@ -191,12 +193,12 @@ class Turn:
                     ErrorKind.INVALID_PARAMS, "No file to write is named.", hint=f"/{recipe} FILE INSTRUCTIONS"
                 )
             target = session.folder / words[0].strip("`'\"")
-            files = [one for one in files if one != target]
+            files = [path for path in files if path != target]
             text = words[1] if len(words) > 1 else ""
         return StartParams(
             recipe=recipe,
             task=text or None,
-            files=[uris.uri_of(one) for one in files] or None,
+            files=[uris.uri_of(path) for path in files] or None,
             range=prompt.lines if files else None,
             target=None if target is None else uris.uri_of(target),
             delegator=None if session.delegator == DEFAULT else session.delegator,
@@ -216,8 +218,8 @@ class Turn:
 
     async def _ask_to_trust(self) -> bool:
         workspace = str(self.session.workspace)
-        found = await self._call("workspace/trust", workspace=workspace)
-        effects = "\n".join(f"- {one_line(effect)}" for effect in found.effects)
+        trust = await self._call("workspace/trust", workspace=workspace)
+        effects = "\n".join(f"- {one_line(effect)}" for effect in trust.effects)
         # Some clients answer `allow_once` by themselves; trust is for always.
         chosen = await self._choose(
             f"{self.session.id}:trust",
@@ -227,7 +229,7 @@ class Turn:
         )
         if chosen != _TRUST:
             return False
-        await self._call("workspace/trust", workspace=workspace, trusted=True, digest=found.digest)
+        await self._call("workspace/trust", workspace=workspace, trusted=True, digest=trust.digest)
         return True
 
     async def _ask_permission(self, delegator: str, translator: Translator, request: PermissionRequest) -> None:
@@ -236,15 +238,15 @@ class Turn:
         The title says who asks: an agent writes its own, such as that of a question by Understudy.
         """
         options: list[tuple[str, str, schema.PermissionOptionKind]] = [
-            (one.id, one_line(one.title) or one.kind, one.kind) for one in _offered(request)
+            (choice.id, one_line(choice.title) or choice.kind, choice.kind) for choice in _offered(request)
         ]
         remembered = question_text.remembered(request)
-        allowing = next((one for one in request.options if one.kind == "allow_once"), None)
+        allowing = next((choice for choice in request.options if choice.kind == "allow_once"), None)
         if remembered is not None and allowing is not None and len(remembered) <= _TITLE:
             options.append((_REMEMBER, f"Always allow {one_line(remembered)}", "allow_always"))
         places = [translator.location(path) for path in (request.paths or [])[:_LISTED]]
         detail = sanitize.sanitize(question_text.describe(request))[:_DETAIL]
-        free = next((one for one in request.options if one.takes_text), None)
+        free = next((choice for choice in request.options if choice.takes_text), None)
         if free is not None:  # a client shows options only
             answer = f"understudy answer {translator.delegation} TEXT"
             detail = f"{detail}\n\nYour own answer: `{answer}`".strip()
@@ -255,7 +257,7 @@ class Turn:
             detail,
             options,
             kind="other" if request.kind == "question" else request.kind,
-            locations=[str(one) for one in places if one is not None],
+            locations=[str(place) for place in places if place is not None],
         )
         if chosen is None:
             if not self.session.cancelled.is_set():
@@ -263,9 +265,9 @@ class Turn:
                 await self.send([message(text)])
             return
         option = allowing.id if chosen == _REMEMBER and allowing is not None else chosen
-        given = {"requestId": request.request_id, "option": option, "remember": chosen == _REMEMBER}
+        params = {"requestId": request.request_id, "option": option, "remember": chosen == _REMEMBER}
         try:
-            await self._call("delegations/answer", id=translator.delegation, **given)
+            await self._call("delegations/answer", id=translator.delegation, **params)
         except UnderstudyError as error:
             if error.kind is not ErrorKind.CONFLICT:  # the first answer counts
                 await self.send([message(f"{error.message} {error.hint}\n")])
@@ -281,7 +283,7 @@ class Turn:
             return  # decided elsewhere, or it cannot be read
         # A client that allows everything by itself must not accept what other programs execute.
         flagged = decide_commands.flagged(choice)
-        plain = [one for one in choice.hunks if one.file.flag_reason is None]
+        plain = [entry for entry in choice.hunks if entry.file.flag_reason is None]
         if flagged:
             listed = "".join(f"\n- **{path}**: {reason}" for path, reason in list(flagged.items())[:_LISTED])
             text = f"Accept these only after you have read them, with `/accept --include-flagged`:{listed}\n\n"
@@ -289,14 +291,14 @@ class Turn:
         if not plain:
             return
         count = len(plain)
-        paths = list(dict.fromkeys(sanitize.path(one.file.path) for one in plain))
+        paths = list(dict.fromkeys(sanitize.path(entry.file.path) for entry in plain))
         listed = "\n".join(f"- {path}" for path in paths[:_LISTED])
         more = f"\nand {len(paths) - _LISTED} more files" if len(paths) > _LISTED else ""
         changes = "this change" if count == 1 else f"these {count} changes"
         # Some clients show the diff of the call that they ask about; several files have a call of their own each.
-        one = calls[0] if len(calls) == 1 else None
+        call = calls[0] if len(calls) == 1 else None
         chosen = await self._choose(
-            f"{delegation.id}:decide" if one is None else one.tool_call_id,
+            f"{delegation.id}:decide" if call is None else call.tool_call_id,
             f"Accept {changes} ({str(delegation.verdict).replace('_', ' ')})?",
             f"{listed}{more}",
             [
@@ -305,15 +307,15 @@ class Turn:
                 (_REJECT, "Reject", "reject_once"),
             ],
             kind="edit",
-            diffs=() if one is None else one.content,
+            diffs=() if call is None else call.content,
             unanswered="pending",
         )
         if chosen not in {_ACCEPT, _REJECT}:
             return
         decided = decide_commands.Choice(plain)
         decision: decide_commands.Decision = "accept" if chosen == _ACCEPT else "reject"
-        done = await self._run(decide_commands.decide, self.caller, delegation, decided, decision)
-        await self.send(done)
+        outcome = await self._run(decide_commands.decide, self.caller, delegation, decided, decision)
+        await self.send(outcome)
 
     async def _choose(
         self,
@@ -335,9 +337,11 @@ class Turn:
             kind=kind,
             status="pending",
             content=[*shown, *diffs] or None,
-            locations=[schema.ToolCallLocation(path=one) for one in locations] or None,
+            locations=[schema.ToolCallLocation(path=path) for path in locations] or None,
         )
-        offered = [schema.PermissionOption(option_id=one, name=name, kind=what) for one, name, what in options]
+        offered = [
+            schema.PermissionOption(option_id=option_id, name=name, kind=what) for option_id, name, what in options
+        ]
         asked = self.client.request_permission(session_id=self.session.id, tool_call=call, options=offered)
         answer = None
         try:
@@ -346,9 +350,9 @@ class Turn:
             answer = None  # it cannot ask, or answered something else
         chosen = None
         if answer is not None and isinstance(answer.outcome, schema.AllowedOutcome):
-            chosen = next((one for one, _, _ in options if one == answer.outcome.option_id), None)
-        answer_name = next((name for one, name, _ in options if one == chosen), "not answered")
-        allowed = any(one == chosen and what.startswith("allow") for one, _, what in options)
+            chosen = next((option_id for option_id, _, _ in options if option_id == answer.outcome.option_id), None)
+        answer_name = next((name for option_id, name, _ in options if option_id == chosen), "not answered")
+        allowed = any(option_id == chosen and what.startswith("allow") for option_id, _, what in options)
         left = unanswered if chosen in {None, _LATER} else "failed"
         ended = schema.ToolCallProgress(
             session_update="tool_call_update",
@@ -396,8 +400,8 @@ async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
         turn.session.begin(member.id)
         translator = turn.session.translator
         assert translator is not None  # noqa: S101 - set by ``begin``
-        said = await turn.threads.run(conversations.asked, member.id)
-        updates: list[Update] = [helpers.update_user_message_text(sanitize.sanitize(said))]
+        asked = await turn.threads.run(conversations.asked, member.id)
+        updates: list[Update] = [helpers.update_user_message_text(sanitize.sanitize(asked))]
         while True:
             page = await turn.threads.call(turn.caller, "delegations/events", id=member.id, after=turn.session.seq)
             if not page.events:
@@ -419,9 +423,9 @@ async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
 
 def joined(updates: Any) -> list[Update]:
     """Return updates with adjacent pieces of one text as one."""
-    found: list[Update] = []
+    merged: list[Update] = []
     for update in updates:
-        last: Any = found[-1] if found else None
+        last: Any = merged[-1] if merged else None
         if (
             isinstance(update, schema.AgentMessageChunk | schema.AgentThoughtChunk)
             and type(last) is type(update)
@@ -430,10 +434,10 @@ def joined(updates: Any) -> list[Update]:
             and len(last.content.text) < _JOINED
         ):
             both = schema.TextContentBlock(type="text", text=last.content.text + update.content.text)
-            found[-1] = update.model_copy(update={"content": both})
+            merged[-1] = update.model_copy(update={"content": both})
         else:
-            found.append(update)
-    return found
+            merged.append(update)
+    return merged
 
 
 def _everything(caller: SessionCaller, delegation: Delegation) -> decide_commands.Choice:
@@ -472,7 +476,9 @@ def _offered(request: PermissionRequest) -> list[PermissionOption]:
 
     Without the option whose answer is a text, for which a client has no field.
     """
-    return [one for one in request.options if one.kind in {"allow_once", "reject_once"} and not one.takes_text]
+    return [
+        option for option in request.options if option.kind in {"allow_once", "reject_once"} and not option.takes_text
+    ]
 
 
 def _usage(delegation: Delegation) -> schema.Usage:

@@ -82,15 +82,15 @@ def status(*, project: str | None, printed: str | None, json_: bool) -> int:
 
 
 def _status(*, project: str | None, printed: str | None, json_: bool) -> int:
-    found = call("instructions/list", workspace=_workspace(project))
+    result = call("instructions/list", workspace=_workspace(project))
     if json_:
-        output.json(found)
+        output.json(result)
     elif printed:
-        click.echo(found.snippet if printed == "desktop" else found.text, nl=False)
+        click.echo(result.snippet if printed == "desktop" else result.text, nl=False)
     else:
         output.table(
             ("PLACE", "STATE", "FILE"),
-            [(one.name, _state(one), terminal.short_path(one.path)) for one in found.targets],
+            [(target.name, _state(target), terminal.short_path(target.path)) for target in result.targets],
         )
     return exit_codes.Exit.OK
 
@@ -108,14 +108,14 @@ def _state(target: InstructionTarget) -> str:
 @_force
 @_texts
 @options.as_json
-def install(*, printed: str | None, **given: Any) -> int:
+def install(*, printed: str | None, **arguments: Any) -> int:
     """Install the instructions.
 
     Default: where the folder of an agent exists.
     """
     if printed:
-        return _status(project=given["project"], printed=printed, json_=given["json_"])
-    return _change("install", **given)
+        return _status(project=arguments["project"], printed=printed, json_=arguments["json_"])
+    return _change("install", **arguments)
 
 
 @instructions.command(
@@ -126,18 +126,18 @@ def install(*, printed: str | None, **given: Any) -> int:
 @_dry_run
 @_force
 @options.as_json
-def uninstall(**given: Any) -> int:
+def uninstall(**arguments: Any) -> int:
     """Remove the instructions.
 
     Default: wherever they are.
     """
-    return _change("uninstall", **given)
+    return _change("uninstall", **arguments)
 
 
 def _change(
     action: str, *, places: tuple[str, ...], project: str | None, dry_run: bool, force: bool, json_: bool
 ) -> int:
-    found = call(
+    result = call(
         "instructions/change",
         action=action,
         names=list(places) or None,
@@ -145,13 +145,13 @@ def _change(
         dryRun=dry_run,
         force=force,
     )
-    failed = any(one.problem for one in found.changes)
+    failed = any(change.problem for change in result.changes)
     if json_:
-        output.json(found)
+        output.json(result)
     else:
-        for one in found.changes:
-            _print(one, dry_run=dry_run)
-        if not found.changes:
+        for change in result.changes:
+            _print(change, dry_run=dry_run)
+        if not result.changes:
             click.echo(
                 "No agent was found that reads instructions. `understudy instructions` lists the places; name one."
                 if action == "install"
@@ -160,17 +160,17 @@ def _change(
     return exit_codes.Exit.UNVERIFIED if failed else exit_codes.Exit.OK
 
 
-def _print(one: InstructionChange, *, dry_run: bool) -> None:
-    path = terminal.short_path(one.path)
-    if one.problem:
-        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
-    elif not one.diff:
-        click.echo(f"  {one.name}: nothing to do in {path}")
+def _print(change: InstructionChange, *, dry_run: bool) -> None:
+    path = terminal.short_path(change.path)
+    if change.problem:
+        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
+    elif not change.diff:
+        click.echo(f"  {change.name}: nothing to do in {path}")
     elif dry_run:
-        click.echo(terminal.sanitize(one.diff), nl=False)
+        click.echo(terminal.sanitize(change.diff), nl=False)
     else:
-        done = "removed from" if one.after is InstructionState.ABSENT else "written to"
-        click.echo(f"✓ {one.name}: {done} {path}")
+        verb = "removed from" if change.after is InstructionState.ABSENT else "written to"
+        click.echo(f"✓ {change.name}: {verb} {path}")
 
 
 def _workspace(project: str | None) -> str | None:

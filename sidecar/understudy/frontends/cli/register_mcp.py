@@ -55,7 +55,7 @@ _yes = click.option("--yes", is_flag=True, help="Do it without asking.")
 @_dry_run
 @_yes
 @options.as_json
-def install(**given: Any) -> int:
+def install(**arguments: Any) -> int:
     """Register the server in agents and editors.
 
     Default: all that are here; `understudy mcp status` lists them. Shows the commands of the agents and editors that it
@@ -65,7 +65,7 @@ def install(**given: Any) -> int:
     from understudy.frontends import mcp
 
     mcp.require_sdk()
-    return _change("install", **given)
+    return _change("install", **arguments)
 
 
 @click.command(epilog=options.examples("understudy mcp uninstall", "understudy mcp uninstall codex --yes"))
@@ -75,13 +75,13 @@ def install(**given: Any) -> int:
 @_dry_run
 @_yes
 @options.as_json
-def uninstall(**given: Any) -> int:
+def uninstall(**arguments: Any) -> int:
     """Remove the server from agents and editors.
 
     Default: wherever it is registered. Runs the commands of the agents and editors. A file that `install` created is
     removed if nothing in it has changed; for any other file, prints what to remove.
     """
-    return _change("uninstall", tool_sets=(), **given)
+    return _change("uninstall", tool_sets=(), **arguments)
 
 
 @click.command(epilog=options.examples("understudy mcp status", "understudy mcp status --workspace"))
@@ -90,11 +90,11 @@ def uninstall(**given: Any) -> int:
 @options.as_json
 def status(*, workspace: str | None, name: str | None, json_: bool) -> int:
     """List agents and editors that can start the server."""
-    found = call("mcpClients/list", workspace=_folder(workspace), entry=name)
+    result = call("mcpClients/list", workspace=_folder(workspace), entry=name)
     if json_:
-        output.json(found)
+        output.json(result)
     else:
-        rows = [(one.name, _state(one), terminal.short_path(one.path)) for one in found.clients]
+        rows = [(client.name, _state(client), terminal.short_path(client.path)) for client in result.clients]
         output.table(("CLIENT", "STATE", "FILE"), rows)
     return exit_codes.Exit.OK
 
@@ -118,63 +118,63 @@ def _change(
 ) -> int:
     if json_ and not (yes or dry_run):
         raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
-    given: dict[str, Any] = {
+    params: dict[str, Any] = {
         "action": action,
         "names": list(clients) or None,
         "workspace": _folder(workspace),
         "entry": name,
         "tools": list(tool_sets) or None,
     }
-    found = call("mcpClients/change", **given, dryRun=not yes or dry_run)
+    result = call("mcpClients/change", **params, dryRun=not yes or dry_run)
     if not json_:
-        for one in found.changes:
-            _show(one)
-        if not found.changes:
+        for change in result.changes:
+            _show(change)
+        if not result.changes:
             click.echo(
                 "No agent or editor was found. `understudy mcp status` lists them; name one."
                 if action == "install"
                 else "The MCP server is not registered anywhere."
             )
-    pending = [one for one in found.changes if (one.commands or one.writes) and not one.problem]
-    problems = [one.problem for one in found.changes if one.problem]
+    pending = [change for change in result.changes if (change.commands or change.writes) and not change.problem]
+    problems = [change.problem for change in result.changes if change.problem]
     if pending and not (yes or dry_run):
         question = "Register it in" if action == "install" else "Remove it from"
-        if not click.confirm(f"{question} {', '.join(one.title for one in pending)}?", default=False, err=True):
+        if not click.confirm(f"{question} {', '.join(change.title for change in pending)}?", default=False, err=True):
             raise click.Abort
-        found = call("mcpClients/change", **given | {"names": [one.name for one in pending]}, dryRun=False)
-        pending = found.changes
-        problems += [one.problem for one in pending if one.problem]
+        result = call("mcpClients/change", **params | {"names": [change.name for change in pending]}, dryRun=False)
+        pending = result.changes
+        problems += [change.problem for change in pending if change.problem]
     if json_:
-        output.json(found)
+        output.json(result)
     elif not dry_run:
-        for one in pending:
-            _report(one, action)
+        for change in pending:
+            _report(change, action)
     return exit_codes.Exit.UNVERIFIED if problems else exit_codes.Exit.OK
 
 
-def _show(one: McpClientChange) -> None:
+def _show(change: McpClientChange) -> None:
     """Print what is to be done, and what the user has to do."""
-    if one.problem:
-        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
+    if change.problem:
+        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
         return
-    path = terminal.short_path(one.path)
-    if one.writes:
-        click.echo(f"{one.title}: {'create' if one.snippet else 'remove'} {path}")
-    elif not one.commands:
-        click.echo(f"{one.title}: {one.next or f'nothing to do, see {path}'}")
-    for command in one.commands:
-        click.echo(f"{one.title}: {sanitize.visible_line(shlex.join(command))}")
-    for line in one.snippet.splitlines():
+    path = terminal.short_path(change.path)
+    if change.writes:
+        click.echo(f"{change.title}: {'create' if change.snippet else 'remove'} {path}")
+    elif not change.commands:
+        click.echo(f"{change.title}: {change.next or f'nothing to do, see {path}'}")
+    for command in change.commands:
+        click.echo(f"{change.title}: {sanitize.visible_line(shlex.join(command))}")
+    for line in change.snippet.splitlines():
         click.echo(f"  {sanitize.visible(line)}")
 
 
-def _report(one: McpClientChange, action: str) -> None:
-    if one.problem:
-        click.echo(f"✗ {one.name}: {terminal.one_line(one.problem)}", err=True)
+def _report(change: McpClientChange, action: str) -> None:
+    if change.problem:
+        click.echo(f"✗ {change.name}: {terminal.one_line(change.problem)}", err=True)
         return
-    click.echo(f"✓ {one.title}: {'registered' if action == 'install' else 'removed'}")
-    if one.next:
-        click.echo(f"  {one.next}")
+    click.echo(f"✓ {change.title}: {'registered' if action == 'install' else 'removed'}")
+    if change.next:
+        click.echo(f"  {change.next}")
 
 
 def _folder(workspace: str | None) -> str | None:

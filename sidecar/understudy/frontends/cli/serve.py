@@ -70,8 +70,8 @@ class _McpGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         from understudy.frontends.cli import register_mcp
 
-        found: click.Command | None = getattr(register_mcp, cmd_name) if cmd_name in self.list_commands(ctx) else None
-        return found
+        command: click.Command | None = getattr(register_mcp, cmd_name) if cmd_name in self.list_commands(ctx) else None
+        return command
 
 
 @click.group(

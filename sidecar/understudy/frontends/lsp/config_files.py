@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from understudy.api import messages as m
+from understudy.api import messages
 from understudy.frontends.lsp.editor import documents
 from understudy.model.errors import Range
 from understudy.model.text import uris
@@ -103,7 +103,7 @@ class ConfigFiles:
 
         trusted = False
         if workspace is not None:
-            answer = await self.client.call("workspace/trust", m.TrustParams(workspace=str(workspace)))
+            answer = await self.client.call("workspace/trust", messages.TrustParams(workspace=str(workspace)))
             trusted = answer.trusted
         return await asyncio.to_thread(config_diagnostics.snapshot, workspace, trusted=trusted)
 
@@ -141,8 +141,8 @@ def _diagnostic(text: str, problem: Diagnostic, encoding: str) -> types.Diagnost
     )
 
 
-def _range(text: str, found: Range, encoding: str) -> types.Range:
+def _range(text: str, span: Range, encoding: str) -> types.Range:
     """Convert a range, which counts UTF-16 code units, to the client's encoding."""
-    ends = [documents.offset_of(text, (at.line, at.character), "utf-16") for at in (found.start, found.end)]
+    ends = [documents.offset_of(text, (at.line, at.character), "utf-16") for at in (span.start, span.end)]
     first, last = (types.Position(*documents.position_of(text, offset, encoding)) for offset in ends)
     return types.Range(first, last)

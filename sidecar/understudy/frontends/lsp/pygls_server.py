@@ -81,9 +81,9 @@ class PyglsServer(LanguageServer):
 
     # -- StandardRequests ------------------------------------------------------------------------------------------
 
-    def request(self, identifier: Any, method: str, params: Any, done: Callable[[], None]) -> None:
-        """Answer a request; call ``done`` right before the answer is sent."""
-        self.protocol.request(identifier, method, params, done)
+    def request(self, identifier: Any, method: str, params: Any, on_answer: Callable[[], None]) -> None:
+        """Answer a request; call ``on_answer`` right before the answer is sent."""
+        self.protocol.request(identifier, method, params, on_answer)
 
     def cancel(self, identifier: Any) -> None:
         """Cancel a pending request."""
@@ -121,11 +121,11 @@ def converter() -> cattrs.Converter:
     The specification demands that unknown values are ignored (LSP 3.17, "Enumerations" and the notes on capabilities).
     Each enum class needs a hook of its own, because str and int enums match primitives first.
     """
-    found: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]
+    converter: cattrs.Converter = default_converter()  # type: ignore[no-untyped-call]
     for value in vars(types).values():
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            found.register_structure_hook(value, functools.partial(_either, value))
-    return found
+            converter.register_structure_hook(value, functools.partial(_either, value))
+    return converter
 
 
 def _either(kind: type[enum.Enum], value: Any, _: Any) -> Any:

@@ -54,8 +54,8 @@ class Phase(enum.Enum):
 class StandardRequests(Protocol):
     """The interface of the features for the session."""
 
-    def request(self, identifier: Any, method: str, params: Any, done: Callable[[], None]) -> None:
-        """Answer a request through ``Client.respond``; call ``done`` right before the answer is sent."""
+    def request(self, identifier: Any, method: str, params: Any, on_answer: Callable[[], None]) -> None:
+        """Answer a request through ``Client.respond``; call ``on_answer`` right before the answer is sent."""
         ...
 
     def cancel(self, identifier: Any) -> None:
@@ -234,9 +234,9 @@ class Session:
     # -- the session -----------------------------------------------------------------------------------------------
 
     def _initialize(self, identifier: Any, params: Any) -> None:
-        given = params if isinstance(params, dict) else {}
+        fields = params if isinstance(params, dict) else {}
         try:
-            process = msgspec.convert(given.get("processId"), int | None)
+            process = msgspec.convert(fields.get("processId"), int | None)
         except msgspec.ValidationError as error:
             wrong = UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
@@ -245,10 +245,10 @@ class Session:
             )
             self.client.respond(identifier, None, error_codes.to_json_rpc(wrong))
             return
-        declared = given.get("capabilities")
-        known = declared if isinstance(declared, dict) else {}
-        encoding = server_capabilities.position_encoding(known)
-        self.client.introduce(given, encoding)
+        declared = fields.get("capabilities")
+        capabilities = declared if isinstance(declared, dict) else {}
+        encoding = server_capabilities.position_encoding(capabilities)
+        self.client.introduce(fields, encoding)
         self.phase = Phase.RUNNING
         self.client.respond(identifier, server_capabilities.initialize_result(encoding), None)
         self.client.begin_watching()  # after the answer, which must be quick, and before the next message
@@ -264,9 +264,9 @@ class Session:
 
     def _change_folders(self, params: Any) -> None:
         event = params.get("event") if isinstance(params, dict) else None
-        given = event if isinstance(event, dict) else {}
-        removed, added = _paths(given.get("removed")), _paths(given.get("added"))
-        kept = [one for one in self.client.folders if one not in removed]
+        change = event if isinstance(event, dict) else {}
+        removed, added = _paths(change.get("removed")), _paths(change.get("added"))
+        kept = [folder for folder in self.client.folders if folder not in removed]
         self.client.folders = tuple(dict.fromkeys([*kept, *added]))
         self.client.run_hooks(self.client.on_folders)
 
@@ -313,17 +313,17 @@ def _parse(body: bytes) -> Any:
         if "surrogate" not in str(error) and b"\\u" not in body:
             raise
         message = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-        found = wire.whole(message)
-        _keep_id(message, found)
+        repaired = wire.whole(message)
+        _keep_id(message, repaired)
         if isinstance(message, dict) and message.get("method") == _CANCEL:
-            _keep_id(message.get("params"), found["params"])
-        return found
+            _keep_id(message.get("params"), repaired["params"])
+        return repaired
 
 
-def _keep_id(given: Any, found: Any) -> None:
+def _keep_id(original: Any, repaired: Any) -> None:
     """Copy the id unchanged, because the client matches it with its request."""
-    if isinstance(given, dict) and isinstance(given.get("id"), str):
-        found["id"] = given["id"]
+    if isinstance(original, dict) and isinstance(original.get("id"), str):
+        repaired["id"] = original["id"]
 
 
 def _no_constant(name: str) -> Any:
@@ -353,7 +353,7 @@ def _key(identifier: Any) -> Key:
 
 
 def _paths(folders: Any) -> list[Path]:
-    given = folders if isinstance(folders, list) else []
-    spelled = [one.get("uri") for one in given if isinstance(one, dict)]
-    found = [uris.path_of(uri) for uri in spelled if isinstance(uri, str)]
-    return [path for path in found if path is not None]
+    listed = folders if isinstance(folders, list) else []
+    spelled = [folder.get("uri") for folder in listed if isinstance(folder, dict)]
+    paths = [uris.path_of(uri) for uri in spelled if isinstance(uri, str)]
+    return [path for path in paths if path is not None]

@@ -42,9 +42,9 @@ class StrictProtocol(LanguageServerProtocol):
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def request(self, identifier: Any, method: str, params: Any, done: Callable[[], None]) -> None:
+    def request(self, identifier: Any, method: str, params: Any, on_answer: Callable[[], None]) -> None:
         """Answer a request."""
-        self._done[identifier] = done
+        self._done[identifier] = on_answer
         is_known = method in self.fm.features or method == types.WORKSPACE_EXECUTE_COMMAND
         try:
             structured = self._structure(method, params, self.get_message_type(method) if is_known else None)
@@ -95,9 +95,9 @@ class StrictProtocol(LanguageServerProtocol):
     # -- out -------------------------------------------------------------------------------------------------------
 
     def _answer(self, identifier: Any, result: Any, error: tuple[int, str, Any] | None) -> None:
-        done = self._done.pop(identifier, None)
-        if done is not None:
-            done()
+        on_answer = self._done.pop(identifier, None)
+        if on_answer is not None:
+            on_answer()
             self.client.respond(identifier, result, error)
 
     def _send_data(self, data: Any) -> None:
@@ -150,6 +150,6 @@ class StrictProtocol(LanguageServerProtocol):
 
 def _details(error: Exception) -> list[str]:
     try:
-        return [str(one) for one in cattrs.transform_error(error)][:5] or [str(error)]
+        return [str(detail) for detail in cattrs.transform_error(error)][:5] or [str(error)]
     except Exception:  # transform_error supports only some kinds of error
         return [f"{type(error).__name__}: {error}"]

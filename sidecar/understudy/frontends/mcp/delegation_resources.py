@@ -40,11 +40,11 @@ class Entry:
     mime_type: str
 
 
-def _transcript(caller: ToolCaller, found: Delegation) -> str:
+def _transcript(caller: ToolCaller, delegation: Delegation) -> str:
     lines: list[str] = []
     after, size = 0, 0
     while True:
-        page = caller.call("delegations/events", id=found.id, after=after)
+        page = caller.call("delegations/events", id=delegation.id, after=after)
         if not page.events:
             return "".join(lines)
         for event in page.events:
@@ -55,18 +55,18 @@ def _transcript(caller: ToolCaller, found: Delegation) -> str:
         after = page.last
 
 
-def _diff(caller: ToolCaller, found: Delegation) -> str:
+def _diff(caller: ToolCaller, delegation: Delegation) -> str:
     _ = caller
-    return patches.without_notes(result_files.read_review(found.id)).decode("utf-8", "replace")[:MOST_CHARACTERS]
+    return patches.without_notes(result_files.read_review(delegation.id)).decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
-def _evidence(caller: ToolCaller, found: Delegation) -> str:
-    return str(caller.call("delegations/evidence", id=found.id).markdown)[:MOST_CHARACTERS]
+def _evidence(caller: ToolCaller, delegation: Delegation) -> str:
+    return str(caller.call("delegations/evidence", id=delegation.id).markdown)[:MOST_CHARACTERS]
 
 
-def _answer(caller: ToolCaller, found: Delegation) -> str:
+def _answer(caller: ToolCaller, delegation: Delegation) -> str:
     _ = caller
-    result = found.result
+    result = delegation.result
     return ((result.text or result.summary) if result is not None else None) or ""
 
 
@@ -83,8 +83,8 @@ KINDS: dict[str, Kind] = {
 
 def listed(caller: ToolCaller) -> list[Entry]:
     """Return the resources of the newest delegations."""
-    found = caller.call("delegations/list", limit=MOST_LISTED).delegations
-    return [entry for one in found for entry in _of(one)]
+    delegations = caller.call("delegations/list", limit=MOST_LISTED).delegations
+    return [entry for delegation in delegations for entry in _of(delegation)]
 
 
 def read(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
@@ -99,7 +99,7 @@ def read(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
     return KINDS[name], KINDS[name].read(caller, caller.call("delegations/get", id=identifier))
 
 
-def _of(found: Delegation) -> Iterator[Entry]:
+def _of(delegation: Delegation) -> Iterator[Entry]:
     for kind in KINDS.values():
-        if found.state is State.FINISHED or not kind.at_end:
-            yield Entry(f"{PREFIX}{found.id}/{kind.name}", f"{kind.name}: {found.title}", kind.mime_type)
+        if delegation.state is State.FINISHED or not kind.at_end:
+            yield Entry(f"{PREFIX}{delegation.id}/{kind.name}", f"{kind.name}: {delegation.title}", kind.mime_type)

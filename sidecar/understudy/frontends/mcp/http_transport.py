@@ -64,8 +64,8 @@ def with_token(app: _App, token: str) -> _App:
 
     async def checked(scope: _Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not hmac.compare_digest(given, expected):
+            authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            if not hmac.compare_digest(authorization, expected):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
                 await send({"type": "http.response.body", "body": b"A valid token is needed.\n"})

@@ -34,8 +34,8 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
 
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _ = context, params
-        found = await anyio.to_thread.run_sync(tool_table.listed, tool_sets)
-        return types.ListToolsResult(tools=[_declared(one) for one in found])
+        tools = await anyio.to_thread.run_sync(tool_table.listed, tool_sets)
+        return types.ListToolsResult(tools=[_declared(tool) for tool in tools])
 
     async def call_tool(
         context: Context, params: types.CallToolRequestParams
@@ -54,8 +54,8 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
     ) -> types.ListResourcesResult:
         _ = params
         caller = ToolCaller(Client(name=client_name(context), local=local, here=here))
-        found = await following.in_thread(caller, delegation_resources.listed, caller)
-        entries = [types.Resource(uri=one.uri, name=one.title, mime_type=one.mime_type) for one in found]
+        listed = await following.in_thread(caller, delegation_resources.listed, caller)
+        entries = [types.Resource(uri=entry.uri, name=entry.title, mime_type=entry.mime_type) for entry in listed]
         return types.ListResourcesResult(resources=entries)
 
     async def list_templates(

@@ -47,11 +47,11 @@ def new_server(folder: Path) -> Server[Any]:
 
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _ = context, params
-        found = await exchange(folder, {})
+        answer = await exchange(folder, {})
         return types.ListToolsResult(
             tools=[
-                types.Tool(name=one["name"], description=one["description"], input_schema=one["inputSchema"])
-                for one in found.get("tools") or []
+                types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"])
+                for tool in answer.get("tools") or []
             ]
         )
 

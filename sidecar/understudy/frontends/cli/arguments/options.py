@@ -137,12 +137,12 @@ def limit_options(command: Command) -> Command:
     return command
 
 
-def limits(given: dict[str, Any]) -> dict[str, Any] | None:
+def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return the ``Limits`` among a command's options, None if there are none."""
     from understudy.model.wire import camel
 
     names = [name.replace("-", "_") for name, _, _ in LIMITS]
-    return {camel(name): given[name] for name in names if given.get(name) is not None} or None
+    return {camel(name): arguments[name] for name in names if arguments.get(name) is not None} or None
 
 
 def complete_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -198,11 +198,11 @@ def _identifiers(incomplete: str) -> list[CompletionItem]:
     from understudy.frontends.cli.calls.api_calls import call
     from understudy.frontends.cli.terminal.terminal import one_line
 
-    found = call("delegations/list", limit=_COMPLETED_IDS).delegations
+    delegations = call("delegations/list", limit=_COMPLETED_IDS).delegations
     return [
-        CompletionItem(one.id, help=f"{one.verdict or one.state} {one_line(one.title)}")
-        for one in found
-        if one.id.startswith(incomplete) or one.id.rpartition("-")[2].startswith(incomplete)
+        CompletionItem(delegation.id, help=f"{delegation.verdict or delegation.state} {one_line(delegation.title)}")
+        for delegation in delegations
+        if delegation.id.startswith(incomplete) or delegation.id.rpartition("-")[2].startswith(incomplete)
     ]
 
 
@@ -216,8 +216,12 @@ def _names(method: str, plural: str, singular: str, incomplete: str) -> list[Com
     from understudy.frontends.cli.calls.api_calls import call
 
     entries = getattr(call(method, workspace=_here()), plural)
-    found = [getattr(entry, singular) for entry in entries]
-    return [CompletionItem(one.name, help=one.display_name or "") for one in found if one.name.startswith(incomplete)]
+    declarations = [getattr(entry, singular) for entry in entries]
+    return [
+        CompletionItem(declaration.name, help=declaration.display_name or "")
+        for declaration in declarations
+        if declaration.name.startswith(incomplete)
+    ]
 
 
 def _checks(incomplete: str) -> list[CompletionItem]:
@@ -230,19 +234,19 @@ def _checks(incomplete: str) -> list[CompletionItem]:
 def _agents(incomplete: str) -> list[CompletionItem]:
     from understudy.frontends.cli.calls.api_calls import call, uri
 
-    found = call("agents/list", workspace=uri(".")).agents
-    return [CompletionItem(one.name, help=one.description) for one in found if one.name.startswith(incomplete)]
+    agents = call("agents/list", workspace=uri(".")).agents
+    return [CompletionItem(agent.name, help=agent.description) for agent in agents if agent.name.startswith(incomplete)]
 
 
 def _recipes(incomplete: str) -> list[CompletionItem]:
     from understudy.frontends.cli.calls.api_calls import call
 
-    found = call("recipes/list").recipes
-    return [CompletionItem(one.name, help=one.title) for one in found if one.name.startswith(incomplete)]
+    recipes = call("recipes/list").recipes
+    return [CompletionItem(recipe.name, help=recipe.title) for recipe in recipes if recipe.name.startswith(incomplete)]
 
 
 def _tools(incomplete: str) -> list[CompletionItem]:
     from understudy.frontends.cli.calls.api_calls import call
 
-    found = call("tools/list").tools
-    return [CompletionItem(one.name, help=one.display_name) for one in found if one.name.startswith(incomplete)]
+    tools = call("tools/list").tools
+    return [CompletionItem(tool.name, help=tool.display_name) for tool in tools if tool.name.startswith(incomplete)]

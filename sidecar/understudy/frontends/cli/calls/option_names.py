@@ -35,43 +35,45 @@ def as_options(*, also_json: bool = False) -> Iterator[None]:
         is_json = context is not None and context.params.get("json_") and not also_json
         if context is None or is_json or context.params.get("from_json") or error.location:
             raise
-        known = _options(context.command)
+        by_key = _options(context.command)
         # The message is about what was given (--no-worktree), the hint about what to give instead.
-        message = _said(error.message, known | _negated(context))
-        hint = _said(error.hint, known) if error.hint else None
+        message = _said(error.message, by_key | _negated(context))
+        hint = _said(error.hint, by_key) if error.hint else None
         raise UnderstudyError(error.kind, message, hint=hint, names=error.names, log_paths=error.log_paths) from None
 
 
 def _options(command: click.Command) -> dict[str, str]:
-    own = {
-        str(one.name): next(opt for opt in reversed(one.opts) if opt.startswith("--"))
-        for one in command.params
-        if isinstance(one, click.Option) and any(opt.startswith("--") for opt in one.opts)
+    by_key = {
+        str(parameter.name): next(opt for opt in reversed(parameter.opts) if opt.startswith("--"))
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and any(opt.startswith("--") for opt in parameter.opts)
     }
-    return own | {key: option for key, option in _ALSO if option in own.values()}
+    return by_key | {key: option for key, option in _ALSO if option in by_key.values()}
 
 
 def _negated(context: click.Context) -> dict[str, str]:
     """Return the options that were given in their negative form."""
     return {
-        str(one.name): one.secondary_opts[0]
-        for one in context.command.params
-        if isinstance(one, click.Option) and one.secondary_opts and context.params.get(str(one.name)) is False
+        str(parameter.name): parameter.secondary_opts[0]
+        for parameter in context.command.params
+        if isinstance(parameter, click.Option)
+        and parameter.secondary_opts
+        and context.params.get(str(parameter.name)) is False
     }
 
 
-def _said(text: str, known: dict[str, str]) -> str:
-    def key(found: re.Match[str]) -> str:
-        name = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", found[1])
-        return known.get(name, found[0])
+def _said(text: str, by_key: dict[str, str]) -> str:
+    def key(match: re.Match[str]) -> str:
+        name = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", match[1])
+        return by_key.get(name, match[0])
 
-    def assignment(found: re.Match[str]) -> str:
-        if found[1] not in known:
-            return found[0]
-        value = found[2].strip('"')
+    def assignment(match: re.Match[str]) -> str:
+        if match[1] not in by_key:
+            return match[0]
+        value = match[2].strip('"')
         if value.startswith("["):
             words = re.findall(r'"([^"]*)"', value)
             value = f"'{' '.join(words)}'"
-        return f"{known[found[1]]} {value}"
+        return f"{by_key[match[1]]} {value}"
 
     return _KEY.sub(key, _ASSIGNMENT.sub(assignment, text))

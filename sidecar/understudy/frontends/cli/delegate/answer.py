@@ -24,13 +24,15 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
     """Complete IDs of delegations that wait for an answer."""
     _ = context, parameter
     try:
-        found = waiting()
+        delegations = waiting()
     except Exception:
         return []
     return [
-        CompletionItem(one.id, help=terminal.one_line(one.waiting_for.title if one.waiting_for else ""))
-        for one in found
-        if one.id.startswith(incomplete) or one.id.rpartition("-")[2].startswith(incomplete)
+        CompletionItem(
+            delegation.id, help=terminal.one_line(delegation.waiting_for.title if delegation.waiting_for else "")
+        )
+        for delegation in delegations
+        if delegation.id.startswith(incomplete) or delegation.id.rpartition("-")[2].startswith(incomplete)
     ]
 
 
@@ -56,26 +58,26 @@ def answer(*, identifier: str | None, option: str | None, note: str | None, reme
     `reject_once`, …) or the ID of an option, or the text that answers a question; without it, the command shows the
     question and asks on the terminal.
     """
-    found = _asked(identifier)
-    request = found.waiting_for
+    delegation = _asked(identifier)
+    request = delegation.waiting_for
     if request is None:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"{found.id} does not wait for an answer.",
+            f"{delegation.id} does not wait for an answer.",
             hint="Run `understudy inbox` to see the open questions.",
         )
     if option is None:
         _show(request)
         if json_ or not trust_prompt.can_ask():
-            raise click.UsageError(f"Name an option: understudy answer {found.id} OPTION.")
+            raise click.UsageError(f"Name an option: understudy answer {delegation.id} OPTION.")
         option = str(click.prompt(permission_prompt.prompt(request), err=True))
     picked = _with_text(permission_prompt.parse(request, option, note))
-    done = _send(found.id, request, picked, remember=remember)
+    sent = _send(delegation.id, request, picked, remember=remember)
     if json_:
-        output.json(done)
+        output.json(sent)
     else:
-        said = picked.note if picked.option.takes_text and picked.note else picked.option.title
-        click.echo(f"{found.id}  {terminal.one_line(said)}")
+        shown = picked.note if picked.option.takes_text and picked.note else picked.option.title
+        click.echo(f"{delegation.id}  {terminal.one_line(shown)}")
     return exit_codes.Exit.OK
 
 
@@ -89,13 +91,13 @@ def inbox(*, json_: bool) -> int:
     """
     if json_ or not trust_prompt.can_ask():
         return _list(as_json=json_)
-    found = waiting()
-    if not found:
+    delegations = waiting()
+    if not delegations:
         click.echo("No agent waits for an answer.")
-    for one in found:
-        if one.waiting_for is not None:
-            click.echo(f"{one.id}  {one.delegator}, {terminal.one_line(one.title)}", err=True)
-            _settle(one.id, one.waiting_for)
+    for delegation in delegations:
+        if delegation.waiting_for is not None:
+            click.echo(f"{delegation.id}  {delegation.delegator}, {terminal.one_line(delegation.title)}", err=True)
+            _settle(delegation.id, delegation.waiting_for)
     return exit_codes.Exit.OK
 
 
@@ -129,63 +131,65 @@ def _send(
     identifier: str, request: PermissionRequest, picked: permission_prompt.Picked, *, remember: bool = False
 ) -> Any:
     remember = remember or picked.remember
-    given = {"requestId": request.request_id, "option": picked.option.id, "note": picked.note, "remember": remember}
-    return call("delegations/answer", id=identifier, **given)
+    params = {"requestId": request.request_id, "option": picked.option.id, "note": picked.note, "remember": remember}
+    return call("delegations/answer", id=identifier, **params)
 
 
 def waiting() -> list[Delegation]:
     """Return the delegations that wait for the user, newest first."""
-    found = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX).delegations
-    return [one for one in found if one.waiting_for is not None]
+    delegations = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX).delegations
+    return [delegation for delegation in delegations if delegation.waiting_for is not None]
 
 
 def headline(paint: terminal.Paint) -> str:
     """Return the open questions as lines for the top of a list, empty if there are none."""
-    found = []
-    for one in waiting():
-        title = one.waiting_for.title if one.waiting_for else ""
-        text = terminal.cut(f"{one.id} asks: {terminal.one_line(title)}", terminal.width() - 2)
-        found.append(f"{paint('?', fg='yellow', bold=True)} {text}\n    understudy answer {one.id}\n")
-    return "".join(found)
+    lines = []
+    for delegation in waiting():
+        title = delegation.waiting_for.title if delegation.waiting_for else ""
+        text = terminal.cut(f"{delegation.id} asks: {terminal.one_line(title)}", terminal.width() - 2)
+        lines.append(f"{paint('?', fg='yellow', bold=True)} {text}\n    understudy answer {delegation.id}\n")
+    return "".join(lines)
 
 
 def _asked(identifier: str | None) -> Delegation:
     if identifier is not None:
-        one: Delegation = call("delegations/get", id=resolve(identifier))
-        return one
-    found = waiting()
-    if len(found) == 1:
-        return found[0]
-    if not found:
+        delegation: Delegation = call("delegations/get", id=resolve(identifier))
+        return delegation
+    delegations = waiting()
+    if len(delegations) == 1:
+        return delegations[0]
+    if not delegations:
         raise UnderstudyError(
             ErrorKind.CONFLICT, "No agent waits for an answer.", hint="Run `understudy list` to see what runs."
         )
     raise UnderstudyError(
         ErrorKind.CONFLICT,
-        f"{len(found)} agents wait for an answer.",
+        f"{len(delegations)} agents wait for an answer.",
         hint="Name one: `understudy answer ID`.",
-        names=[f"{one.id}: {one.waiting_for.title}" for one in found if one.waiting_for],
+        names=[
+            f"{delegation.id}: {delegation.waiting_for.title}" for delegation in delegations if delegation.waiting_for
+        ],
     )
 
 
 def _list(*, as_json: bool) -> int:
     if as_json:
         page = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX)
-        page.delegations = [one for one in page.delegations if one.waiting_for is not None]
+        page.delegations = [delegation for delegation in page.delegations if delegation.waiting_for is not None]
         output.json(page)
         return exit_codes.Exit.OK
-    found = waiting()
+    delegations = waiting()
     output.table(
         ("ID", "BY", "UNTIL", "QUESTION"),
         [
             (
-                one.id,
-                one.delegator,
-                terminal.local_time(one.waiting_for.deadline) if one.waiting_for.deadline else "-",
-                one.waiting_for.title,
+                delegation.id,
+                delegation.delegator,
+                terminal.local_time(delegation.waiting_for.deadline) if delegation.waiting_for.deadline else "-",
+                delegation.waiting_for.title,
             )
-            for one in found
-            if one.waiting_for
+            for delegation in delegations
+            if delegation.waiting_for
         ],
         empty="No agent waits for an answer.",
     )

@@ -205,11 +205,11 @@ def _alternative(delegation: Delegation) -> str | None:
 
 
 def _answers_with_text(recipe: str) -> bool:
-    found = {one.name: one for one in call("recipes/list").recipes}
-    return recipe in found and found[recipe].returns == "text"
+    recipes = {entry.name: entry for entry in call("recipes/list").recipes}
+    return recipe in recipes and recipes[recipe].returns == "text"
 
 
 def newest(states: list[str]) -> Any:
     """Return the newest delegation in one of ``states``, None where there is none."""
-    found = call("delegations/list", states=states, limit=1).delegations
-    return found[0] if found else None
+    delegations = call("delegations/list", states=states, limit=1).delegations
+    return delegations[0] if delegations else None

@@ -37,17 +37,17 @@ def add(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def of(given: dict[str, Any]) -> dict[str, Any] | None:
+def of(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return the ``LaunchOverride`` among a command's options, None if there is none."""
-    found = {
-        "model": given["model"],
-        "mode": given["mode"],
-        "permissionMode": given["permission_mode"],
-        "modelProperties": dict(map(_property, given["properties"])) or None,
-        "limits": dict(map(_limit, given["limits"])) or None,
-        "useWorktree": given["use_worktree"],
+    override = {
+        "model": arguments["model"],
+        "mode": arguments["mode"],
+        "permissionMode": arguments["permission_mode"],
+        "modelProperties": dict(map(_property, arguments["properties"])) or None,
+        "limits": dict(map(_limit, arguments["limits"])) or None,
+        "useWorktree": arguments["use_worktree"],
     }
-    return {name: value for name, value in found.items() if value is not None} or None
+    return {name: value for name, value in override.items() if value is not None} or None
 
 
 def _property(text: str) -> tuple[str, Any]:

@@ -85,7 +85,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
     help="Print all selected attempts, oldest first: as JSON lines, as a table for spreadsheets, or for token-meter.",
 )
 @options.as_json
-def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **given: Any) -> int:
+def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **arguments: Any) -> int:
     """Show what was delegated, its costs and results.
 
     Every attempt that has ended counts, also one that failed. A delegation without one is only in `understudy list`: it
@@ -93,7 +93,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
     reported, or computed from prices; an estimate is marked ~, an unknown cost adds nothing. Days are those of UTC.
     With --json, prints the `LedgerResult`.
     """
-    asked = {name: value for name, value in given.items() if value is not None}
+    asked = {name: value for name, value in arguments.items() if value is not None}
     for name in ("since", "until"):
         if name in asked:
             asked[name] = _moment(asked[name])
@@ -109,28 +109,28 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         _EXPORTS[export](_all(asked))
         return exit_codes.Exit.OK
     with option_names.as_options():
-        found = call("ledger/read", **asked, limit=limit, share=share or None)
+        result = call("ledger/read", **asked, limit=limit, share=share or None)
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
-    if not found.totals.attempts:
+    if not result.totals.attempts:
         click.echo("No attempt matches." if asked.keys() - {"by"} else "Nothing was delegated yet.", err=True)
         return exit_codes.Exit.OK
     if "by" in asked:
         output.table(
             (asked["by"].replace("_", " ").upper(), *_SUMS),
-            [(one.key or "-", *_sums(one.totals)) for one in found.groups],
+            [(group.key or "-", *_sums(group.totals)) for group in result.groups],
             below=_SUMS_NEEDED_LEAST,
         )
     else:
-        output.table(_HEADER, [_row(line) for line in found.lines], below=_NEEDED_LEAST)
+        output.table(_HEADER, [_row(line) for line in result.lines], below=_NEEDED_LEAST)
     click.echo()
-    for text in _summary(found.totals, compare):
+    for text in _summary(result.totals, compare):
         click.echo(text)
-    for text in [] if found.share is None else _share(found.share, compare):
+    for text in [] if result.share is None else _share(result.share, compare):
         click.echo(text)
-    if found.cursor is not None and "by" not in asked and terminal.is_terminal(sys.stdout):
-        click.echo(f"The newest {len(found.lines)} are shown; --limit N shows more, --export all of them.")
+    if result.cursor is not None and "by" not in asked and terminal.is_terminal(sys.stdout):
+        click.echo(f"The newest {len(result.lines)} are shown; --limit N shows more, --export all of them.")
     return exit_codes.Exit.OK
 
 
@@ -246,16 +246,17 @@ def _share(share: LedgerShare, compare: str | None) -> Iterable[str]:
     else:
         read, written = share.read_percent or 0, share.written_percent or 0
         yield f"Delegated{since}: {read:g} % of the tokens read, {written:g} % of those written."
-    for one in share.orchestrators:
-        model = terminal.one_line(one.model) or "unknown model"
-        yield f"  {one.tool}, {model}: {plural(one.sessions, 'session')}, {_tokens(one.usage)}."
+    for orchestrator in share.orchestrators:
+        model = terminal.one_line(orchestrator.model) or "unknown model"
+        sessions = plural(orchestrator.sessions, "session")
+        yield f"  {orchestrator.tool}, {model}: {sessions}, {_tokens(orchestrator.usage)}."
     for text in share.unread:
         yield f"  Not read: {terminal.one_line(text)}"
-    known = [one for one in share.orchestrators if one.delegated_usd is not None]
-    for one in known:
-        model, price = terminal.one_line(one.model), f"at its list price of {one.price_date}"
-        yield f"  What was delegated would have cost {one.delegated_usd} US dollars on {model}, {price}."
-    if share.orchestrators and not known and compare is None:
+    priced = [orchestrator for orchestrator in share.orchestrators if orchestrator.delegated_usd is not None]
+    for orchestrator in priced:
+        model, price = terminal.one_line(orchestrator.model), f"at its list price of {orchestrator.price_date}"
+        yield f"  What was delegated would have cost {orchestrator.delegated_usd} US dollars on {model}, {price}."
+    if share.orchestrators and not priced and compare is None:
         model = terminal.one_line(share.orchestrators[0].model) or "your model"
         yield f"  What it would have cost on {model}: add --compare with its prices."
 
@@ -279,14 +280,14 @@ def _prices(text: str) -> dict[str, str]:
 
 def _all(asked: Mapping[str, Any]) -> list[LedgerEntry]:
     """Return all selected attempts, oldest first."""
-    found: list[LedgerLine] = []
+    lines: list[LedgerLine] = []
     cursor: str | None = None
     while True:
         page = call("ledger/read", **asked, limit=_PAGE, **({"cursor": cursor} if cursor is not None else {}))
-        found += page.lines
+        lines += page.lines
         cursor = page.cursor
         if cursor is None:
-            return [line.entry for line in reversed(found)]
+            return [line.entry for line in reversed(lines)]
 
 
 def _json_lines(entries: Iterable[LedgerEntry]) -> None:

@@ -64,22 +64,22 @@ def list_(
     limit: int,
     all_: bool,
     json_: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """List delegations, newest first; on a terminal, open questions of agents come first."""
     params = {
         "states": list(states) or None,
         "workspace": uri(workspace) if workspace else None,
         "limit": _PAGE if all_ else limit,
-        **given,
-        "groupId": whole_group(given["groupId"]),
+        **arguments,
+        "groupId": whole_group(arguments["groupId"]),
     }
     page = call("delegations/list", **params)
     while all_ and page.cursor:
         further = call("delegations/list", **params, cursor=page.cursor)
         page.delegations += further.delegations
         page.cursor = further.cursor
-    named = given["delegator"]
+    named = arguments["delegator"]
     # A configured delegator without delegations has an empty list; an unknown name is an error.
     if named is not None and not (page.delegations or call("delegations/list", delegator=named, limit=1).delegations):
         call("delegators/get", name=named, workspace=uri(workspace or "."))
@@ -89,20 +89,25 @@ def list_(
     if terminal.is_terminal(sys.stdout):
         click.echo(answer.headline(output.paint()), nl=False)
     now = datetime.now(UTC)
-    filtered = states or workspace or any(value is not None for value in given.values())
+    filtered = states or workspace or any(value is not None for value in arguments.values())
     # Programs get the same columns, with whole IDs, each time.
     for_people = terminal.is_terminal(sys.stdout)
-    mixed = for_people and len({one.workspace for one in page.delegations}) > 1
+    mixed = for_people and len({delegation.workspace for delegation in page.delegations}) > 1
     output.table(
         ("ID", "STATE", "RECIPE", "BY", "AGE", *(["IN"] if mixed else []), "TITLE"),
         [
             (
-                one.id.rpartition("-")[2] if for_people else one.id,
-                *(verdict_card.state_and_kind(one), one.recipe, one.delegator, age(one.started_at, now)),
-                *([unquote(one.workspace).rstrip("/").rpartition("/")[2]] if mixed else []),
-                one.title,
+                delegation.id.rpartition("-")[2] if for_people else delegation.id,
+                *(
+                    verdict_card.state_and_kind(delegation),
+                    delegation.recipe,
+                    delegation.delegator,
+                    age(delegation.started_at, now),
+                ),
+                *([unquote(delegation.workspace).rstrip("/").rpartition("/")[2]] if mixed else []),
+                delegation.title,
             )
-            for one in page.delegations
+            for delegation in page.delegations
         ],
         empty=(
             "No delegation matches."
@@ -121,9 +126,9 @@ def list_(
 @options.as_json
 def show(*, identifier: str, json_: bool) -> int:
     """Show one delegation: verdict, reservations, checks, files, cost and worktree."""
-    found = call("delegations/get", id=resolve(identifier))
+    delegation = call("delegations/get", id=resolve(identifier))
     if json_:
-        output.json(found)
+        output.json(delegation)
     else:
-        follower.show_card(found)
+        follower.show_card(delegation)
     return exit_codes.Exit.OK

@@ -133,17 +133,17 @@ def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @_what_to_do
 @options.following
-def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) -> int:
+def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **arguments: Any) -> int:
     """Start a delegation, follow it, and print its verdict.
 
     RECIPE is the kind of work (`understudy recipes` lists them), and FILES are the files to work on. Progress goes to
     stderr, the verdict or the answer to stdout. Ctrl-C cancels the delegation and keeps its partial work; a second
     Ctrl-C exits at once.
     """
-    tasks = _tasks(given)
+    tasks = _tasks(arguments)
     held = HeldInterrupt()
     if len(tasks) > 1:
-        kind = "batch" if given["each"] else "compare"
+        kind = "batch" if arguments["each"] else "compare"
         asked = {"tasks": tasks, "kind": kind, "buffers": tasks[0].get("buffers")}
         asked["tasks"] = [{key: value for key, value in task.items() if key != "buffers"} for task in tasks]
         started = with_trust("groups/start", asked, tasks[0], trust=trust, held=held)
@@ -162,40 +162,40 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **given: Any) 
     )
 )
 @_what_to_do
-def preview(*, trust: bool, json_: bool, **given: Any) -> int:
+def preview(*, trust: bool, json_: bool, **arguments: Any) -> int:
     """Show exactly what a start would send, without sending it: delegator, prompt and files."""
-    params, *more = _tasks(given)
+    params, *more = _tasks(arguments)
     if more:
         raise click.UsageError("A preview shows one task: name one delegator, and leave out --each.")
-    found = with_trust("delegations/preview", params, params, trust=trust)
-    preview_page.show(found, as_json=json_)
+    previewed = with_trust("delegations/preview", params, params, trust=trust)
+    preview_page.show(previewed, as_json=json_)
     return exit_codes.Exit.OK
 
 
-def _tasks(given: dict[str, Any]) -> list[dict[str, Any]]:
+def _tasks(arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """Return one ``StartParams`` for each file (with ``--each``) and each delegator; several are a group."""
-    params = _params(given)
+    params = _params(arguments)
     files = params.get("files", [])
-    if given["each"] and not files:
+    if arguments["each"] and not files:
         raise click.UsageError("--each needs FILES.")
-    one_each = [{**params, "files": [file]} for file in files] if given["each"] else [params]
-    tasks = [{**one, "delegator": name} for one in one_each for name in given["delegators"]] or one_each
-    if len(tasks) > 1 and any(given[name] is not None for name in ("group", "idempotency_key")):
+    one_each = [{**params, "files": [file]} for file in files] if arguments["each"] else [params]
+    tasks = [{**task, "delegator": name} for task in one_each for name in arguments["delegators"]] or one_each
+    if len(tasks) > 1 and any(arguments[name] is not None for name in ("group", "idempotency_key")):
         raise click.UsageError("--group and --idempotency-key are for one delegation; several become a group.")
     return tasks
 
 
-def _params(given: dict[str, Any]) -> dict[str, Any]:
-    task = given["task"]
-    if given["task_file"] is not None:
+def _params(arguments: dict[str, Any]) -> dict[str, Any]:
+    task = arguments["task"]
+    if arguments["task_file"] is not None:
         if task is not None:
             raise click.UsageError("--task and --task-file exclude each other.")
-        task = _read(given["task_file"])
-    recipe = given["recipe"]
+        task = _read(arguments["task_file"])
+    recipe = arguments["recipe"]
     if ("/" in recipe or "." in recipe) and Path(recipe).exists():
         example = shlex.join(["understudy", "start", "tests", recipe])
         raise click.UsageError(f"{recipe} is a file or folder. Name the recipe first, such as: {example}")
-    for file in given["files"]:
+    for file in arguments["files"]:
         # The name of a file may have blanks, but its ending has none.
         ending = Path(file).suffix
         if " " in file.strip() and (" " in ending or not ending) and not Path(file).exists():
@@ -204,33 +204,33 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
     params = {
         "recipe": recipe,
         "task": task,
-        "files": [uri(file) for file in given["files"]] or None,
-        "range": _range(given["range_"]),
-        "contextFiles": [uri(file) for file in given["context"]] or None,
-        "input": None if given["input_"] is None else _read(given["input_"]),
-        "target": uri(given["target"]) if given["target"] else None,
-        "fallback": _fallback(given),
-        "agent": given["agent"],
-        "workspace": uri(given["workspace"]) if given["workspace"] else None,
-        "base": given["base"],
-        "checks": list(given["checks"]) or None,
-        "limits": options.limits(given),
-        "launch": launch_options.of(given),
-        "rounds": given["rounds"],
-        "groupId": whole_group(given["group"]),
-        "idempotencyKey": given["idempotency_key"],
-        "buffers": [_buffer(text) for text in given["buffers"]] or None,
+        "files": [uri(file) for file in arguments["files"]] or None,
+        "range": _range(arguments["range_"]),
+        "contextFiles": [uri(file) for file in arguments["context"]] or None,
+        "input": None if arguments["input_"] is None else _read(arguments["input_"]),
+        "target": uri(arguments["target"]) if arguments["target"] else None,
+        "fallback": _fallback(arguments),
+        "agent": arguments["agent"],
+        "workspace": uri(arguments["workspace"]) if arguments["workspace"] else None,
+        "base": arguments["base"],
+        "checks": list(arguments["checks"]) or None,
+        "limits": options.limits(arguments),
+        "launch": launch_options.of(arguments),
+        "rounds": arguments["rounds"],
+        "groupId": whole_group(arguments["group"]),
+        "idempotencyKey": arguments["idempotency_key"],
+        "buffers": [_buffer(text) for text in arguments["buffers"]] or None,
     }
     return {name: value for name, value in params.items() if value is not None}
 
 
-def _fallback(given: dict[str, Any]) -> list[str] | None:
-    names = list(given["fallback"])
-    if names and given["no_fallback"]:
+def _fallback(arguments: dict[str, Any]) -> list[str] | None:
+    names = list(arguments["fallback"])
+    if names and arguments["no_fallback"]:
         raise click.UsageError("--fallback and --no-fallback exclude each other.")
-    if names and len(given["delegators"]) > 1:
+    if names and len(arguments["delegators"]) > 1:
         raise click.UsageError("--fallback is for one delegator; several -d do the same task each.")
-    return names if names or given["no_fallback"] else None
+    return names if names or arguments["no_fallback"] else None
 
 
 def _range(text: str | None) -> dict[str, Any] | None:

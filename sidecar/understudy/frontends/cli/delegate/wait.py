@@ -34,16 +34,16 @@ def wait(*, identifiers: tuple[str, ...], group: str | None, timeout: float | No
     named = members(identifiers, group)
     deadline = time.monotonic() + (_MOST_SECONDS if timeout is None else timeout)
     worst = 0
-    for found in _ended(named, group, deadline):
+    for delegation in _ended(named, group, deadline):
         if json_:
-            output.json_line(found)
+            output.json_line(delegation)
         else:
             brush = output.paint()
-            word = brush(verdict_card.state_word(found), fg=verdict_card.verdict_colour(found.verdict))
-            reasons = event_lines.reasons(found.error, found.reservations)
+            word = brush(verdict_card.state_word(delegation), fg=verdict_card.verdict_colour(delegation.verdict))
+            reasons = event_lines.reasons(delegation.error, delegation.reservations)
             because = f" ({reasons})" if reasons else ""
-            click.echo(f"{found.id}  {word}{because}  {terminal.one_line(found.title)}")
-        worst = max(worst, exit_codes.of_verdict(found.verdict))
+            click.echo(f"{delegation.id}  {word}{because}  {terminal.one_line(delegation.title)}")
+        worst = max(worst, exit_codes.of_verdict(delegation.verdict))
     return worst
 
 
@@ -54,18 +54,20 @@ def _ended(named: list[str], group: str | None, deadline: float) -> Iterator[Del
         return [call("delegations/wait", id=identifier, timeoutSeconds=seconds)]
 
     def members_of(group: str, seconds: float) -> list[Delegation]:
-        found: list[Delegation] = call("groups/wait", id=group, timeoutSeconds=seconds).delegations
-        return found
+        members: list[Delegation] = call("groups/wait", id=group, timeoutSeconds=seconds).delegations
+        return members
 
     for identifier in named:
         yield from _until(deadline, partial(one, identifier))
     if group is not None:
-        yield from (found for found in _until(deadline, partial(members_of, group)) if found.id not in named)
+        yield from (
+            delegation for delegation in _until(deadline, partial(members_of, group)) if delegation.id not in named
+        )
 
 
 def _until(deadline: float, wait: Callable[[float], list[Delegation]]) -> list[Delegation]:
     """Repeat a request, whose own limit is an hour, until everything it returns has finished or the deadline."""
     while True:
-        found = wait(min(max(0.0, deadline - time.monotonic()), _SLICE_SECONDS))
-        if time.monotonic() >= deadline or all(one.state is State.FINISHED for one in found):
-            return found
+        delegations = wait(min(max(0.0, deadline - time.monotonic()), _SLICE_SECONDS))
+        if time.monotonic() >= deadline or all(delegation.state is State.FINISHED for delegation in delegations):
+            return delegations

@@ -57,15 +57,15 @@ def batch(
         data = file.read()
     except OSError as error:
         raise click.UsageError(f"{file.name} cannot be read: {error.strerror}.") from None
-    found = batch_file.read(data, path, require_current_folder())
-    params: dict[str, Any] = msgspec.to_builtins(found.params)
+    parsed = batch_file.read(data, path, require_current_folder())
+    params: dict[str, Any] = msgspec.to_builtins(parsed.params)
     budget = {"maxUsd": budget_usd, "maxTokens": budget_tokens}
-    given = {name: value for name, value in budget.items() if value is not None}
-    if given:
-        params["budget"] = {**params.get("budget", {}), **given}
+    bounds = {name: value for name, value in budget.items() if value is not None}
+    if bounds:
+        params["budget"] = {**params.get("budget", {}), **bounds}
     held = HeldInterrupt()
     try:
         started = with_trust("groups/start", params, params["tasks"][0], trust=trust, held=held)
     except UnderstudyError as error:
-        raise found.locate(error) from None
+        raise parsed.locate(error) from None
     return group_run.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)

@@ -57,11 +57,11 @@ def follow(group: str, table: GroupTable | None) -> list[Delegation]:
 def print_result(members: Sequence[Delegation], *, as_json: bool) -> int:
     """Print finished members in order, one line each, and return the highest exit code."""
     if as_json:
-        for one in members:
-            output.json_line(one)
+        for member in members:
+            output.json_line(member)
     else:
         print_table(members)
-    return max((exit_codes.of_verdict(one.verdict) for one in members), default=exit_codes.Exit.OK)
+    return max((exit_codes.of_verdict(member.verdict) for member in members), default=exit_codes.Exit.OK)
 
 
 def print_table(members: Sequence[Delegation], empty: str = "No delegation has joined this group.") -> None:
@@ -70,16 +70,16 @@ def print_table(members: Sequence[Delegation], empty: str = "No delegation has j
     header = ("ID", "STATE", "BY", "TIME", "TOKENS", "COST", "CHANGES", "TITLE")
     rows = [
         (
-            _short(one.id) if for_people else one.id,
-            verdict_card.state_and_kind(one),
-            one.delegator,
-            _took(one, now),
-            _tokens(one),
-            _cost(one),
-            _changes(one),
-            one.title,
+            _short(member.id) if for_people else member.id,
+            verdict_card.state_and_kind(member),
+            member.delegator,
+            _took(member, now),
+            _tokens(member),
+            _cost(member),
+            _changes(member),
+            member.title,
         )
-        for one in members
+        for member in members
     ]
     kept = [column for column in range(len(header)) if not for_people or any(row[column] for row in rows)]
     output.table(
@@ -93,13 +93,13 @@ def print_table(members: Sequence[Delegation], empty: str = "No delegation has j
 
 def _print_rest(members: Sequence[Delegation]) -> None:
     """Print why members failed, and the commands that may come next."""
-    failed = [one for one in members if one.error is not None]
-    for one in failed[:_LISTED]:
-        text = f"{_short(one.id)}: {one_line(one.error.message if one.error is not None else '')}"
+    failed = [member for member in members if member.error is not None]
+    for member in failed[:_LISTED]:
+        text = f"{_short(member.id)}: {one_line(member.error.message if member.error is not None else '')}"
         click.echo(output.paint()(cut(text, terminal.width()), fg="red"))
-    pending = [f"understudy review {_short(one.id)}" for one in members if one.review.pending]
-    again = [f"understudy retry {_short(one.id)}" for one in failed]
-    unfinished = next((one.group_id for one in members if one.state is not State.FINISHED), None)
+    pending = [f"understudy review {_short(member.id)}" for member in members if member.review.pending]
+    again = [f"understudy retry {_short(member.id)}" for member in failed]
+    unfinished = next((member.group_id for member in members if member.state is not State.FINISHED), None)
     follow_it = [f"understudy groups show {unfinished} --watch"] if unfinished is not None else []
     commands = [*follow_it, *pending[:_LISTED], *again[:_LISTED]]
     if commands:
@@ -153,16 +153,18 @@ class GroupTable:
 
     def _tell(self, members: Sequence[Delegation]) -> None:
         now, digits = self._now(), len(str(len(members)))
-        for number, one in enumerate(members, 1):
-            word = _word(one)
-            if self._told.get(one.id) == word:
+        for number, member in enumerate(members, 1):
+            word = _word(member)
+            if self._told.get(member.id) == word:
                 continue
-            self._told[one.id] = word
-            why = f"{word} ({cause(one.error)})" if one.error is not None else word
-            facts = [why, *(part for part in (_took(one, now), _tokens(one), _cost(one)) if part)]
-            facts = facts if one.state is State.FINISHED else [part for part in (word, _after(one, members)) if part]
-            title = one_line(one.title)
-            self._stream.write(f"{number:>{digits}}/{len(members)} {title} ({one.delegator}): {', '.join(facts)}\n")
+            self._told[member.id] = word
+            why = f"{word} ({cause(member.error)})" if member.error is not None else word
+            facts = [why, *(part for part in (_took(member, now), _tokens(member), _cost(member)) if part)]
+            facts = (
+                facts if member.state is State.FINISHED else [part for part in (word, _after(member, members)) if part]
+            )
+            title = one_line(member.title)
+            self._stream.write(f"{number:>{digits}}/{len(members)} {title} ({member.delegator}): {', '.join(facts)}\n")
         self._stream.flush()
 
     def _draw(self, members: Sequence[Delegation]) -> None:
@@ -212,19 +214,19 @@ class GroupTable:
             sizes[1] = min(sizes[1], space - _WIDE - 2)
         activity = space - sizes[1] - 2
         sizes[1] = min(sizes[1], space)
-        found = [self._row(header, sizes, columns, "ACTIVITY" if activity >= _ACTIVITY else "", dim=True)]
+        rendered = [self._row(header, sizes, columns, "ACTIVITY" if activity >= _ACTIVITY else "", dim=True)]
         for number, row in cells.items():
-            one = members[number]
-            doing = _doing(one, members) if activity >= _ACTIVITY else ""
-            colour = "yellow" if one.waiting_for is not None else verdict_card.verdict_colour(one.verdict)
-            waits = one.state is State.QUEUED
-            found.append(self._row(row, sizes, columns, doing, state=None if waits else colour, dim=waits))
+            member = members[number]
+            doing = _doing(member, members) if activity >= _ACTIVITY else ""
+            colour = "yellow" if member.waiting_for is not None else verdict_card.verdict_colour(member.verdict)
+            waits = member.state is State.QUEUED
+            rendered.append(self._row(row, sizes, columns, doing, state=None if waits else colour, dim=waits))
         if hidden:
             text = cut(f"   and {len(hidden)} more: {_counts([members[number] for number in hidden])}", columns)
-            found.append((text, self._paint(text, dim=True)))
+            rendered.append((text, self._paint(text, dim=True)))
         text = cut(self._summary(members, now), columns)
-        found.append((text, self._paint(text, bold=True)))
-        return found
+        rendered.append((text, self._paint(text, bold=True)))
+        return rendered
 
     def _row(
         self,
@@ -253,22 +255,22 @@ class GroupTable:
         return plain, plain[:start] + self._paint(plain[start:end], fg=state) + plain[end:]
 
     def _summary(self, members: Sequence[Delegation], now: datetime) -> str:
-        done = sum(one.state is State.FINISHED for one in members)
-        parts = [f"{done} of {len(members)} done"]
-        running = sum(one.state in _ACTIVE for one in members)
-        waiting = sum(one.state is State.QUEUED for one in members)
+        finished = sum(member.state is State.FINISHED for member in members)
+        parts = [f"{finished} of {len(members)} done"]
+        running = sum(member.state in _ACTIVE for member in members)
+        waiting = sum(member.state is State.QUEUED for member in members)
         parts += [f"{running} running"] * bool(running) + [f"{waiting} waiting"] * bool(waiting)
-        began = min((at for one in members if (at := _time(one.started_at)) is not None), default=now)
+        began = min((at for member in members if (at := _time(member.started_at)) is not None), default=now)
         parts.append(duration((now - began).total_seconds()))
-        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in members)
+        tokens = sum(member.usage.input_tokens + member.usage.output_tokens for member in members)
         most = self._budget.max_tokens if self._budget is not None else None
         if tokens or most is not None:
             parts.append(f"{thousands(tokens)}{f' of {thousands(most)}' if most is not None else ''} tokens")
-        cost = sum((_decimal(one.cost_usd) for one in members), Decimal(0))
+        cost = sum((_decimal(member.cost_usd) for member in members), Decimal(0))
         usd = self._budget.max_usd if self._budget is not None else None
         if cost or usd is not None:
             parts.append(f"${cost:.2f}{f' of ${usd}' if usd is not None else ''}")
-        if any(one.waiting_for is not None for one in members):
+        if any(member.waiting_for is not None for member in members):
             parts.append("answer with: understudy inbox")
         return " · ".join(parts)
 
@@ -287,54 +289,54 @@ def _counts(members: Sequence[Delegation]) -> str:
     return ", ".join(f"{count} {word}" for word, count in Counter(map(_word, members)).items())
 
 
-def _word(one: Delegation) -> str:
-    return "asks you" if one.waiting_for is not None else verdict_card.state_word(one)
+def _word(member: Delegation) -> str:
+    return "asks you" if member.waiting_for is not None else verdict_card.state_word(member)
 
 
-def _after(one: Delegation, members: Sequence[Delegation]) -> str:
+def _after(member: Delegation, members: Sequence[Delegation]) -> str:
     """Return the rows that a member comes after and that have not finished, while it waits."""
-    if one.state is not State.QUEUED:
+    if member.state is not State.QUEUED:
         return ""
     rows = [
         str(number)
         for number, other in enumerate(members, 1)
-        if other.id in one.after and other.state is not State.FINISHED
+        if other.id in member.after and other.state is not State.FINISHED
     ]
     return f"after {', '.join(rows)}" if rows else ""
 
 
-def _doing(one: Delegation, members: Sequence[Delegation]) -> str:
-    if one.waiting_for is not None:
-        return one_line(one.waiting_for.title)
-    if one.state is not State.FINISHED:
-        return _after(one, members) or one_line(one.activity or "")
-    if one.error is not None:
-        return one_line(one.error.message)
-    return _changes(one) or ", ".join(map(event_lines.words, one.reservations))
+def _doing(member: Delegation, members: Sequence[Delegation]) -> str:
+    if member.waiting_for is not None:
+        return one_line(member.waiting_for.title)
+    if member.state is not State.FINISHED:
+        return _after(member, members) or one_line(member.activity or "")
+    if member.error is not None:
+        return one_line(member.error.message)
+    return _changes(member) or ", ".join(map(event_lines.words, member.reservations))
 
 
-def _changes(one: Delegation) -> str:
-    files = one.result.files if one.result is not None else []
+def _changes(member: Delegation) -> str:
+    files = member.result.files if member.result is not None else []
     added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
     return f"+{added} -{removed} in {event_lines.plural(len(files), 'file')}" if files else ""
 
 
-def _took(one: Delegation, now: datetime) -> str:
+def _took(member: Delegation, now: datetime) -> str:
     """Return how long a member has worked; empty while it waits."""
-    began = _time(one.attempts[0].started_at) if one.attempts else None
+    began = _time(member.attempts[0].started_at) if member.attempts else None
     if began is None:
         return ""
-    ended = _time(one.finished_at) if one.finished_at is not None else now
+    ended = _time(member.finished_at) if member.finished_at is not None else now
     return duration(((ended or now) - began).total_seconds())
 
 
-def _tokens(one: Delegation) -> str:
-    count = one.usage.input_tokens + one.usage.output_tokens
+def _tokens(member: Delegation) -> str:
+    count = member.usage.input_tokens + member.usage.output_tokens
     return thousands(count) if count else ""
 
 
-def _cost(one: Delegation) -> str:
-    return "" if one.cost_usd is None else f"${_decimal(one.cost_usd):.2f}"
+def _cost(member: Delegation) -> str:
+    return "" if member.cost_usd is None else f"${_decimal(member.cost_usd):.2f}"
 
 
 def _decimal(text: str | None) -> Decimal:
@@ -352,4 +354,4 @@ def _time(text: str) -> datetime | None:
 
 
 def _all_finished(members: Sequence[Delegation]) -> bool:
-    return all(one.state is State.FINISHED for one in members)
+    return all(member.state is State.FINISHED for member in members)

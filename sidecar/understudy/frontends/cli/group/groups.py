@@ -41,20 +41,20 @@ def list_(*, limit: int, json_: bool) -> int:
 
 
 def _list(limit: int, *, as_json: bool) -> int:
-    found = call("groups/list", limit=limit)
+    result = call("groups/list", limit=limit)
     if as_json:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     now = datetime.now(UTC)
     rows = [
         (
-            one.group.id,
-            one.group.kind,
-            age(one.group.created_at, now),
-            ", ".join(f"{count} {event_lines.words(state)}" for state, count in one.states.items()) or "empty",
-            one.title or "",
+            overview.group.id,
+            overview.group.kind,
+            age(overview.group.created_at, now),
+            ", ".join(f"{count} {event_lines.words(state)}" for state, count in overview.states.items()) or "empty",
+            overview.title or "",
         )
-        for one in found.groups
+        for overview in result.groups
     ]
     output.table(
         ("ID", "KIND", "AGE", "DELEGATIONS", "TITLE"),
@@ -78,11 +78,11 @@ def create(*, kind: str, json_: bool) -> int:
 
     Delegations join it with `understudy start --group ID`.
     """
-    found = call("groups/create", kind=kind)
+    group = call("groups/create", kind=kind)
     if json_:
-        output.json(found)
+        output.json(group)
     else:
-        click.echo(found.id)
+        click.echo(group.id)
     return exit_codes.Exit.OK
 
 
@@ -97,16 +97,16 @@ def show(*, group: str, watch: bool, json_: bool) -> int:
 
     With --watch, the exit code is the highest of theirs.
     """
-    found = call("groups/get", id=group)
-    group = found.id
+    result = call("groups/get", id=group)
+    group = result.id
     if json_ and not watch:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     if not watch:
         members = next(follow_group(group, idle_seconds=0.0))
         group_table.print_table(members)
         return exit_codes.Exit.OK
-    table = group_table.view_on(sys.stdout, found.budget)
+    table = group_table.view_on(sys.stdout, result.budget)
     try:
         members = group_table.follow(group, None if json_ else table)
     except KeyboardInterrupt:

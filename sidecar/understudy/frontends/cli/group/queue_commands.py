@@ -68,15 +68,15 @@ def warn_if_paused() -> None:
         click.echo(_PAUSED, err=True)
 
 
-def _show(found: Any, *, as_json: bool) -> int:
+def _show(queue: Any, *, as_json: bool) -> int:
     if as_json:
-        output.json(found)
+        output.json(queue)
         return exit_codes.Exit.OK
-    if found.paused:
+    if queue.paused:
         click.echo(_PAUSED, err=True)
     rows = [
-        (str(place), one.id, one.delegator, one.title, ", ".join(one.after))
-        for place, one in enumerate(found.delegations, 1)
+        (str(place), delegation.id, delegation.delegator, delegation.title, ", ".join(delegation.after))
+        for place, delegation in enumerate(queue.delegations, 1)
     ]
     columns = 5 if any(row[-1] for row in rows) else 4
     header = ("", "ID", "BY", "TITLE", "COMES AFTER")

@@ -47,17 +47,17 @@ def config(*, key: str | None, value: str | None, unset: bool, workspace: str | 
     """
     if unset and (value is not None or key is None):
         raise click.UsageError("--unset takes KEY, and no VALUE.")
-    known = dict(_every(workspace))
+    values = dict(_every(workspace))
     if key is None:
         if json_:
-            output.json(known)
+            output.json(values)
         else:
-            output.table(("KEY", "VALUE"), [(name, _shown(item)) for name, item in known.items()])
+            output.table(("KEY", "VALUE"), [(name, _shown(item)) for name, item in values.items()])
         return exit_codes.Exit.OK
     key = _OTHER_NAMES.get(key, key)
     if value is None and not unset:
-        found = _below(known, key)
-        output.json(found) if json_ else click.echo(terminal.one_line(_shown(found)))
+        below = _below(values, key)
+        output.json(below) if json_ else click.echo(terminal.one_line(_shown(below)))
         return exit_codes.Exit.OK
     _set(key, None if value is None else _parsed(value), value, workspace)
     now = _below(dict(_every(workspace)), key, missing=None)
@@ -77,8 +77,8 @@ def _every(workspace: str | None) -> Iterator[tuple[str, Any]]:
         for recipe in entry.default_for:
             yield f"{_DEFAULT}.{recipe}", entry.delegator.name
     for group, method in _GROUPS.items():
-        found = entries if group == "delegators" else call(f"{method}/list", workspace=place).model_servers
-        for entry in found:
+        listed = entries if group == "delegators" else call(f"{method}/list", workspace=place).model_servers
+        for entry in listed:
             declared = getattr(entry, _ENTRY[group])
             values = _snake(msgspec.to_builtins(declared))
             name = values.pop("name")
@@ -93,20 +93,20 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _below(known: dict[str, Any], key: str, **instead: Any) -> Any:
+def _below(values: dict[str, Any], key: str, **instead: Any) -> Any:
     """Return the value of a key, or a table of those below it."""
-    if key in known:
-        return known[key]
-    inner = {name.removeprefix(f"{key}."): value for name, value in known.items() if name.startswith(f"{key}.")}
+    if key in values:
+        return values[key]
+    inner = {name.removeprefix(f"{key}."): value for name, value in values.items() if name.startswith(f"{key}.")}
     if inner or "missing" in instead:
         return inner or instead["missing"]
-    raise _unknown(key, known)
+    raise _unknown(key, values)
 
 
-def _unknown(key: str, known: dict[str, Any]) -> UnderstudyError:
+def _unknown(key: str, values: dict[str, Any]) -> UnderstudyError:
     import difflib
 
-    near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(key, values, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(near)}?" if near else "`understudy config` lists the keys that have a value."
     return UnderstudyError(ErrorKind.INVALID_PARAMS, f"{key!r} has no value.", hint=hint, names=near or None)
 
@@ -119,9 +119,9 @@ def _set(key: str, value: Any, raw: str | None, workspace: str | None) -> None:
             call("delegators/setDefault", delegator=raw, recipe=rest or None, workspace=place)
         return
     group = _GROUPS.get(head)
-    names = {getattr(one, _ENTRY[head]).name for one in _listed(head, place)} if group is not None else set()
+    names = {getattr(entry, _ENTRY[head]).name for entry in _listed(head, place)} if group is not None else set()
     # Names may have dots, so the longest one that fits counts.
-    name = max((one for one in names if rest.startswith(f"{one}.")), key=len, default=None)
+    name = max((candidate for candidate in names if rest.startswith(f"{candidate}.")), key=len, default=None)
     if group is None or name is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
@@ -150,8 +150,8 @@ def _update(head: str, name: str, field: str, value: Any, place: str) -> None:
 
 
 def _listed(head: str, place: str) -> list[Any]:
-    found = call(f"{_GROUPS[head]}/list", workspace=place)
-    entries: list[Any] = found.delegators if head == "delegators" else found.model_servers
+    result = call(f"{_GROUPS[head]}/list", workspace=place)
+    entries: list[Any] = result.delegators if head == "delegators" else result.model_servers
     return entries
 
 
@@ -202,10 +202,10 @@ def _parsed(text: str) -> Any:
     """Return a value as typed: JSON where it is JSON, else the text itself."""
     parse: Callable[[str], Any] = json.loads
     try:
-        found = parse(text)
+        parsed = parse(text)
     except (ValueError, RecursionError):
         return text
-    return text if found is None else found
+    return text if parsed is None else parsed
 
 
 def _shown(value: Any) -> str:

@@ -40,17 +40,17 @@ def capabilities(*, agent: str | None, workspace: str | None, json_: bool) -> in
     The name is agent-delegator's; `understudy tools TOOL` shows how to install one. With --json, prints the
     `ToolsResult`, or the `ToolEntry` of one.
     """
-    found = call("tools/list", workspace=uri(workspace or "."))
-    tools = [one for one in found.tools if one.runnable]
+    result = call("tools/list", workspace=uri(workspace or "."))
+    tools = [tool for tool in result.tools if tool.runnable]
     if agent is None:
-        output.json(found) if json_ else output.table(
+        output.json(result) if json_ else output.table(
             ("AGENT", "FOUND", "MODES", "PERMISSION MODES", "MODEL SERVERS", "SESSIONS"),
-            [_capability(one) for one in tools],
+            [_capability(tool) for tool in tools],
         )
         return exit_codes.Exit.OK
-    entry = next((one for one in tools if one.name == agent), None)
+    entry = next((tool for tool in tools if tool.name == agent), None)
     if entry is None:
-        names = [one.name for one in tools]
+        names = [tool.name for tool in tools]
         hint = f"Use one of: {', '.join(names)}."
         raise UnderstudyError(ErrorKind.UNKNOWN_TOOL, f"There is no agent CLI {agent!r}.", hint=hint, names=names)
     output.json(entry) if json_ else _show_capabilities(entry)
@@ -58,37 +58,37 @@ def capabilities(*, agent: str | None, workspace: str | None, json_: bool) -> in
 
 
 def _capability(entry: ToolEntry) -> tuple[str, ...]:
-    known = entry.supports
+    supported = entry.supports
     return (
         entry.name,
         "yes" if entry.found else "no",
         ", ".join(entry.modes) or "-",
-        ", ".join(one.value for one in known.permission_modes) or "-" if known is not None else "-",
-        ", ".join(known.protocols) or "-" if known is not None else "-",
-        "yes" if known is not None and known.sessions else "no",
+        ", ".join(mode.value for mode in supported.permission_modes) or "-" if supported is not None else "-",
+        ", ".join(supported.protocols) or "-" if supported is not None else "-",
+        "yes" if supported is not None and supported.sessions else "no",
     )
 
 
 def _show_capabilities(entry: ToolEntry) -> None:
     click.echo(f"{entry.name}: {terminal.one_line(entry.display_name)}")
-    for title, known in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
-        if known is not None:
+    for title, supported in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
+        if supported is not None:
             click.echo(f"\nMode {title}:")
-            for name, text in _facts(known):
+            for name, text in _facts(supported):
                 click.echo(f"  {name + ':':<18}{text or '-'}")
 
 
-def _facts(known: SupportedOptions) -> list[tuple[str, str]]:
+def _facts(supported: SupportedOptions) -> list[tuple[str, str]]:
     return [
-        ("Returns", ", ".join(known.returns)),
-        ("Recipes", "those judged by new tests" if known.only_new_tests else "every one"),
-        ("Permission modes", ", ".join(one.value for one in known.permission_modes)),
-        ("Model servers", ", ".join(known.protocols)),
-        ("Sessions", "a reply continues the session" if known.sessions else "a reply starts a new session"),
-        ("Messages", str(known.messages)),
-        ("Launch options", ", ".join(one.name for one in known.launch)),
-        ("Limits", ", ".join(one.name for one in known.limits)),
-        ("Model properties", ", ".join(one.name for one in known.properties)),
+        ("Returns", ", ".join(supported.returns)),
+        ("Recipes", "those judged by new tests" if supported.only_new_tests else "every one"),
+        ("Permission modes", ", ".join(mode.value for mode in supported.permission_modes)),
+        ("Model servers", ", ".join(supported.protocols)),
+        ("Sessions", "a reply continues the session" if supported.sessions else "a reply starts a new session"),
+        ("Messages", str(supported.messages)),
+        ("Launch options", ", ".join(option.name for option in supported.launch)),
+        ("Limits", ", ".join(option.name for option in supported.limits)),
+        ("Model properties", ", ".join(option.name for option in supported.properties)),
     ]
 
 
@@ -102,17 +102,18 @@ def routes(*, workspace: str | None, json_: bool) -> int:
     prints a list of objects with `recipe`, `delegator`, `reason`, `fallback` and `refused`.
     """
     listed = {
-        one.delegator.name: one.delegator for one in call("delegators/list", workspace=uri(workspace or ".")).delegators
+        entry.delegator.name: entry.delegator
+        for entry in call("delegators/list", workspace=uri(workspace or ".")).delegators
     }
     rows: list[dict[str, Any]] = []
-    found = offers.routes(caller(), uri(workspace or "."))
-    for one in found:
-        name = one.explain.delegator if one.explain is not None else None
+    offered = offers.routes(caller(), uri(workspace or "."))
+    for offer in offered:
+        name = offer.explain.delegator if offer.explain is not None else None
         then = listed[name].fallback if name in listed else None
-        why = one.explain.reason if one.explain is not None else None
-        refused = one.refused.message if one.refused is not None else None
+        why = offer.explain.reason if offer.explain is not None else None
+        refused = offer.refused.message if offer.refused is not None else None
         rows.append(
-            {"recipe": one.recipe.name, "delegator": name, "fallback": then or [], "reason": why, "refused": refused}
+            {"recipe": offer.recipe.name, "delegator": name, "fallback": then or [], "reason": why, "refused": refused}
         )
     if json_:
         output.json(rows)
@@ -125,7 +126,7 @@ def routes(*, workspace: str | None, json_: bool) -> int:
         ],
         wrap=True,
     )
-    hints = {one.refused.hint for one in found if one.refused is not None and one.refused.hint}
+    hints = {offer.refused.hint for offer in offered if offer.refused is not None and offer.refused.hint}
     if hints:
         every = "Choose a default: understudy delegators default NAME --for RECIPE"
         click.echo(f"hint: {terminal.one_line(hints.pop() if len(hints) == 1 else every)}", err=True)
@@ -143,29 +144,31 @@ def model(*, name: str, workspace: str | None, json_: bool) -> int:
     the models of a server. With --json, prints a list of `DelegatorEntry`.
     """
     entries = call("delegators/list", workspace=uri(workspace or ".")).delegators
-    found = [one for one in entries if name.lower() in one.delegator.model.lower()]
-    if not found:
+    matching = [entry for entry in entries if name.lower() in entry.delegator.model.lower()]
+    if not matching:
         raise UnderstudyError(
             ErrorKind.MODEL_NOT_FOUND,
             f"No delegator uses a model {name!r}.",
             hint=f"Add one: understudy delegators add NAME --tool TOOL --model {terminal.one_line(name)}",
-            names=sorted({one.delegator.model for one in entries if one.delegator.model}) or None,
+            names=sorted({entry.delegator.model for entry in entries if entry.delegator.model}) or None,
         )
     if json_:
-        output.json(found)
+        output.json(matching)
         return exit_codes.Exit.OK
-    spent = {id_: call("ledger/read", model=id_, limit=1).totals for id_ in {one.delegator.model for one in found}}
+    spent = {
+        id_: call("ledger/read", model=id_, limit=1).totals for id_ in {entry.delegator.model for entry in matching}
+    }
     output.table(
         ("MODEL", "DELEGATOR", "WITH", "ATTEMPTS", "USD"),
         [
             (
-                one.delegator.model,
-                one.delegator.name,
-                one.delegator.tool or f"server {one.delegator.model_server or '-'}",
-                str(spent[one.delegator.model].attempts),
-                usd(spent[one.delegator.model]) if spent[one.delegator.model].attempts else "-",
+                entry.delegator.model,
+                entry.delegator.name,
+                entry.delegator.tool or f"server {entry.delegator.model_server or '-'}",
+                str(spent[entry.delegator.model].attempts),
+                usd(spent[entry.delegator.model]) if spent[entry.delegator.model].attempts else "-",
             )
-            for one in found
+            for entry in matching
         ],
     )
     return exit_codes.Exit.OK
@@ -192,20 +195,22 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> i
     before = datetime.now(UTC) - timedelta(hours=ttl)
     top = Path(project).resolve() if project is not None else None
     every = call("worktrees/list").worktrees
-    ours = [one for one in every if top is None or Path(one.repo).resolve() == top]
-    old = [one for one in ours if one.state in _DECIDED and _ended(one.owner or one.id, before)]
-    done: list[dict[str, str | None]] = []
-    for one in old:
-        ref = None if dry_run else call("worktrees/remove", id=one.id).rescue_ref
-        done.append({"id": one.id, "rescueRef": ref})
+    ours = [worktree for worktree in every if top is None or Path(worktree.repo).resolve() == top]
+    old = [
+        worktree for worktree in ours if worktree.state in _DECIDED and _ended(worktree.owner or worktree.id, before)
+    ]
+    removed: list[dict[str, str | None]] = []
+    for worktree in old:
+        ref = None if dry_run else call("worktrees/remove", id=worktree.id).rescue_ref
+        removed.append({"id": worktree.id, "rescueRef": ref})
         if not json_:
             click.echo(
-                f"{one.id}  would be removed ({size(one.bytes)})"
+                f"{worktree.id}  would be removed ({size(worktree.bytes)})"
                 if ref is None
-                else f"{one.id}  removed; restore with: understudy restore {terminal.one_line(ref)}"
+                else f"{worktree.id}  removed; restore with: understudy restore {terminal.one_line(ref)}"
             )
     if json_:
-        output.json(done)
+        output.json(removed)
         return exit_codes.Exit.OK
     kept = len(ours) - len(old)
     if not old:
@@ -262,13 +267,13 @@ def monitor(*, newest: int, once: bool, json_: bool) -> int:
 
 
 def _print_changes(followed: Generator[list[Delegation], None, None], *, once: bool) -> None:
-    known: dict[str, int] = {}
+    last_seqs: dict[str, int] = {}
     with contextlib.closing(followed), contextlib.suppress(KeyboardInterrupt):
         for members in followed:
-            for one in members:
-                if known.get(one.id) != one.last_seq:
-                    known[one.id] = one.last_seq
-                    output.json_line(one)
+            for member in members:
+                if last_seqs.get(member.id) != member.last_seq:
+                    last_seqs[member.id] = member.last_seq
+                    output.json_line(member)
             sys.stdout.flush()
             if once:
                 return

@@ -50,13 +50,13 @@ def import_(
 
     docs/moving-in.md lists every command and setting of these tools.
     """
-    given: dict[str, Any] = {
+    params: dict[str, Any] = {
         "source": source,
         "path": uri(path) if path is not None else None,
         "workspace": uri(workspace or "."),
     }
-    seen = call("configuration/import", **given, dryRun=True)
-    keys = [one.model_server for one in seen.keys]
+    seen = call("configuration/import", **params, dryRun=True)
+    keys = [key.model_server for key in seen.keys]
     if dry_run:
         output.json(seen) if json_ else _show(seen)
         return exit_codes.Exit.OK
@@ -67,15 +67,15 @@ def import_(
         _show(seen)
         store_keys = _ask(seen, yes=yes, store_keys=store_keys)
     chosen = keys if store_keys else []
-    done = seen
+    result = seen
     if seen.files or chosen:
-        done = call("configuration/import", **given, revision=seen.revision, storeKeys=chosen)
+        result = call("configuration/import", **params, revision=seen.revision, storeKeys=chosen)
     if json_:
-        output.json(done)
+        output.json(result)
         return exit_codes.Exit.OK
-    if done.written:
-        if done.files:
-            click.echo(f"Imported {_count(done)} from {source}.")
+    if result.written:
+        if result.files:
+            click.echo(f"Imported {_count(result)} from {source}.")
         if chosen:
             click.echo(f"Stored the API key for {', '.join(chosen)}.")
         click.echo("Try them: understudy delegators test --all", err=True)
@@ -84,7 +84,7 @@ def import_(
 
 def _ask(seen: Any, *, yes: bool, store_keys: bool) -> bool:
     """Return whether to store keys; abort if the user wants no import."""
-    keys = [one.model_server for one in seen.keys]
+    keys = [key.model_server for key in seen.keys]
     if not seen.files and not keys:
         return False
     if not yes:
@@ -111,9 +111,9 @@ def show_not_carried(seen: Any) -> None:
     """Print every setting of an ``ImportResult`` that is not carried over."""
     if seen.not_carried_over:
         click.echo("Not carried over as it is:", err=True)
-    for one in seen.not_carried_over:
-        where = f" ({_place(one.location)})" if one.location is not None else ""
-        click.echo(f"  {terminal.one_line(one.setting)}{where}: {terminal.one_line(one.reason)}", err=True)
+    for entry in seen.not_carried_over:
+        where = f" ({_place(entry.location)})" if entry.location is not None else ""
+        click.echo(f"  {terminal.one_line(entry.setting)}{where}: {terminal.one_line(entry.reason)}", err=True)
 
 
 def _place(location: Location) -> str:
@@ -123,12 +123,12 @@ def _place(location: Location) -> str:
 
 def _count(seen: Any) -> str:
     parts = []
-    for kind, one, more in (
+    for kind, singular, more in (
         ("modelServer", "model server", "model servers"),
         ("delegator", "delegator", "delegators"),
         ("default", "file of defaults", "files of defaults"),
     ):
         number = sum(file.kind == kind for file in seen.files)
         if number:
-            parts.append(f"{number} {one if number == 1 else more}")
+            parts.append(f"{number} {singular if number == 1 else more}")
     return ", ".join(parts)

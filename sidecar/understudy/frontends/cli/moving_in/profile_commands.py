@@ -46,12 +46,12 @@ def import_(*, path: str, with_permissions: bool, dry_run: bool, yes: bool, work
     """
     if json_ and not (yes or dry_run):
         raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
-    given = {"permissions": with_permissions, "workspace": uri(workspace or ".")}
+    params = {"permissions": with_permissions, "workspace": uri(workspace or ".")}
     failed: UnderstudyError | None = None
     files = _files(path)
     for file in files:
         try:
-            _import_one({**given, "path": uri(file)}, dry_run=dry_run, yes=yes, json_=json_)
+            _import_one({**params, "path": uri(file)}, dry_run=dry_run, yes=yes, json_=json_)
         except UnderstudyError as error:
             if len(files) == 1:
                 raise
@@ -67,31 +67,31 @@ def _files(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
-    found = sorted(str(one) for one in folder.glob("*.json"))
-    if not found:
+    files = sorted(str(file) for file in folder.glob("*.json"))
+    if not files:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY, f"{path} has no *.json file.", hint="Name the folder with the agent profiles."
         )
-    if len(found) > _MOST_FILES:
+    if len(files) > _MOST_FILES:
         raise UnderstudyError(
             ErrorKind.INPUT_TOO_LARGE,
-            f"{path} has {len(found)} *.json files; at most {_MOST_FILES} are imported at once.",
+            f"{path} has {len(files)} *.json files; at most {_MOST_FILES} are imported at once.",
             hint="Name the files one by one, or a smaller folder.",
         )
-    return found
+    return files
 
 
-def _import_one(given: dict[str, Any], *, dry_run: bool, yes: bool, json_: bool) -> None:
+def _import_one(params: dict[str, Any], *, dry_run: bool, yes: bool, json_: bool) -> None:
     with option_names.as_options():
-        seen = call("delegators/importProfile", **given, dryRun=True)
+        seen = call("delegators/importProfile", **params, dryRun=True)
     if not json_:
         _show(seen)
     if not dry_run and seen.files:
         if not yes and not click.confirm("Write it?", default=False, err=True):
             raise click.Abort
-        seen = call("delegators/importProfile", **given, revision=seen.revision)
+        seen = call("delegators/importProfile", **params, revision=seen.revision)
         if not json_:
-            names = [one.name for one in seen.files if one.kind == "delegator"]
+            names = [file.name for file in seen.files if file.kind == "delegator"]
             click.echo(f"Imported {', '.join(names)}.")
     if json_:
         output.json_line(seen)
@@ -102,11 +102,11 @@ def _show(seen: Any) -> None:
         click.echo(f"Read {terminal.one_line(path)}", err=True)
     for line in seen.diff.splitlines():
         click.echo(sanitize.visible(line))
-    for one in seen.files:
-        if one.kind == "profile":
-            click.echo(f"The profile itself is kept with the delegator {one.name}.")
+    for file in seen.files:
+        if file.kind == "profile":
+            click.echo(f"The profile itself is kept with the delegator {file.name}.")
     if not seen.files:
-        same = ", ".join(one.name for one in seen.unchanged)
+        same = ", ".join(entry.name for entry in seen.unchanged)
         click.echo(f"There is nothing to import: the delegator {same} is from this profile.")
     show_not_carried(seen)
 
@@ -161,6 +161,6 @@ def export(
         click.echo(f"Wrote {terminal.one_line(target)}.")
     if made.left_out and not json_:
         click.echo("Left out:", err=True)
-        for one in made.left_out:
-            click.echo(f"  {terminal.one_line(one.setting)}: {terminal.one_line(one.reason)}", err=True)
+        for entry in made.left_out:
+            click.echo(f"  {terminal.one_line(entry.setting)}: {terminal.one_line(entry.reason)}", err=True)
     return exit_codes.Exit.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import one_line
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult
 from understudy.model.evidence.mutation import Round
@@ -17,56 +17,56 @@ _CUSTOM_COMMAND = "generic"
 """The tool of a delegator that runs a command of the user: its name says nothing."""
 
 
-def line(event: e.Event) -> str | None:
+def line(event: events.Event) -> str | None:
     """Return the line for one event, None for events that are not shown (deltas, usage, sessions)."""
     match event:
-        case e.Base(commit=commit, files=files, left_out=left_out):
+        case events.Base(commit=commit, files=files, left_out=left_out):
             return f"starts from {commit[:10]} ({plural(files, 'file')}){_left_out(left_out)}"
-        case e.Worktree(path=path, seconds=seconds):
+        case events.Worktree(path=path, seconds=seconds):
             return f"worktree ready in {seconds:.1f} s: {terminal.short_path(path)}"
-        case e.Queued(position=position):
+        case events.Queued(position=position):
             return f"number {position} in the queue"
-        case e.Started(delegator=delegator, model=model, reason=reason, tool=tool):
+        case events.Started(delegator=delegator, model=model, reason=reason, tool=tool):
             told = {delegator, _CUSTOM_COMMAND}
             with_ = ", ".join(one_line(part) for part in (tool, model) if part and part not in told)
             return f"{delegator}{f' ({with_})' if with_ else ''} started: {one_line(reason)}"
-        case e.AgentStarted(terminal=pane) if pane is not None:
+        case events.AgentStarted(terminal=pane) if pane is not None:
             return "working in a tmux pane, which `understudy attach` shows"
-        case e.Phase(text=text):
+        case events.Phase(text=text):
             return one_line(text)
-        case e.ToolCall(title=title, name=name):
+        case events.ToolCall(title=title, name=name):
             return f"→ {one_line(title or name)}"
-        case e.ToolResult(ok=False, output=output):
+        case events.ToolResult(ok=False, output=output):
             return f"  ✗ {one_line(output)[:200]}"
-        case e.File(path=path, change=change):
+        case events.File(path=path, change=change):
             return f"{change} {terminal.path(path)}"
-        case e.Permission(title=title):
+        case events.Permission(title=title):
             return f"asks: {one_line(title)}"
-        case e.PermissionAnswered(option=option, by=by):
+        case events.PermissionAnswered(option=option, by=by):
             return f"answered: {one_line(option)} (by {one_line(by)})"
-        case e.UserMessage(text=text, by=by, delivery=delivery):
+        case events.UserMessage(text=text, by=by, delivery=delivery):
             return f"you said ({one_line(by)}; {delivery}): {one_line(text)[:_SAID_SHOWN]}"
-        case e.AgentMessage(sender=sender, kind=kind, text=text):
+        case events.AgentMessage(sender=sender, kind=kind, text=text):
             return f"{kind} of {one_line(sender)}: {one_line(text)[:_SAID_SHOWN]}"
-        case e.Grouped(group_id=group):
+        case events.Grouped(group_id=group):
             return f"delegates, in the group {one_line(group)}"
-        case e.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
+        case events.AttemptFailed(error=failure, will_retry=again, next_delegator=following, wait_seconds=wait):
             return f"failed: {_first_line(failure.message)}{_what_next(again, following, wait)}"
-        case e.Result(files=files) if files:
+        case events.Result(files=files) if files:
             added, removed = sum(file.additions for file in files), sum(file.deletions for file in files)
             return f"result: {plural(len(files), 'file')}, +{added} -{removed}"
-        case e.CheckStarted(name=name):
+        case events.CheckStarted(name=name):
             return f"running check {name}"
-        case e.CheckFinished():
+        case events.CheckFinished():
             return check(event.check_result())
-        case e.RoundJudged():
+        case events.RoundJudged():
             return round_of_tests(event)
-        case e.Note(level=level, text=text):
+        case events.Note(level=level, text=text):
             return one_line(text) if level == "info" else f"{level}: {one_line(text)}"
-        case e.Finished(verdict=verdict, reservations=reservations, error=failure):
+        case events.Finished(verdict=verdict, reservations=reservations, error=failure):
             because = reasons(failure, reservations)
             return f"finished: {words(verdict)}" + (f" ({because})" if because else "")
-        case e.Unknown():
+        case events.Unknown():
             return "event of a newer version of Understudy"
         case _:
             return _decision(event)
@@ -128,7 +128,7 @@ def check(result: CheckResult, *, outdated: bool = False) -> str:
     return f"{mark} check {one_line(result.name)}: {counts(result)} in {result.seconds:.1f} s{extra}"
 
 
-def round_of_tests(judged: e.RoundJudged | Round) -> str:
+def round_of_tests(judged: events.RoundJudged | Round) -> str:
     """Return what the tests noticed in one round."""
     name = "first result" if judged.number == 0 else f"round {judged.number}"
     text = f"{name}: {judged.killed} of {plural(judged.viable, 'small change')} noticed"
@@ -155,26 +155,26 @@ def _what_next(again: bool, following: str | None, wait: float | None) -> str:
     return f"; retrying{after}" if again else ""
 
 
-def _decision(event: e.Event) -> str | None:
+def _decision(event: events.Event) -> str | None:
     match event:
-        case e.Decided(path=path, decision=decision, by=by):
+        case events.Decided(path=path, decision=decision, by=by):
             return f"{decision}: {terminal.path(path)} (by {one_line(by)})"
-        case e.Applied(paths=paths, by=by, undo_token=token):
+        case events.Applied(paths=paths, by=by, undo_token=token):
             merged = f"merged into {', '.join(map(terminal.path, paths))} (by {one_line(by)})"
             return f"{merged}; undo with: understudy undo {one_line(token)}"
-        case e.Confirmed(tests=tests):
+        case events.Confirmed(tests=tests):
             return f"confirmed {plural(tests, 'changed test')}" if tests else "changed tests are a question again"
-        case e.Undone():
+        case events.Undone():
             return "undone"
-        case e.Amended(path=path, undoes=str()):
+        case events.Amended(path=path, undoes=str()):
             return f"edit undone: {terminal.path(path)}"
-        case e.Dismissed(by=by):
+        case events.Dismissed(by=by):
             return f"dismissed (by {one_line(by)})"
-        case e.Amended(path=path):
+        case events.Amended(path=path):
             return f"edited: {terminal.path(path)}"
-        case e.Discarded(rescue_ref=ref):
+        case events.Discarded(rescue_ref=ref):
             return f"discarded; restore with: understudy restore {one_line(ref)}"
-        case e.Superseded(by=by):
+        case events.Superseded(by=by):
             return f"continued by {one_line(by)}"
         case _:
             return None

@@ -12,21 +12,21 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.output.units import duration, thousands
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events
 from understudy.model.states import State
 
 REDRAW_SECONDS = 0.25
 """Faster changes cannot be read."""
 
-_COLOURS: dict[type[e.Event], str] = {
-    e.AttemptFailed: "red",
-    e.Permission: "yellow",
-    e.Queued: "yellow",
-    e.Result: "cyan",
-    e.Finished: "cyan",
+_COLOURS: dict[type[events.Event], str] = {
+    events.AttemptFailed: "red",
+    events.Permission: "yellow",
+    events.Queued: "yellow",
+    events.Result: "cyan",
+    events.Finished: "cyan",
 }
-_BACKGROUND = (e.Base, e.Worktree, e.ToolCall, e.ToolResult, e.Phase)
-_LONG = (e.ToolCall, e.ToolResult)
+_BACKGROUND = (events.Base, events.Worktree, events.ToolCall, events.ToolResult, events.Phase)
+_LONG = (events.ToolCall, events.ToolResult)
 """Titles and output of tools may be pages."""
 _ON_ONE_ROW = "\x1b[?7l{}\x1b[?7h"
 """Without DECAWM, a status whose width was computed wrong is cut by the terminal; wrapped, it could not be erased."""
@@ -62,14 +62,14 @@ class View:
         self._last_line: str | None = None
         self._failure: str | None = None
 
-    def show(self, event: e.Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Show one event as a line, or in the status."""
-        self._state = e.STATE_AFTER.get(type(event), self._state)
-        if isinstance(event, e.ToolCall):
+        self._state = events.STATE_AFTER.get(type(event), self._state)
+        if isinstance(event, events.ToolCall):
             self._tool_calls += 1
-        if isinstance(event, e.UsageReport):
+        if isinstance(event, events.UsageReport):
             self._tokens = event.input_tokens + event.output_tokens
-        if isinstance(event, e.Text) and self._answer is not None:
+        if isinstance(event, events.Text) and self._answer is not None:
             self._erase_status()
             self._answer.add(event.text)
             return
@@ -77,17 +77,17 @@ class View:
         if text is None:
             self.tick()
             return
-        if not isinstance(event, e.Finished | e.CheckFinished):
+        if not isinstance(event, events.Finished | events.CheckFinished):
             self._activity = text.lstrip("→ ")
         if text != self._last_line:
             self._last_line = text
             self.say(self._styled(event, text))
 
-    def _without_repetition(self, event: e.Event) -> e.Event:
+    def _without_repetition(self, event: events.Event) -> events.Event:
         """Return the event; at the end, without a failure that the line of the last attempt has told."""
-        if isinstance(event, e.AttemptFailed):
+        if isinstance(event, events.AttemptFailed):
             self._failure = event.error.message
-        if isinstance(event, e.Finished) and event.error is not None and event.error.message == self._failure:
+        if isinstance(event, events.Finished) and event.error is not None and event.error.message == self._failure:
             return msgspec.structs.replace(event, error=None)
         return event
 
@@ -135,12 +135,12 @@ class View:
     def _erase(self) -> str:
         return "\r\x1b[2K" if self._drawn else ""
 
-    def _styled(self, event: e.Event, text: str) -> str:
+    def _styled(self, event: events.Event, text: str) -> str:
         if self._redraw and isinstance(event, _LONG):  # the others have something to copy, or are for the user
             text = terminal.cut(text, self._columns())
-        if isinstance(event, e.CheckFinished):
+        if isinstance(event, events.CheckFinished):
             return self._paint(text, fg="green" if event.ok else "red")
-        if isinstance(event, e.Note):
+        if isinstance(event, events.Note):
             return self._paint(text, fg={"info": None, "warning": "yellow", "error": "red"}[event.level])
         if isinstance(event, _BACKGROUND):
             return self._paint(text, dim=True)

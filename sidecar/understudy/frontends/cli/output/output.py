@@ -153,11 +153,11 @@ def _wrapped(parts: Sequence[str], width: int, separator: str) -> list[str]:
     return lines
 
 
-def problems(found: Sequence[Any]) -> None:
+def problems(entries: Sequence[Any]) -> None:
     """Print problems of the configuration on stderr, each with its position and hint."""
     brush = terminal.Paint(on=terminal.has_colour(sys.stderr))
     colours = {"error": "red", "warning": "yellow", "information": "cyan"}
-    for problem in found:
+    for problem in entries:
         label = brush(f"{problem.severity}:", fg=colours[problem.severity])
         click.echo(f"{label} {_place(problem.location)}{terminal.one_line(problem.message)}", err=True)
         if problem.hint:

@@ -141,14 +141,16 @@ def _question(delegation: Delegation, paint: Paint) -> str:
 
 
 def _messages(delegation: Delegation, paint: Paint) -> str:
-    kept = [one for one in delegation.messages if not one.delivered]
+    kept = [message for message in delegation.messages if not message.delivered]
     if not kept:
         return ""
     ended = delegation.state is State.FINISHED
     todo = (
         f"part of your next reply: understudy reply {delegation.id} TEXT" if ended else "its agent has not got it yet"
     )
-    return "\n".join(f"{paint('→', fg='yellow', bold=True)} you said: {one_line(one.text)}\n    {todo}" for one in kept)
+    return "\n".join(
+        f"{paint('→', fg='yellow', bold=True)} you said: {one_line(message.text)}\n    {todo}" for message in kept
+    )
 
 
 def _reservations(delegation: Delegation, paint: Paint) -> str:
@@ -174,7 +176,8 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
         if result.base is not None:
             rows.append(f"    earlier tests: {comparison_text(result.base)}")
             rows += [
-                f"      {one_line(each.test)}: {each.restored} → {each.result}" for each in result.base.tests[:_SHOWN]
+                f"      {one_line(difference.test)}: {difference.restored} → {difference.result}"
+                for difference in result.base.tests[:_SHOWN]
             ]
         if result.checkout_files:
             rows.append(f"    loaded from your checkout: {_some(result.checkout_files)}")

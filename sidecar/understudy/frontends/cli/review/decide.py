@@ -62,12 +62,12 @@ def accept(
         return run(identifier, chosen, as_json=json_)
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    wanted = hunk_targets.find(files, chosen, everything=all_, command="accept", identifier=whole)
-    decisions = hunk_targets.decisions(wanted, "accept")
+    targets = hunk_targets.find(files, chosen, everything=all_, command="accept", identifier=whole)
+    decisions = hunk_targets.decisions(targets, "accept")
     if merged_manually:
-        decisions = [one | {"mergedManually": True} for one in decisions]
+        decisions = [decision | {"mergedManually": True} for decision in decisions]
         return send(whole, files, decisions, as_json=json_)
-    risky = {item.file.path: item.file for item in hunk_targets.items(files, wanted) if item.file.flag_reason}
+    risky = {item.file.path: item.file for item in hunk_targets.items(files, targets) if item.file.flag_reason}
     if risky and not include_flagged and not json_ and trust_prompt.can_ask():
         include_flagged = confirm_flagged(list(risky.values()))
         if not include_flagged:
@@ -101,8 +101,8 @@ def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str 
     """
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    wanted = hunk_targets.find(files, chosen, everything=all_, command="reject", identifier=whole)
-    return send(whole, files, hunk_targets.decisions(wanted, "reject", reason), as_json=json_)
+    targets = hunk_targets.find(files, chosen, everything=all_, command="reject", identifier=whole)
+    return send(whole, files, hunk_targets.decisions(targets, "reject", reason), as_json=json_)
 
 
 @click.command(
@@ -127,12 +127,12 @@ def undo(*, identifier: str | None, chosen: tuple[str, ...], json_: bool) -> int
     if chosen:
         whole = resolve(identifier)
         files = call("delegations/diff", id=whole).files
-        wanted = hunk_targets.find(files, chosen, identifier=whole, state=HunkState.REJECTED)
-        return send(whole, files, hunk_targets.decisions(wanted, "pending"), as_json=json_)
+        targets = hunk_targets.find(files, chosen, identifier=whole, state=HunkState.REJECTED)
+        return send(whole, files, hunk_targets.decisions(targets, "pending"), as_json=json_)
     token = identifier if "." in identifier else hunk_targets.last_accept(resolve(identifier))
-    done = call("delegations/undo", undoToken=token)
+    result = call("delegations/undo", undoToken=token)
     if json_:
-        output.json(done)
+        output.json(result)
     else:
         click.echo(f"Undone: {terminal.one_line(token)}. Its hunks are pending again.")
     return exit_codes.Exit.OK

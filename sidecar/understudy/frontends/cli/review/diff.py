@@ -48,15 +48,15 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
     """
     whole = resolve(identifier)
     if json_:
-        found = call("delegations/diff", id=whole)
+        result = call("delegations/diff", id=whole)
         if paths:
-            _refuse_unchanged(paths, [(file.path, file.from_) for file in found.files])
-            found.files = [
+            _refuse_unchanged(paths, [(file.path, file.from_) for file in result.files])
+            result.files = [
                 file
-                for file in found.files
+                for file in result.files
                 if _chosen(file.path, paths) or (file.from_ is not None and _chosen(file.from_, paths))
             ]
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     delegation = call("delegations/get", id=whole)
     files = delegation.result.files if delegation.result else []
@@ -103,13 +103,13 @@ def _refuse_unchanged(paths: tuple[str, ...], changed: list[tuple[str, str | Non
     """Raise ``invalid_params`` for a path that the result does not change."""
     for path in paths:
         everything = path.rstrip("/") in {"", "."}
-        either = [one for pair in changed for one in pair if one is not None]
-        if not everything and not any(hunk_targets.concerns(one, path) for one in either):
-            raise hunk_targets.not_changed(path, [one for one, _ in changed])
+        either = [name for pair in changed for name in pair if name is not None]
+        if not everything and not any(hunk_targets.concerns(name, path) for name in either):
+            raise hunk_targets.not_changed(path, [name for name, _ in changed])
 
 
 def _chosen(path: str, chosen: tuple[str, ...]) -> bool:
-    return any(hunk_targets.concerns(path, one) for one in chosen)
+    return any(hunk_targets.concerns(path, name) for name in chosen)
 
 
 def _patch(identifier: str) -> bytes:

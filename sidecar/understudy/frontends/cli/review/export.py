@@ -54,17 +54,18 @@ def export(
         raise click.UsageError("--force requires --output.")
     if file is not None and not force:
         force = _may_overwrite(file)
-    found = call("delegations/export", id=resolve(identifier), to=to, branch=branch, message=message)
+    exported = call("delegations/export", id=resolve(identifier), to=to, branch=branch, message=message)
     if json_:
-        output.json(found)
+        output.json(exported)
     elif to == "patch":
-        _patch(found.patch or "", file, overwrite=force)
+        _patch(exported.patch or "", file, overwrite=force)
     else:
         # One word, for scripts.
-        click.echo(found.branch if to == "branch" else found.commit)
-        if found.branch and terminal.is_terminal(sys.stdout):
+        click.echo(exported.branch if to == "branch" else exported.commit)
+        if exported.branch and terminal.is_terminal(sys.stdout):
             click.echo(
-                event_lines.next_commands(f"git diff HEAD...{found.branch}", f"git merge {found.branch}"), err=True
+                event_lines.next_commands(f"git diff HEAD...{exported.branch}", f"git merge {exported.branch}"),
+                err=True,
             )
     return exit_codes.Exit.OK
 

@@ -45,35 +45,35 @@ def find(
     if not everything and not chosen:
         raise click.UsageError(f"Name what to {command}: PATH, PATH:HUNK or --all.")
     if everything:
-        found: list[Target] = [(file.path, None) for file in files if _has(file, state)]
+        targets: list[Target] = [(file.path, None) for file in files if _has(file, state)]
     else:
-        found = [target for text in chosen for target in _one(files, text, state)]
-    if not found:
+        targets = [target for text in chosen for target in _one(files, text, state)]
+    if not targets:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"No hunk of {'the result' if everything else name_list(chosen)} is {state}.",
             hint=f"`understudy review {identifier} --list` shows all hunks.",
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(targets))
 
 
 def decisions(targets: Iterable[Target], decision: str, reason: str | None = None) -> list[dict[str, Any]]:
     """Return targets as decisions for ``delegations/decide``."""
-    found = []
+    listed = []
     for path, hunk in targets:
-        given = {"path": path, "hunk": hunk, "decision": decision, "reason": reason}
-        found.append({name: value for name, value in given.items() if value is not None})
-    return found
+        fields = {"path": path, "hunk": hunk, "decision": decision, "reason": reason}
+        listed.append({name: value for name, value in fields.items() if value is not None})
+    return listed
 
 
 def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunk_view.Item]:
     """Return the hunks of targets: the named ones, and the pending ones of whole files."""
-    wanted = set(targets)
+    chosen = set(targets)
     return [
         item
         for item in hunk_view.items(files)
-        if (item.file.path, item.hunk.id) in wanted
-        or ((item.file.path, None) in wanted and item.hunk.state is HunkState.PENDING)
+        if (item.file.path, item.hunk.id) in chosen
+        or ((item.file.path, None) in chosen and item.hunk.state is HunkState.PENDING)
     ]
 
 
@@ -104,16 +104,16 @@ def complete_idle_tests(context: click.Context, parameter: click.Parameter, inco
     _ = parameter
     with contextlib.suppress(Exception):
         checks = call("delegations/get", id=resolve(context.params.get("identifier"))).checks
-        found = noticed(check.mutation for check in checks)
-        return [CompletionItem(test) for test in (found.idle if found else []) if test.startswith(incomplete)]
+        evidence = noticed(check.mutation for check in checks)
+        return [CompletionItem(test) for test in (evidence.idle if evidence else []) if test.startswith(incomplete)]
     return []
 
 
 def last_accept(identifier: str) -> str:
     """Return the undo token of a delegation's last accept; raise ``conflict`` if all are undone."""
-    found = call("delegations/diff", id=identifier)
-    if not found.undoable:
-        rejected = any(_has(file, HunkState.REJECTED) for file in found.files)
+    diff = call("delegations/diff", id=identifier)
+    if not diff.undoable:
+        rejected = any(_has(file, HunkState.REJECTED) for file in diff.files)
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"Nothing of {identifier} is accepted.",
@@ -121,7 +121,7 @@ def last_accept(identifier: str) -> str:
             if rejected
             else f"`understudy show {identifier}` shows what happened.",
         )
-    return str(found.undoable[0].undo_token)
+    return str(diff.undoable[0].undo_token)
 
 
 def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -134,16 +134,16 @@ def complete_tokens(context: click.Context, parameter: click.Parameter, incomple
 
 def wire(files: Iterable[FileDiff], text: str) -> str:
     """Return a typed path, in any bytes or quoted as it is printed, as it is written on the wire."""
-    known = {file.path for file in files}
+    paths = {file.path for file in files}
     spelled = [path_quoting.quote(path) for path in _spellings(text)]
-    return next((path for path in spelled if path in known), spelled[-1])
+    return next((path for path in spelled if path in paths), spelled[-1])
 
 
 def concerns(path: str, text: str) -> bool:
     """Return whether a path on the wire is the typed path or below it."""
     raw = path_quoting.unquote(path)
-    wanted = [one.rstrip(b"/") for one in _spellings(text)]
-    return any(one in {b"", b".", raw} or raw.startswith(one + b"/") for one in wanted)
+    spellings = [spelling.rstrip(b"/") for spelling in _spellings(text)]
+    return any(spelling in {b"", b".", raw} or raw.startswith(spelling + b"/") for spelling in spellings)
 
 
 def named(files: Iterable[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
@@ -165,42 +165,42 @@ def not_changed(text: str, paths: Sequence[str]) -> UnderstudyError:
 def _spellings(text: str) -> list[bytes]:
     """Return the paths that a text may mean: as typed, and unquoted if it is quoted."""
     text = text.removeprefix("./")
-    found = [os.fsencode(text)]
+    spellings = [os.fsencode(text)]
     if text.startswith('"'):
         with contextlib.suppress(ValueError):
-            found.append(path_quoting.unquote(text))
-    return found
+            spellings.append(path_quoting.unquote(text))
+    return spellings
 
 
 def _names(item: hunk_view.Item, text: str) -> bool:
     path, colon, hunk = text.rpartition(":")
-    own = path_quoting.unquote(item.file.path)
+    raw = path_quoting.unquote(item.file.path)
     return concerns(item.file.path, text) or bool(
-        colon and hunk and item.hunk.id.startswith(hunk) and own in _spellings(path)
+        colon and hunk and item.hunk.id.startswith(hunk) and raw in _spellings(path)
     )
 
 
 def _one(files: Sequence[FileDiff], text: str, state: HunkState) -> list[Target]:
     by_path = {path_quoting.unquote(file.path): file for file in files}
-    for wanted in _spellings(text):
-        if wanted in by_path:
-            file = by_path[wanted]
+    for spelling in _spellings(text):
+        if spelling in by_path:
+            file = by_path[spelling]
             return [(file.path, None)] if _has(file, state) else []
     below = [file for file in files if concerns(file.path, text)]
     if below:
         return [(file.path, None) for file in below if _has(file, state)]
     path, colon, hunk = text.rpartition(":")
-    for wanted in _spellings(path) if colon else []:
-        if wanted in by_path:
-            return [(by_path[wanted].path, _hunk(by_path[wanted], hunk))]
+    for spelling in _spellings(path) if colon else []:
+        if spelling in by_path:
+            return [(by_path[spelling].path, _hunk(by_path[spelling], hunk))]
     raise not_changed(text, [file.path for file in files])
 
 
 def _hunk(file: FileDiff, beginning: str) -> str:
-    found = [hunk.id for hunk in file.hunks if beginning and hunk.id.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    count = len(found) or "no"
+    matching = [hunk.id for hunk in file.hunks if beginning and hunk.id.startswith(beginning)]
+    if len(matching) == 1:
+        return matching[0]
+    count = len(matching) or "no"
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
         f"{count} hunks of {terminal.path(file.path)} begin with {terminal.one_line(beginning)!r}; it has these:",
@@ -214,8 +214,8 @@ def _has(file: FileDiff, state: HunkState) -> bool:
 
 
 def _files(context: click.Context) -> list[FileDiff]:
-    found: list[FileDiff] = call("delegations/diff", id=resolve(context.params.get("identifier"))).files
-    return found
+    files: list[FileDiff] = call("delegations/diff", id=resolve(context.params.get("identifier"))).files
+    return files
 
 
 def _paths(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
@@ -232,12 +232,12 @@ def _hunks(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
 
 
 def _tokens(incomplete: str) -> list[CompletionItem]:
-    found = []
-    for one in call("delegations/list", limit=_LOOKED_AT).delegations:
-        if not one.review.accepted:
+    items = []
+    for delegation in call("delegations/list", limit=_LOOKED_AT).delegations:
+        if not delegation.review.accepted:
             continue
-        for accept in call("delegations/diff", id=one.id).undoable:
+        for accept in call("delegations/diff", id=delegation.id).undoable:
             if accept.undo_token.startswith(incomplete):
                 paths = ", ".join(map(terminal.path, accept.paths[:3]))
-                found.append(CompletionItem(accept.undo_token, help=f"{terminal.one_line(one.title)}: {paths}"))
-    return found
+                items.append(CompletionItem(accept.undo_token, help=f"{terminal.one_line(delegation.title)}: {paths}"))
+    return items

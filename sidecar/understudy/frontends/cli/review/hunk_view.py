@@ -105,17 +105,17 @@ class Sides:
 
     def _read(self, path: str, side: str) -> Side | None:
         try:
-            found = self._call("delegations/file", id=self._identifier, path=path, side=side)
+            file = self._call("delegations/file", id=self._identifier, path=path, side=side)
         except UnderstudyError as error:
             if error.kind in {ErrorKind.INVALID_PARAMS, ErrorKind.FILE_TOO_LARGE}:
                 return None
             raise
-        if found.text is not None:
-            return Side(_lines(found.text), len(found.text.encode()), found.mode)
-        data = base64.b64decode(found.base64 or "")
+        if file.text is not None:
+            return Side(_lines(file.text), len(file.text.encode()), file.mode)
+        data = base64.b64decode(file.base64 or "")
         # As git does: a file with a NUL is binary, any other is text in some encoding.
         text = None if b"\0" in data else _lines(data.decode("utf-8", "replace"))
-        return Side(text, len(data), found.mode)
+        return Side(text, len(data), file.mode)
 
 
 def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -> str:
@@ -193,10 +193,12 @@ def _context(item: Item, old: list[str]) -> tuple[list[str], list[str]]:
     # The position of an empty old side is the line before it.
     first = hunk.old_start if hunk.old_lines else hunk.old_start + 1
     end = first + hunk.old_lines
-    neighbours = [one for one in item.file.hunks if one is not hunk and not _is_empty(one)]
+    neighbours = [other for other in item.file.hunks if other is not hunk and not _is_empty(other)]
     spans = [
-        (one.old_start, one.old_start + one.old_lines) if one.old_lines else (one.old_start + 1, one.old_start + 1)
-        for one in neighbours
+        (neighbour.old_start, neighbour.old_start + neighbour.old_lines)
+        if neighbour.old_lines
+        else (neighbour.old_start + 1, neighbour.old_start + 1)
+        for neighbour in neighbours
     ]
     lowest = max((stop for _, stop in spans if stop <= first), default=1)
     highest = min((start for start, _ in spans if start >= end), default=len(old) + 1)
@@ -216,8 +218,8 @@ def _lines(text: str) -> list[str]:
     """Return lines as git splits them: only at line feeds."""
     parts = text.split("\n")
     last = parts.pop()
-    found = [f"{part}\n" for part in parts]
-    return [*found, last] if last else found
+    lines = [f"{part}\n" for part in parts]
+    return [*lines, last] if last else lines
 
 
 def _mode(mode: str) -> str:

@@ -74,7 +74,7 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
 @launch_options.add
 @options.following
 @options.as_json
-def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool, **given: Any) -> int:
+def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool, **arguments: Any) -> int:
     """Run a delegation again from its original base.
 
     This starts a new delegation and follows it, as `start` does. With the same delegator, the
@@ -82,7 +82,7 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     """
     parent = call("delegations/get", id=resolve(identifier))
     with option_names.as_options(), HeldInterrupt() as held:
-        started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(given))
+        started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(arguments))
     return follower.follow_started(
         started, parent.recipe, f"starts {parent.id} again", held, detach=detach, quiet=quiet, as_json=json_
     )
@@ -120,23 +120,23 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
     elif json_ or not editor.can_edit():
         raise click.UsageError("Name the FILE with the new contents (- for stdin): an editor needs a terminal.")
     else:
-        found = call("delegations/file", id=whole, path=path, side="result")
-        if found.text is None:
+        original = call("delegations/file", id=whole, path=path, side="result")
+        if original.text is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
             )
-        text = editor.edited(found.text, path)
+        text = editor.edited(original.text, path)
     if text is None:
         click.echo("Nothing was changed.", err=True)
         return exit_codes.Exit.OK
     return _amended(whole, path, call("delegations/amend", id=whole, path=path, text=text, head=head), as_json=json_)
 
 
-def _amended(identifier: str, path: str, done: Any, *, as_json: bool) -> int:
+def _amended(identifier: str, path: str, result: Any, *, as_json: bool) -> int:
     if as_json:
-        output.json(done)
+        output.json(result)
     else:
-        click.echo(f"{terminal.path(path)} has {event_lines.plural(len(done.hunks), 'hunk')} now.")
+        click.echo(f"{terminal.path(path)} has {event_lines.plural(len(result.hunks), 'hunk')} now.")
         click.echo(event_lines.next_commands(f"understudy check {identifier}", f"understudy review {identifier}"))
     return exit_codes.Exit.OK
 
@@ -159,15 +159,15 @@ def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -
     restores a file. With --json, prints the `DropResult`, or the delegation if its checks ran.
     """
     whole = resolve(identifier)
-    done = call("delegations/drop", id=whole, tests=list(tests))
+    result = call("delegations/drop", id=whole, tests=list(tests))
     if json_ and not check:
-        output.json(done)
+        output.json(result)
         return exit_codes.Exit.OK
     if not json_:
-        for test in done.dropped:
+        for test in result.dropped:
             click.echo(f"dropped: {terminal.one_line(test)}")
-        for one in done.kept:
-            click.echo(f"kept: {terminal.one_line(one.test)} {terminal.one_line(one.why)}")
+        for kept in result.kept:
+            click.echo(f"kept: {terminal.one_line(kept.test)} {terminal.one_line(kept.why)}")
     if check:
         return checking.run_checks(whole, json_=json_)
     click.echo(event_lines.next_commands(f"understudy check {whole}"))

@@ -63,13 +63,13 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
         click.echo("Nothing was decided.", err=True)
         return exit_codes.Exit.OK
     files = call("delegations/diff", id=whole).files  # a round of repair may have changed it
-    found = _pending(whole, files, chosen)
+    items = _pending(whole, files, chosen)
     decided = len(hunk_view.items(files)) - len(hunk_view.pending(files))
     if decided:
         click.echo(
             f"{event_lines.plural(decided, 'hunk')} decided before; `understudy review {whole} --list` shows all."
         )
-    dialogue = Dialogue(whole, review_steps.Review(found), chosen, call, person, news=notice.update)
+    dialogue = Dialogue(whole, review_steps.Review(items), chosen, call, person, news=notice.update)
     decisions, flagged = dialogue.run()
     if not notice.before_sending(len(decisions), lambda: _show_checks(whole)):
         decisions = []
@@ -96,20 +96,20 @@ def _wait(identifier: str) -> None:
 
 def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     """Print the hunks with their names and states."""
-    found = call("delegations/diff", id=identifier)
+    diff = call("delegations/diff", id=identifier)
     delegation = call("delegations/get", id=identifier)
     if not as_json and delegation.state is not State.FINISHED:
         click.echo(verdict_notice.no_verdict(delegation, terminal.Paint(on=terminal.has_colour(sys.stderr))), err=True)
     if chosen:
-        wanted = {item.name for item in hunk_targets.named(found.files, chosen)}
-        for file in found.files:
-            file.hunks = [hunk for hunk in file.hunks if f"{file.path}:{hunk.id}" in wanted]
-        found.files = [file for file in found.files if file.hunks]
+        names = {item.name for item in hunk_targets.named(diff.files, chosen)}
+        for file in diff.files:
+            file.hunks = [hunk for hunk in file.hunks if f"{file.path}:{hunk.id}" in names]
+        diff.files = [file for file in diff.files if file.hunks]
     if as_json:
-        output.json(found)
+        output.json(diff)
         return exit_codes.Exit.OK
     rows = []
-    for item in hunk_view.items(found.files):
+    for item in hunk_view.items(diff.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         note = item.hunk.reason or item.file.flag_reason or ""
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
@@ -270,12 +270,12 @@ class Dialogue:
     def _amend(self) -> bool:
         path = self._review.current.file.path
         head = self._call("delegations/diff", id=self._identifier).head
-        found = self._call("delegations/file", id=self._identifier, path=path, side="result")
-        if found.text is None:
+        original = self._call("delegations/file", id=self._identifier, path=path, side="result")
+        if original.text is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
             )
-        text = self._person.edit(found.text, path)
+        text = self._person.edit(original.text, path)
         if text is None:
             return False
         self._call("delegations/amend", id=self._identifier, path=path, text=text, head=head)

@@ -130,9 +130,9 @@ class Review:
         self._meant.discard(path)
         self.items = list(items)
         self.message = ""
-        own = [number for number, item in enumerate(self.items) if item.file.path == path]
-        if own:
-            self.position = own[0]
+        positions = [number for number, item in enumerate(self.items) if item.file.path == path]
+        if positions:
+            self.position = positions[0]
             return Next.SHOW
         self.position = 0
         self.message = "No hunk of this file is pending now."
@@ -143,15 +143,15 @@ class Review:
 
         Hunks are named one by one: hunks that were not shown are not decided.
         """
-        found: list[dict[str, Any]] = []
+        decisions: list[dict[str, Any]] = []
         for item in self.items:
             choice = self.choice(item)
             if choice is None:
                 continue
             entry = {"path": item.file.path, "hunk": item.hunk.id, "decision": choice.decision}
-            found.append(entry | ({"reason": choice.reason} if choice.reason else {}))
-        accepted = {entry["path"] for entry in found if entry["decision"] == "accept"}
-        return found, bool(accepted & self._meant)
+            decisions.append(entry | ({"reason": choice.reason} if choice.reason else {}))
+        accepted = {entry["path"] for entry in decisions if entry["decision"] == "accept"}
+        return decisions, bool(accepted & self._meant)
 
     def _key(self, line: str) -> Next:
         key, _, rest = line.partition(" ")

@@ -35,7 +35,7 @@ def send(
         return exit_codes.Exit.OK
     # False is the default of the API.
     try:
-        found = call("delegations/decide", id=identifier, decisions=decisions, includeFlagged=flagged or None)
+        result = call("delegations/decide", id=identifier, decisions=decisions, includeFlagged=flagged or None)
     except KeyboardInterrupt:
         click.echo(
             f"\nYour files have either all accepted hunks or none: understudy review {identifier} --list",
@@ -43,18 +43,18 @@ def send(
         )
         raise
     if as_json:
-        output.json(found)
+        output.json(result)
     else:
         follows = follower.follows(call("delegations/get", id=identifier))
-        text = summary(identifier, before, found, output.paint(), follows=follows)
-        if not found.decided and not found.conflicts:
+        text = summary(identifier, before, result, output.paint(), follows=follows)
+        if not result.decided and not result.conflicts:
             text = "Nothing changed: these hunks were decided before.\n" + text
         click.echo(text, nl=False)
-    return exit_codes.Exit.CONFLICTS if found.conflicts else exit_codes.Exit.OK
+    return exit_codes.Exit.CONFLICTS if result.conflicts else exit_codes.Exit.OK
 
 
 def summary(
-    identifier: str, before: Sequence[FileDiff], found: Any, paint: terminal.Paint, *, follows: bool = True
+    identifier: str, before: Sequence[FileDiff], result: Any, paint: terminal.Paint, *, follows: bool = True
 ) -> str:
     """Return the outcome of decisions as text: conflicts with their sides, counts, undo token, next step.
 
@@ -62,11 +62,11 @@ def summary(
     """
     paths = {item.hunk.id: item.file.path for item in hunk_view.items(before)}
     # Not the difference to `before`: another process may have decided in the meantime.
-    moved = set(found.decided)
-    rows = [hunk_view.three_sides(conflict.path, conflict, paint) for conflict in found.conflicts]
+    moved = set(result.decided)
+    rows = [hunk_view.three_sides(conflict.path, conflict, paint) for conflict in result.conflicts]
     named = {item.hunk.id: item.spelled for item in hunk_view.items(before)}
     for state, colour in ((HunkState.ACCEPTED, "green"), (HunkState.REJECTED, "red"), (HunkState.PENDING, "blue")):
-        changed = [hunk for hunk in found.hunks if hunk.state is state and hunk.id in moved]
+        changed = [hunk for hunk in result.hunks if hunk.state is state and hunk.id in moved]
         if changed:
             touched = len({paths.get(hunk.id, "") for hunk in changed})
             count = f"{event_lines.plural(len(changed), 'hunk')} in {event_lines.plural(touched, 'file')}"
@@ -76,20 +76,20 @@ def summary(
             names = [named[hunk.id] for hunk in changed if hunk.id in named]
             what = shlex.join(names) if len(names) <= _NAMED else "PATH[:HUNK]…"
             rows.append(f"undo: understudy undo {identifier} {what}\n")
-    if found.conflicts:
-        stay = "stays" if len(found.conflicts) == 1 else "stay"
-        count = event_lines.plural(len(found.conflicts), "hunk")
+    if result.conflicts:
+        stay = "stays" if len(result.conflicts) == 1 else "stay"
+        count = event_lines.plural(len(result.conflicts), "hunk")
         rows.append(
             paint("conflicts", fg="yellow", bold=True)
             + f": {count} {stay} pending; edit the result or your file, or merge by hand and accept with "
             "--merged-manually\n"
         )
-    if found.undo_token:
-        rows.append(f"undo: understudy undo {found.undo_token}\n")
-    left = sum(hunk.state is HunkState.PENDING for hunk in found.hunks)
+    if result.undo_token:
+        rows.append(f"undo: understudy undo {result.undo_token}\n")
+    left = sum(hunk.state is HunkState.PENDING for hunk in result.hunks)
     if left:
         rows.append(f"pending: {event_lines.plural(left, 'hunk')}; understudy review {identifier}\n")
-    elif follows and any(hunk.state is HunkState.REJECTED for hunk in found.hunks):
+    elif follows and any(hunk.state is HunkState.REJECTED for hunk in result.hunks):
         rows.append(event_lines.next_commands(f"understudy reply {identifier} 'what to do instead'") + "\n")
     return "".join(rows)
 

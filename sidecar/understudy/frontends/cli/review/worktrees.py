@@ -61,12 +61,12 @@ def worktrees(context: click.Context) -> int:
 def _complete_trees(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     _ = context, parameter
     try:
-        found = call("worktrees/list").worktrees
+        trees = call("worktrees/list").worktrees
     except Exception:
         return []
     return [
         CompletionItem(tree.id, help=f"{tree.state}, {size(tree.bytes)}")
-        for tree in found
+        for tree in trees
         if tree.id.startswith(incomplete)
     ]
 
@@ -79,25 +79,25 @@ def list_(*, json_: bool) -> int:
     Shows the worktrees on disk, then the removed ones with the REF that restores each. Worktrees in the state
     `decided` or `expired` may be removed automatically. A narrow terminal shows the paths below the rows.
     """
-    found = call("worktrees/list")
+    result = call("worktrees/list")
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     for_people = terminal.is_terminal(sys.stdout)
     # The end of a delegation's ID is enough for every command.
-    names = [tree.id.rpartition("-")[2] if for_people and tree.owner else tree.id for tree in found.worktrees]
+    names = [tree.id.rpartition("-")[2] if for_people and tree.owner else tree.id for tree in result.worktrees]
     path = terminal.short_path if for_people else str
     rows = [
         (name, tree.state, size(tree.bytes), "-", path(tree.path))
-        for name, tree in zip(names, found.worktrees, strict=True)
+        for name, tree in zip(names, result.worktrees, strict=True)
     ]
-    rows += [("-", "removed", "-", one.rescue_ref, path(one.path)) for one in found.rescues]
+    rows += [("-", "removed", "-", rescue.rescue_ref, path(rescue.path)) for rescue in result.rescues]
     output.table(_HEADER, rows, empty="No worktree is on disk.", below=("PATH", "REF"))
     if rows and for_people:
-        total = sum(tree.bytes for tree in found.worktrees)
-        count = event_lines.plural(len(found.worktrees), "worktree")
-        click.echo(f"{count}, {size(total)}" if found.worktrees else "No worktree is on disk.")
-        if found.rescues:
+        total = sum(tree.bytes for tree in result.worktrees)
+        count = event_lines.plural(len(result.worktrees), "worktree")
+        click.echo(f"{count}, {size(total)}" if result.worktrees else "No worktree is on disk.")
+        if result.rescues:
             click.echo("Restore a removed one with: understudy restore REF")
     return exit_codes.Exit.OK
 
@@ -123,15 +123,15 @@ def restore_tree(*, ref: str, json_: bool) -> int:
     return _restore(ref, as_json=json_)
 
 
-def _rescued(found: object, what: str, *, as_json: bool) -> None:
+def _rescued(result: object, what: str, *, as_json: bool) -> None:
     if as_json:
-        output.json_line(found)
+        output.json_line(result)
         return
-    ref = terminal.one_line(str(getattr(found, "rescue_ref", "")))
+    ref = terminal.one_line(str(getattr(result, "rescue_ref", "")))
     click.echo(f"{what}  removed; restore with: understudy restore {ref}")
 
 
 def _restore(ref: str, *, as_json: bool) -> int:
-    found = call("worktrees/restore", rescueRef=ref)
-    output.json(found) if as_json else click.echo(terminal.one_line(found.path))
+    restored = call("worktrees/restore", rescueRef=ref)
+    output.json(restored) if as_json else click.echo(terminal.one_line(restored.path))
     return exit_codes.Exit.OK

@@ -35,35 +35,35 @@ def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int
     .claude/skills. Of several with one name, the nearest is used.
     """
     name = _named(names)
-    found = call("agents/list", workspace=uri(workspace or "."))
+    result = call("agents/list", workspace=uri(workspace or "."))
     if name is not None:
-        entry = next((one for one in found.agents if one.name == name), None)
+        entry = next((agent for agent in result.agents if agent.name == name), None)
         if entry is None:
-            output.problems(found.problems)
+            output.problems(result.problems)
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"There is no agent {name!r}.", hint="List the agents: understudy agents"
             )
         output.json(entry) if json_ else _show(entry)
         return exit_codes.Exit.OK
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     rows = [
         (
-            one.name,
-            one.scope if one.kind == "agent" else f"{one.scope}, skill",
-            one.model or "-",
-            _tools(one),
-            ", ".join(field.name for field in one.ignored) or "-",
-            _file(one.location.uri),
+            agent.name,
+            agent.scope if agent.kind == "agent" else f"{agent.scope}, skill",
+            agent.model or "-",
+            _tools(agent),
+            ", ".join(field.name for field in agent.ignored) or "-",
+            _file(agent.location.uri),
         )
-        for one in found.agents
+        for agent in result.agents
     ]
     output.table(("AGENT", "FROM", "MODEL", "TOOLS", "IGNORED", "FILE"), rows)
-    for one in found.agents:
-        for hidden in one.hides:
-            click.echo(f"{one.name} hides {_file(hidden.uri)}", err=True)
-    output.problems(found.problems)
+    for agent in result.agents:
+        for hidden in agent.hides:
+            click.echo(f"{agent.name} hides {_file(hidden.uri)}", err=True)
+    output.problems(result.problems)
     return exit_codes.Exit.OK
 
 

@@ -42,23 +42,23 @@ def checks(context: click.Context) -> int:
 @options.as_json
 def list_(*, workspace: str | None, json_: bool) -> int:
     """List checks, also those that the project suggests."""
-    found = call("checks/list", workspace=uri(workspace or "."))
+    result = call("checks/list", workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     rows = []
-    for entry in found.checks:
+    for entry in result.checks:
         problem = next((problem.message for problem in entry.state.problems), "")
         rows.append((entry.check.name, _command(entry.check), entry.scope, problem))
     rows += [
-        (one.check.name, _command(one.check), f"found in {one.shown_by}", one.problem or "")
-        for one in found.proposals
-        if not one.configured
+        (proposal.check.name, _command(proposal.check), f"found in {proposal.shown_by}", proposal.problem or "")
+        for proposal in result.proposals
+        if not proposal.configured
     ]
     output.table(("NAME", "COMMAND", "FROM", "PROBLEM"), rows, wrap=True)
-    output.problems(found.problems)
-    if not found.checks:
-        click.echo(f"No check is configured. {_next_step(found.proposals)}", err=True)
+    output.problems(result.problems)
+    if not result.checks:
+        click.echo(f"No check is configured. {_next_step(result.proposals)}", err=True)
     return exit_codes.Exit.OK
 
 
@@ -143,22 +143,22 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 @options.as_json
 def remove(*, name: str, workspace: str | None, json_: bool) -> int:
     """Remove a check that Understudy saved."""
-    done = call("checks/delete", name=name, workspace=uri(workspace or "."))
-    output.json(done) if json_ else click.echo(f"Removed {name}.")
+    result = call("checks/delete", name=name, workspace=uri(workspace or "."))
+    output.json(result) if json_ else click.echo(f"Removed {name}.")
     return exit_codes.Exit.OK
 
 
 def _proposed(where: str, name: str | None) -> dict[str, Any]:
     """Return the suggested check with this name, or the first; a usage error if there is none."""
-    found = [one for one in call("checks/list", workspace=where).proposals if not one.configured]
+    proposals = [proposal for proposal in call("checks/list", workspace=where).proposals if not proposal.configured]
     if name is not None:
-        found = [one for one in found if name in {one.check.name, one.title}]
-    if not found:
+        proposals = [proposal for proposal in proposals if name in {proposal.check.name, proposal.title}]
+    if not proposals:
         example = f"understudy checks add {name or 'tests'} -- {{python}} -m pytest"
         if name is None:
             raise click.UsageError(f"No test runner was found here. Give a command, such as: {example}")
         raise click.UsageError(f"The project's files suggest no check {name!r}. Give a command, such as: {example}")
-    declared: dict[str, Any] = msgspec.to_builtins(found[0].check)
+    declared: dict[str, Any] = msgspec.to_builtins(proposals[0].check)
     return declared
 
 
@@ -175,7 +175,14 @@ def _not_saved(trial: Any) -> str:
 def _first_use(where: str) -> str:
     """Return the command that uses a new check: on the newest result that waits for review, or on the next one."""
     finished = call("delegations/list", workspace=where, states=[str(State.FINISHED)], limit=_LOOKED_AT).delegations
-    waiting = next((one for one in finished if one.review.pending and one.verdict is not Verdict.VERIFIED), None)
+    waiting = next(
+        (
+            delegation
+            for delegation in finished
+            if delegation.review.pending and delegation.verdict is not Verdict.VERIFIED
+        ),
+        None,
+    )
     return f"understudy check {waiting.id}" if waiting is not None else "understudy start tests FILE"
 
 

@@ -82,17 +82,17 @@ def _model(models: list[str], *, optional: bool) -> str:
 
 def _name(basis: str, model: str) -> str:
     taken = {entry.delegator.name for entry in call("delegators/list").delegators}
-    wanted = re.sub(r"[^a-z0-9._-]+", "-", f"{basis}-{model}".lower() if basis in taken and model else basis.lower())
-    name, number = wanted[:60].strip("-"), 2
+    suggested = re.sub(r"[^a-z0-9._-]+", "-", f"{basis}-{model}".lower() if basis in taken and model else basis.lower())
+    name, number = suggested[:60].strip("-"), 2
     while name in taken:
-        name, number = f"{wanted[:60].strip('-')}-{number}", number + 1
+        name, number = f"{suggested[:60].strip('-')}-{number}", number + 1
     while True:
-        given = str(click.prompt("Name", default=name, err=True)).strip()
-        if re.fullmatch(NAME_PATTERN, given) and given not in taken:
-            return given
+        typed = str(click.prompt("Name", default=name, err=True)).strip()
+        if re.fullmatch(NAME_PATTERN, typed) and typed not in taken:
+            return typed
         click.echo(
             "This name is taken."
-            if given in taken
+            if typed in taken
             else "Use lowercase letters, digits, dots, hyphens and underscores, at most 64.",
             err=True,
         )

@@ -63,25 +63,25 @@ def list_(*, workspace: str | None, json_: bool) -> int:
 
     Shows where each is configured, and lists every problem of the configuration with its location.
     """
-    found = call("delegators/list", workspace=uri(workspace or "."))
+    result = call("delegators/list", workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     rows = []
-    for entry in found.delegators:
-        one = entry.delegator
+    for entry in result.delegators:
+        delegator = entry.delegator
         default = ", ".join([*(["everything"] if entry.is_default else []), *entry.default_for])
         state = (
             "ready" if entry.state.ready else next((problem.message for problem in entry.state.problems), "not ready")
         )
         if entry.state.ready and entry.state.pauses:
             state = f"paused until {local_time(max(pause.until for pause in entry.state.pauses))}"
-        tool = one.tool or f"server {one.model_server or '-'}"
-        if one.remote_agent is not None:
-            tool = f"{one.remote_agent.platform}: {one.remote_agent.id}"
-        rows.append((one.name, tool, one.model or "-", entry.scope, default or "-", state))
+        tool = delegator.tool or f"server {delegator.model_server or '-'}"
+        if delegator.remote_agent is not None:
+            tool = f"{delegator.remote_agent.platform}: {delegator.remote_agent.id}"
+        rows.append((delegator.name, tool, delegator.model or "-", entry.scope, default or "-", state))
     output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows, wrap=True)
-    output.problems(found.problems)
+    output.problems(result.problems)
     return exit_codes.Exit.OK
 
 
@@ -225,7 +225,7 @@ def add(
     scope: str,
     workspace: str | None,
     json_: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Add a delegator; asks if no argument is given.
 
@@ -237,9 +237,9 @@ def add(
         if name is not None or argv:
             raise click.UsageError("--from-tool generates the name and takes neither NAME nor COMMAND.")
         with option_names.as_options():
-            entry = call("delegators/createFromTool", tool=from_tool, model=given["model"], **place)
+            entry = call("delegators/createFromTool", tool=from_tool, model=arguments["model"], **place)
     else:
-        declared = _declared({}, given, argv)
+        declared = _declared({}, arguments, argv)
         if name is not None:
             declared["name"] = name
         if not declared:
@@ -276,12 +276,12 @@ def update(
     rename: str | None,
     workspace: str | None,
     json_: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Update a delegator; fields that are not named do not change."""
     before = call("delegators/get", name=name, workspace=uri(workspace or "."))
     unchanged = msgspec.to_builtins(before.delegator)
-    declared = _declared(msgspec.to_builtins(before.delegator), given, argv)
+    declared = _declared(msgspec.to_builtins(before.delegator), arguments, argv)
     remove_fields(declared, unset, name)
     if rename is not None:
         declared["name"] = rename
@@ -310,8 +310,8 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> int:
     """Remove a delegator; its delegations are kept."""
     place = uri(workspace or ".")
     before = call("delegators/get", name=name, workspace=place)
-    done = call("delegators/delete", name=name, workspace=place)
-    output.json(done) if json_ else click.echo(f"Removed {name}.")
+    result = call("delegators/delete", name=name, workspace=place)
+    output.json(result) if json_ else click.echo(f"Removed {name}.")
     left = {entry.delegator.name for entry in call("delegators/list", workspace=place).delegators}
     if name not in left:
         # Another layer may have one of the same name, which the default then means.
@@ -343,7 +343,9 @@ def test(*, name: str | None, all_: bool, workspace: str | None, json_: bool) ->
         return print_connection_test(call("delegators/test", name=name, **place), json_=json_)
     listed = call("delegators/list", **place).delegators
     names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
-    return print_connection_tests(lambda one: call("delegators/test", name=one, **place), names, json_=json_)
+    return print_connection_tests(
+        lambda listed_name: call("delegators/test", name=listed_name, **place), names, json_=json_
+    )
 
 
 @delegators.command(
@@ -381,14 +383,14 @@ def default(
             raise click.UsageError("--for needs NAME or --unset.")
         return _show_defaults(workspace, json_=json_)
     for recipe in recipes or (None,):
-        done = call(
+        saved = call(
             "delegators/setDefault", delegator=name, recipe=recipe, scope=scope, workspace=uri(workspace or ".")
         )
         whose = f"for {recipe}" if recipe is not None else "for everything else"
         if json_:
-            output.json_line(done)
-        elif done.delegator != name:
-            click.echo(f"Saved, but another configuration applies here {whose}: {done.delegator or 'none'}.")
+            output.json_line(saved)
+        elif saved.delegator != name:
+            click.echo(f"Saved, but another configuration applies here {whose}: {saved.delegator or 'none'}.")
         else:
             click.echo(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
     return exit_codes.Exit.OK
@@ -405,37 +407,39 @@ def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
 
 
 def _show_defaults(workspace: str | None, *, json_: bool) -> int:
-    found = call("delegators/list", workspace=uri(workspace or "."))
-    general = next((entry.delegator.name for entry in found.delegators if entry.is_default), None)
-    recipes = {recipe: entry.delegator.name for entry in found.delegators for recipe in entry.default_for}
+    result = call("delegators/list", workspace=uri(workspace or "."))
+    general = next((entry.delegator.name for entry in result.delegators if entry.is_default), None)
+    recipes = {recipe: entry.delegator.name for entry in result.delegators for recipe in entry.default_for}
     if json_:
         output.json({"delegator": general, "recipes": recipes})
         return exit_codes.Exit.OK
     rows = [(recipe, name) for recipe, name in sorted(recipes.items())]
     output.table(("RECIPE", "DELEGATOR"), [*rows, ("everything else" if rows else "everything", general or "-")])
-    output.problems(found.problems)
+    output.problems(result.problems)
     return exit_codes.Exit.OK
 
 
-def _declared(before: dict[str, Any], given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
-    declared = before | (read_declaration(given["from_json"]) if given["from_json"] else {})
+def _declared(before: dict[str, Any], arguments: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
+    declared = before | (read_declaration(arguments["from_json"]) if arguments["from_json"] else {})
     for field in ("tool", "mode", "model", "locality"):
-        if given[field] is not None:
-            declared[field] = given[field]
-    if given["model_server"] is not None:
-        declared["modelServer"] = given["model_server"]
-    if given["display_name"] is not None:
-        declared["displayName"] = given["display_name"]
-    if given["fallback"]:
-        declared["fallback"] = list(given["fallback"])
-    _merge(declared, "launch", _launch(given, argv))
-    _merge(declared, "limits", options.limits(given) or {})
-    _merge(declared, "env", pairs(given["env"], "--env"))
-    _merge(declared, "env", {key: {"fromEnv": value} for key, value in pairs(given["env_from"], "--env-from").items()})
+        if arguments[field] is not None:
+            declared[field] = arguments[field]
+    if arguments["model_server"] is not None:
+        declared["modelServer"] = arguments["model_server"]
+    if arguments["display_name"] is not None:
+        declared["displayName"] = arguments["display_name"]
+    if arguments["fallback"]:
+        declared["fallback"] = list(arguments["fallback"])
+    _merge(declared, "launch", _launch(arguments, argv))
+    _merge(declared, "limits", options.limits(arguments) or {})
+    _merge(declared, "env", pairs(arguments["env"], "--env"))
+    _merge(
+        declared, "env", {key: {"fromEnv": value} for key, value in pairs(arguments["env_from"], "--env-from").items()}
+    )
     _merge(
         declared,
         "modelProperties",
-        {key: _json(value) for key, value in pairs(given["properties"], "--property").items()},
+        {key: _json(value) for key, value in pairs(arguments["properties"], "--property").items()},
     )
     return declared
 
@@ -445,23 +449,25 @@ def _merge(declared: dict[str, Any], field: str, more: dict[str, Any]) -> None:
         declared[field] = {**(declared.get(field) or {}), **more}
 
 
-def _launch(given: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
+def _launch(arguments: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
     from understudy.model.wire import camel
 
-    launch: dict[str, Any] = {camel(name): given[name] for name, _ in _LAUNCH_OPTIONS if given[name] is not None}
-    if given["yolo"] is not None:
-        launch["yolo"] = given["yolo"]
-    if given["use_worktree"] is not None:
-        launch["useWorktree"] = given["use_worktree"]
-    if given["flags"]:
-        launch["flags"] = list(given["flags"])
-    if argv and given["command"]:
+    launch: dict[str, Any] = {
+        camel(name): arguments[name] for name, _ in _LAUNCH_OPTIONS if arguments[name] is not None
+    }
+    if arguments["yolo"] is not None:
+        launch["yolo"] = arguments["yolo"]
+    if arguments["use_worktree"] is not None:
+        launch["useWorktree"] = arguments["use_worktree"]
+    if arguments["flags"]:
+        launch["flags"] = list(arguments["flags"])
+    if argv and arguments["command"]:
         raise click.UsageError("Give the command once: with --command, or after --.")
     if argv:
         launch["command"] = list(argv)
-    elif given["command"]:
+    elif arguments["command"]:
         try:
-            launch["command"] = shlex.split(given["command"])
+            launch["command"] = shlex.split(arguments["command"])
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--command") from None
     return launch

@@ -16,11 +16,11 @@ from understudy.frontends.cli.terminal import terminal
 @options.as_json
 def version(*, json_: bool) -> int:
     """Print the version of Understudy and of its protocol."""
-    found = call("version")
+    result = call("version")
     if json_:
-        output.json(found)
+        output.json(result)
     else:
-        click.echo(f"understudy {found.version}, protocol {found.protocol_version}")
+        click.echo(f"understudy {result.version}, protocol {result.protocol_version}")
     return exit_codes.Exit.OK
 
 
@@ -38,13 +38,13 @@ def doctor(*, delegators: bool, json_: bool) -> int:
     """Check that everything a delegation needs is installed; print how to fix what is missing."""
     if delegators and json_:
         raise click.UsageError("Use `understudy delegators test --all --json` for the delegators.")
-    found = call("doctor")
-    passed = all(check.ok for check in found.checks)
+    result = call("doctor")
+    passed = all(check.ok for check in result.checks)
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
     brush = output.paint()
-    for check in found.checks:
+    for check in result.checks:
         good = brush("!", fg="yellow") if check.hint else brush("✓", fg="green")
         mark = good if check.ok else brush("✗", fg="red")
         click.echo(f"{mark} {check.name}: {terminal.one_line(check.message)}")

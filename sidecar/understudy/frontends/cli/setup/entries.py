@@ -43,32 +43,32 @@ def print_saved(verb: str, entry: Any, name: str, following: str, *, json_: bool
         click.echo(event_lines.next_commands(following))
 
 
-def print_connection_test(found: Any, *, json_: bool) -> int:
+def print_connection_test(result: Any, *, json_: bool) -> int:
     """Print a ``ConnectionTest``; return the exit code: 0 if every step succeeded."""
     if json_:
-        output.json(found)
+        output.json(result)
     else:
         brush = output.paint()
-        for step in found.steps:
+        for step in result.steps:
             mark = brush("✓", fg="green") if step.ok else brush("✗", fg="red")
             click.echo(
                 f"{mark} {step.name.replace('_', ' ')}: {terminal.one_line(step.message)} ({step.seconds:.1f} s)"
             )
-    return exit_codes.Exit.OK if found.ok else exit_codes.Exit.UNVERIFIED
+    return exit_codes.Exit.OK if result.ok else exit_codes.Exit.UNVERIFIED
 
 
 def print_connection_tests(test: Callable[[str], Any], names: Sequence[str], *, json_: bool) -> int:
     """Run ``test`` for each name, some at a time, and print the results in order; return the exit code."""
     good = True
-    found = {}
+    results = {}
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
         for name, result in zip(names, pool.map(_caught(test), names), strict=True):
             good = good and not isinstance(result, UnderstudyError) and result.ok
-            found[name] = result
+            results[name] = result
             if not json_:
                 _print_named(name, result)
     if json_:
-        output.json({name: _as_test(result) for name, result in found.items()})
+        output.json({name: _as_test(result) for name, result in results.items()})
     return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED
 
 
@@ -90,38 +90,38 @@ def _as_test(result: Any) -> ConnectionTest:
 
 
 def _print_named(name: str, result: Any) -> None:
-    found = _as_test(result)
-    if found.ok:
-        asked = next((step.message for step in found.steps if step.name in {"round_trip", "model"}), None)
-        said = asked or "Its program was found. Agents in tmux are not asked anything."
+    test = _as_test(result)
+    if test.ok:
+        asked = next((step.message for step in test.steps if step.name in {"round_trip", "model"}), None)
+        text = asked or "Its program was found. Agents in tmux are not asked anything."
         mark = output.paint()("✓", fg="green")
     else:
-        failed = next(step for step in found.steps if not step.ok)
-        said = f"{failed.name.replace('_', ' ')}: {failed.message}"
+        failed = next(step for step in test.steps if not step.ok)
+        text = f"{failed.name.replace('_', ' ')}: {failed.message}"
         mark = output.paint()("✗", fg="red")
-    click.echo(f"{mark} {terminal.one_line(f'{name}: {said}')}")
+    click.echo(f"{mark} {terminal.one_line(f'{name}: {text}')}")
 
 
 def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     """Return ``NAME=VALUE`` options as a mapping."""
-    found = {}
+    values = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint=option)
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def read_declaration(file: Any) -> dict[str, Any]:
     """Return the JSON object in ``file``."""
     try:
-        found = msgspec.json.decode(file.read())
+        declared = msgspec.json.decode(file.read())
     except (OSError, msgspec.DecodeError) as error:
         raise click.BadParameter(f"{file.name}: {error}.", param_hint="--from-json") from None
-    if not isinstance(found, dict):
+    if not isinstance(declared, dict):
         raise click.BadParameter(f"{file.name} does not contain a JSON object.", param_hint="--from-json")
-    return found
+    return declared
 
 
 def remove_fields(declared: dict[str, Any], fields: tuple[str, ...], name: str) -> None:
@@ -131,7 +131,7 @@ def remove_fields(declared: dict[str, Any], fields: tuple[str, ...], name: str) 
             raise click.BadParameter("an entry always has a name; --rename changes it.", param_hint="--unset")
         if field not in declared:
             raise click.BadParameter(
-                f"{name} has no field {field!r}, only {', '.join(one for one in declared if one != 'name')}.",
+                f"{name} has no field {field!r}, only {', '.join(other for other in declared if other != 'name')}.",
                 param_hint="--unset",
             )
         del declared[field]

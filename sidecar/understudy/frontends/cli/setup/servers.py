@@ -48,18 +48,18 @@ def servers(context: click.Context) -> int:
 @options.as_json
 def list_(*, workspace: str | None, json_: bool) -> int:
     """List model servers and where each is configured."""
-    found = call("modelServers/list", workspace=uri(workspace or "."))
+    result = call("modelServers/list", workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     rows = []
-    for entry in found.model_servers:
-        one = entry.model_server
+    for entry in result.model_servers:
+        server = entry.model_server
         problem = next((problem.message for problem in entry.state.problems), "")
-        rows.append((one.name, one.kind, one.base_url, entry.scope, problem))
+        rows.append((server.name, server.kind, server.base_url, entry.scope, problem))
     none = "No model server is configured. Add one: understudy servers add NAME --kind KIND"
     output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows, empty=none, wrap=True)
-    output.problems(found.problems)
+    output.problems(result.problems)
     return exit_codes.Exit.OK
 
 
@@ -147,12 +147,12 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
 @options.scope
 @options.in_workspace
 @options.as_json
-def add(*, name: str, scope: str, workspace: str | None, json_: bool, **given: Any) -> int:
+def add(*, name: str, scope: str, workspace: str | None, json_: bool, **arguments: Any) -> int:
     """Add a model server.
 
     A kind has a usual address, protocols and key variable. The variable is used if it is set now.
     """
-    declared = _declared({"kind": "custom"}, given) | {"name": name}
+    declared = _declared({"kind": "custom"}, arguments) | {"name": name}
     variable = None
     if "baseUrl" not in declared:
         # The preset is for everything that was not given.
@@ -172,10 +172,10 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **given: A
 @click.option("--unset", metavar="FIELD", multiple=True, help="Remove a field; may be repeated.")
 @options.in_workspace
 @options.as_json
-def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: bool, **given: Any) -> int:
+def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: bool, **arguments: Any) -> int:
     """Update a model server; fields that are not named do not change."""
     before = call("modelServers/get", name=name, workspace=uri(workspace or "."))
-    declared = _declared(msgspec.to_builtins(before.model_server), given)
+    declared = _declared(msgspec.to_builtins(before.model_server), arguments)
     remove_fields(declared, unset, name)
     with option_names.as_options():
         entry = call(
@@ -196,9 +196,9 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
 def remove(*, name: str, workspace: str | None, json_: bool) -> int:
     """Remove a model server; list the delegators that need another one."""
     listed = call("delegators/list", workspace=uri(workspace or ".")).delegators
-    done = call("modelServers/delete", name=name, workspace=uri(workspace or "."))
+    result = call("modelServers/delete", name=name, workspace=uri(workspace or "."))
     if json_:
-        output.json(done)
+        output.json(result)
         return exit_codes.Exit.OK
     click.echo(f"Removed {name}.")
     lost = [entry.delegator.name for entry in listed if entry.delegator.model_server == name]
@@ -223,15 +223,15 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 @options.as_json
 def models(*, name: str, workspace: str | None, json_: bool) -> int:
     """List the models that a server offers."""
-    found = call("modelServers/models", name=name, workspace=uri(workspace or "."))
+    result = call("modelServers/models", name=name, workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     output.table(
         ("MODEL", "CONTEXT", "PRICE"),
         [
             (model.id, str(model.context_tokens) if model.context_tokens else "-", _price(model.price))
-            for model in found.models
+            for model in result.models
         ],
     )
     return exit_codes.Exit.OK
@@ -264,8 +264,8 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
         raise click.UsageError("No key was given; pipe it into the command, or run it in a terminal.")
     if len(key) > _LONGEST_KEY:
         raise click.UsageError("The key is too long.")
-    done = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
-    output.json(done) if json_ else click.echo(f"Stored the API key for {name}.")
+    result = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
+    output.json(result) if json_ else click.echo(f"Stored the API key for {name}.")
     return exit_codes.Exit.OK
 
 
@@ -281,8 +281,8 @@ def _preset(kind: str) -> tuple[dict[str, Any], str | None]:
 
     A usage error when it has no usual address.
     """
-    presets = {one.kind: one for one in call("modelServers/presets").presets}
-    with_address = ", ".join(name for name, one in presets.items() if one.base_url)
+    presets = {entry.kind: entry for entry in call("modelServers/presets").presets}
+    with_address = ", ".join(name for name, entry in presets.items() if entry.base_url)
     if kind not in presets:
         near = difflib.get_close_matches(kind, presets, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Kinds: {', '.join(presets)}"
@@ -296,30 +296,30 @@ def _preset(kind: str) -> tuple[dict[str, Any], str | None]:
     return fields, preset.key_variable if preset.needs_key else None
 
 
-def _prices(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    found = {}
-    for model, amounts in pairs(given, "--price").items():
+def _prices(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    prices = {}
+    for model, amounts in pairs(texts, "--price").items():
         parts = amounts.split("/")
         if not 2 <= len(parts) <= len(_PRICE_FIELDS):
             raise click.UsageError(f"--price {model}={amounts}: write IN/OUT, such as {model}=0.25/1.25")
-        found[model] = dict(zip(_PRICE_FIELDS, parts, strict=False))
-    return found
+        prices[model] = dict(zip(_PRICE_FIELDS, parts, strict=False))
+    return prices
 
 
-def _declared(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _declared(before: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     from understudy.model.wire import camel
 
-    declared = before | (read_declaration(given["from_json"]) if given["from_json"] else {})
+    declared = before | (read_declaration(arguments["from_json"]) if arguments["from_json"] else {})
     for field in ("base_url", "kind", "display_name", "locality", "max_concurrent"):
-        if given[field] is not None:
-            declared[camel(field)] = given[field]
-    if given["protocols"]:
-        declared["protocols"] = list(given["protocols"])
-    if given["headers"]:
-        declared["headers"] = {**(declared.get("headers") or {}), **pairs(given["headers"], "--header")}
-    if given["prices"]:
-        declared["prices"] = {**(declared.get("prices") or {}), **_prices(given["prices"])}
-    keys = {"fromEnv": given["key_env"], "file": given["key_file"], "keyring": given["key_keyring"]}
+        if arguments[field] is not None:
+            declared[camel(field)] = arguments[field]
+    if arguments["protocols"]:
+        declared["protocols"] = list(arguments["protocols"])
+    if arguments["headers"]:
+        declared["headers"] = {**(declared.get("headers") or {}), **pairs(arguments["headers"], "--header")}
+    if arguments["prices"]:
+        declared["prices"] = {**(declared.get("prices") or {}), **_prices(arguments["prices"])}
+    keys = {"fromEnv": arguments["key_env"], "file": arguments["key_file"], "keyring": arguments["key_keyring"]}
     chosen = {name: value for name, value in keys.items() if value is not None}
     if len(chosen) > 1:
         raise click.UsageError("Use only one of --key-env, --key-file and --key-keyring.")

@@ -22,30 +22,34 @@ def status(*, workspace: str | None, json_: bool) -> int:
 
     Delegations of all workspaces count. The day begins at midnight of this machine's time zone.
     """
-    found = call("status", workspace=uri(workspace or "."))
+    overview = call("status", workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(overview)
         return exit_codes.Exit.OK
-    if found.workspace is not None:
-        word = "trusted" if found.trusted else "not trusted (understudy trust)"
-        _line("Workspace", f"{found.workspace}, {word}")
+    if overview.workspace is not None:
+        word = "trusted" if overview.trusted else "not trusted (understudy trust)"
+        _line("Workspace", f"{overview.workspace}, {word}")
     builtin = "only the built-in ghostwriter (understudy delegators add)"
-    ready = f"{found.delegators - len(found.not_ready)} of {found.delegators} ready" if found.delegators else builtin
-    default = f", default {found.default_delegator}" if found.default_delegator else ""
-    broken = f"; not ready: {', '.join(found.not_ready)}" if found.not_ready else ""
+    ready = (
+        f"{overview.delegators - len(overview.not_ready)} of {overview.delegators} ready"
+        if overview.delegators
+        else builtin
+    )
+    default = f", default {overview.default_delegator}" if overview.default_delegator else ""
+    broken = f"; not ready: {', '.join(overview.not_ready)}" if overview.not_ready else ""
     _line("Delegators", ready + default + broken)
-    if found.paused:
-        _line("Paused", f"{', '.join(found.paused)} (understudy delegators list; understudy delegators reset NAME)")
-    if found.problems:
-        _line("Configuration", f"{plural(found.problems, 'error')} (understudy delegators list)")
-    running = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    if overview.paused:
+        _line("Paused", f"{', '.join(overview.paused)} (understudy delegators list; understudy delegators reset NAME)")
+    if overview.problems:
+        _line("Configuration", f"{plural(overview.problems, 'error')} (understudy delegators list)")
+    running = ", ".join(f"{count} {state}" for state, count in overview.states.items())
     paused = "; the queue is paused (understudy queue resume)" if call("queue/get").paused else ""
     _line("Delegations", (running or "none in progress") + paused)
-    if found.questions:
-        _line("Questions", f"{plural(len(found.questions), 'agent')} waiting for an answer (understudy inbox)")
-    _line("To review", f"{plural(found.to_review, 'result')}" if found.to_review else "nothing")
-    _line("Today", _spent(found.spent))
-    _line("Understudy", f"{found.version}, protocol {found.protocol_version}")
+    if overview.questions:
+        _line("Questions", f"{plural(len(overview.questions), 'agent')} waiting for an answer (understudy inbox)")
+    _line("To review", f"{plural(overview.to_review, 'result')}" if overview.to_review else "nothing")
+    _line("Today", _spent(overview.spent))
+    _line("Understudy", f"{overview.version}, protocol {overview.protocol_version}")
     return exit_codes.Exit.OK
 
 

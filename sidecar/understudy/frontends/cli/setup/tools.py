@@ -76,8 +76,8 @@ def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace:
     workspace = workspace or above["workspace"]
     if tool is None:
         return _list(refresh=refresh, workspace=workspace, json_=json_)
-    found = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
-    return _show(found, tool, json_=json_)
+    result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
+    return _show(result, tool, json_=json_)
 
 
 @tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new my-cursor --like cursor"))
@@ -112,8 +112,8 @@ def test(*, name: str, model: str | None, workspace: str | None, json_: bool) ->
     Reports what was understood of its output: events, usage and session.
     """
     place = {"workspace": uri(workspace or ".")}
-    found = call("tools/list", **place)
-    entry = _find(found, name)
+    result = call("tools/list", **place)
+    entry = _find(result, name)
     if any(problem.severity == "error" for problem in entry.problems):
         output.problems(entry.problems)
         raise _unusable(name)
@@ -125,34 +125,34 @@ def test(*, name: str, model: str | None, workspace: str | None, json_: bool) ->
 
 
 def _list(*, refresh: bool, workspace: str | None, json_: bool) -> int:
-    found = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
+    result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
     if json_:
-        output.json(found)
+        output.json(result)
         return exit_codes.Exit.OK
     rows = []
-    for entry in sorted(found.tools, key=lambda entry: (not entry.found, entry.name)):
+    for entry in sorted(result.tools, key=lambda entry: (not entry.found, entry.name)):
         place = entry.path or ("-" if not entry.found else "built in" if entry.scope is None else "in the worktree")
         over_acp = "over ACP" if entry.supports_acp is not None else None
         otherwise = over_acp or ("in tmux" if entry.supports_tmux is not None else "as a custom command")
         able = "yes" if entry.runnable else "no" if entry.scope is not None else otherwise
         rows.append((entry.name, entry.version or ("?" if entry.found else "not found"), able, place))
     output.table(("TOOL", "VERSION", "RUNNABLE", "PATH"), rows)
-    known = [problem for entry in found.tools if entry.scope is None for problem in entry.problems]
-    output.problems([*known, *found.problems])
-    if any(not entry.found for entry in found.tools):
+    problems = [problem for entry in result.tools if entry.scope is None for problem in entry.problems]
+    output.problems([*problems, *result.problems])
+    if any(not entry.found for entry in result.tools):
         click.echo("\nHow to install one: understudy tools TOOL", err=True)
     return exit_codes.Exit.OK
 
 
-def _find(found: ToolsResult, name: str) -> ToolEntry:
+def _find(result: ToolsResult, name: str) -> ToolEntry:
     """Return the entry of a tool; raise the problem of a file that defines it and cannot be read."""
-    entry = next((entry for entry in found.tools if entry.name == name), None)
+    entry = next((entry for entry in result.tools if entry.name == name), None)
     if entry is None:
-        for problem in found.problems:
+        for problem in result.problems:
             if problem.location is not None and problem.location.uri.endswith(f"/tools/{name}.toml"):
-                output.problems(found.problems)
+                output.problems(result.problems)
                 raise _unusable(name)
-        names = sorted(entry.name for entry in found.tools)
+        names = sorted(entry.name for entry in result.tools)
         suggested = difflib.get_close_matches(name, names, n=1)
         every = f"Use one of: {', '.join(names)}; or define it: understudy tools new {name}"
         hint = f"Did you mean {suggested[0]!r}?" if suggested else every
@@ -166,8 +166,8 @@ def _unusable(name: str) -> UnderstudyError:
     )
 
 
-def _show(known: ToolsResult, name: str, *, json_: bool) -> int:
-    entry = _find(known, name)
+def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
+    entry = _find(result, name)
     if json_:
         output.json(entry)
         return exit_codes.Exit.OK

@@ -25,19 +25,19 @@ _LINE_BYTES = 4096
 
 def rows(request: PermissionRequest) -> list[str]:
     """Return a question as lines: title, effect, detail and numbered options, with control characters made visible."""
-    found = [f"asks: {' '.join(map(terminal.visible, request.title.splitlines()))}"]
+    lines = [f"asks: {' '.join(map(terminal.visible, request.title.splitlines()))}"]
     detail = question_text.describe(request)
-    given = detail.rstrip("\n").split("\n") if detail.strip() else []
-    found += [f"  | {terminal.visible(line)}" for line in given[:_DETAIL_SHOWN]]
-    if len(given) > _DETAIL_SHOWN:
-        found.append(f"  … and {len(given) - _DETAIL_SHOWN} more lines: `understudy show --json` prints all")
-    found += [
+    detail_lines = detail.rstrip("\n").split("\n") if detail.strip() else []
+    lines += [f"  | {terminal.visible(line)}" for line in detail_lines[:_DETAIL_SHOWN]]
+    if len(detail_lines) > _DETAIL_SHOWN:
+        lines.append(f"  … and {len(detail_lines) - _DETAIL_SHOWN} more lines: `understudy show --json` prints all")
+    lines += [
         f"  {number}  {terminal.one_line(option.title)}  ({option.id if asks_user(request) else option.kind})"
         for number, option in enumerate(request.options, 1)
     ]
     if (what := question_text.remembered(request)) is not None:
-        found.append(f"  {REMEMBER}  Always allow {terminal.one_line(what)}")
-    return found
+        lines.append(f"  {REMEMBER}  Always allow {terminal.one_line(what)}")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,18 @@ def prompt(request: PermissionRequest) -> str:
 
 def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
     """Return the option with this number, kind (the first one) or id. Errors: ``invalid_params``."""
-    wanted = text.strip()
-    if wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(options):
-        return options[int(wanted) - 1]
+    typed = text.strip()
+    if typed.isdecimal() and 1 <= int(typed[:9]) <= len(options):
+        return options[int(typed) - 1]
     for option in options:
-        if option.kind == wanted:
+        if option.kind == typed:
             return option
     for option in options:
-        if option.id == wanted:
+        if option.id == typed:
             return option
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
-        f"There is no option {terminal.one_line(text)!r}." if wanted else "No option was named.",
+        f"There is no option {terminal.one_line(text)!r}." if typed else "No option was named.",
         hint="Give the number of an option, or one of the kinds listed above.",
         names=list(dict.fromkeys(option.kind for option in options)),
     )
@@ -168,9 +168,9 @@ class Asking:
             return
         request, self._request, self._writes = self._request, None, None
         try:
-            given = {"requestId": request.request_id, "option": picked.option.id, "remember": picked.remember}
-            given |= {"note": picked.note} if picked.note else {}
-            self._call("delegations/answer", id=self._identifier, **given)
+            params = {"requestId": request.request_id, "option": picked.option.id, "remember": picked.remember}
+            params |= {"note": picked.note} if picked.note else {}
+            self._call("delegations/answer", id=self._identifier, **params)
         except UnderstudyError as error:
             self._say(terminal.one_line(error.message))
 

@@ -79,10 +79,10 @@ class EnvelopeCommand(click.Command):
 
 def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: bool) -> int:
     """Run a command and return its exit code; ``run`` fills in what is known for the envelope of an error."""
-    known: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     try:
         with option_names.as_options(also_json=True):
-            run(known)
+            run(facts)
     except (click.ClickException, click.Abort, BrokenPipeError):
         raise
     except UnderstudyError as error:
@@ -97,7 +97,7 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
         return OK
     empty = "empty_stdin" if problem.kind is ErrorKind.INPUT_EMPTY and command == "summarize" else None
     if as_json:
-        _print(_error(command, problem, empty, known))
+        _print(_error(command, problem, empty, facts))
     else:
         from understudy.frontends.cli.output import output
 
@@ -107,14 +107,14 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
     return UNUSABLE if problem.kind in _TYPES else FAILED
 
 
-def success(command: str, known: dict[str, Any], answer: Any) -> None:
+def success(command: str, facts: dict[str, Any], answer: Any) -> None:
     """Print the envelope of an answer (``api.text_requests.TextAnswer``)."""
     usage = answer.usage
     _print(
         {
             "ok": True,
             "command": command,
-            **known,
+            **facts,
             "content": answer.text,
             "usage": {
                 "prompt_tokens": usage.input_tokens,
@@ -129,7 +129,7 @@ def success(command: str, known: dict[str, Any], answer: Any) -> None:
     )
 
 
-def _error(command: str, problem: UnderstudyError, type_: str | None, known: dict[str, Any]) -> dict[str, Any]:
+def _error(command: str, problem: UnderstudyError, type_: str | None, facts: dict[str, Any]) -> dict[str, Any]:
     info: dict[str, Any] = {
         "type": type_ or _TYPES.get(problem.kind, "backend_error"),
         "message": problem.message,
@@ -139,7 +139,7 @@ def _error(command: str, problem: UnderstudyError, type_: str | None, known: dic
         info["hint"] = problem.hint
     if problem.names:
         info["names"] = problem.names
-    return {"ok": False, "command": command, **known, "error": info}
+    return {"ok": False, "command": command, **facts, "error": info}
 
 
 def _print(value: dict[str, Any]) -> None:

@@ -54,12 +54,12 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-t", "--question", required=True, metavar="TEXT", help="The question.")
 @click.option("--paths", "more", multiple=True, metavar="PATH", help="The same as PATH; may be repeated.")
 @_common
-def ask(*, files: tuple[str, ...], more: tuple[str, ...], question: str, **given: Any) -> int:
+def ask(*, files: tuple[str, ...], more: tuple[str, ...], question: str, **arguments: Any) -> int:
     """Ask a model server about files, folders, globs, or standard input (-).
 
     The answer goes to stdout. Nothing is started or written: the request is sent from this process.
     """
-    return _run("ask", given, paths=(*more, *files), task=question)
+    return _run("ask", arguments, paths=(*more, *files), task=question)
 
 
 @click.command(
@@ -94,7 +94,7 @@ def write(
     to_stdout: bool,
     target_root: str | None,
     strip_fences: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Let a model server write one file from a description, with files, folders, globs or stdin (-) as context.
 
@@ -107,11 +107,11 @@ def write(
         "task": spec,
         "target": target,
         "target_root": target_root,
-        "writes_target": target is not None and not to_stdout and (not given["diff"] or given["force"]),
-        "force": given["force"],
+        "writes_target": target is not None and not to_stdout and (not arguments["diff"] or arguments["force"]),
+        "force": arguments["force"],
         "keep_fences": not strip_fences,
     }
-    return _run("write", given, **params)
+    return _run("write", arguments, **params)
 
 
 @click.command(
@@ -121,47 +121,49 @@ def write(
 )
 @click.argument("files", nargs=-1, metavar="[PATH]...")
 @_common
-def summarize(*, files: tuple[str, ...], **given: Any) -> int:
+def summarize(*, files: tuple[str, ...], **arguments: Any) -> int:
     """Summarize files, folders, globs, or standard input (the default)."""
     if not files and terminal.is_terminal(sys.stdin):
         raise click.UsageError("Name files, or pipe a text into the command.")
-    return _run("summarize", given, paths=files or ("-",))
+    return _run("summarize", arguments, paths=files or ("-",))
 
 
-def _run(command: str, given: dict[str, Any], **params: Any) -> int:
-    return envelope.enveloped(command, lambda known: _answer(command, given, params, known), as_json=given["json_"])
+def _run(command: str, arguments: dict[str, Any], **params: Any) -> int:
+    return envelope.enveloped(
+        command, lambda facts: _answer(command, arguments, params, facts), as_json=arguments["json_"]
+    )
 
 
-def _answer(command: str, given: dict[str, Any], params: dict[str, Any], known: dict[str, Any]) -> None:
+def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], facts: dict[str, Any]) -> None:
     """Prepare the request, then show it, or send it and print the answer."""
     from understudy.api import text_requests
 
-    if given["delegator"]:
-        known["profile"] = given["delegator"]
+    if arguments["delegator"]:
+        facts["profile"] = arguments["delegator"]
     prepared = text_requests.prepare(
         text_requests.TextParams(
             recipe=command,
             read_stdin=sys.stdin.buffer.read,
-            delegator=given["delegator"],
-            model=given["model"],
-            temperature=given["temperature"],
-            limits=_limits(given),
-            max_file_bytes=given["max_file_bytes"],
-            max_bytes=given["max_bytes"],
+            delegator=arguments["delegator"],
+            model=arguments["model"],
+            temperature=arguments["temperature"],
+            limits=_limits(arguments),
+            max_file_bytes=arguments["max_file_bytes"],
+            max_bytes=arguments["max_bytes"],
             **params,
         )
     )
-    known |= {"model": prepared.model, "profile": prepared.delegator}
+    facts |= {"model": prepared.model, "profile": prepared.delegator}
     if params.get("target"):
-        known["target"] = params["target"]
+        facts["target"] = params["target"]
     if prepared.model_server:
-        known["backend"] = prepared.model_server
-    if given["preview"]:
-        _show(prepared, as_json=given["json_"])
+        facts["backend"] = prepared.model_server
+    if arguments["preview"]:
+        _show(prepared, as_json=arguments["json_"])
         return
     _warn(prepared)
-    prints_text = command != "write" or (not params["writes_target"] and not given["diff"])
-    is_live = prints_text and terminal.is_terminal(sys.stdout) and not given["json_"]
+    prints_text = command != "write" or (not params["writes_target"] and not arguments["diff"])
+    is_live = prints_text and terminal.is_terminal(sys.stdout) and not arguments["json_"]
     is_live = is_live and (command != "write" or params["keep_fences"])  # only the whole file shows what is a fence
     streamed = StreamedAnswer(sys.stdout)
 
@@ -175,11 +177,11 @@ def _answer(command: str, given: dict[str, Any], params: dict[str, Any], known: 
         if is_live and (streamed.in_line or _is_stop(error)):
             click.echo()  # the message begins on a line of its own
         raise
-    if given["json_"]:
-        more = {"diff": prepared.difference()} if given.get("diff") else {}
-        envelope.success(command, {**known, **more}, answer)
+    if arguments["json_"]:
+        more = {"diff": prepared.difference()} if arguments.get("diff") else {}
+        envelope.success(command, {**facts, **more}, answer)
     elif not prints_text:
-        _report(prepared.difference() if given["diff"] else "", params)
+        _report(prepared.difference() if arguments["diff"] else "", params)
     elif is_live:
         streamed.end_line()
     else:
@@ -196,19 +198,19 @@ def _report(difference: str, params: dict[str, Any]) -> None:
         _note(f"{name} was not changed; --force replaces it." if difference else f"{name} is already the same.")
 
 
-def _limits(given: dict[str, Any]) -> Any:
+def _limits(arguments: dict[str, Any]) -> Any:
     from understudy.model.config.delegators import Limits
 
     names = ("total_seconds", "max_output_tokens", "max_tokens")
-    found = {name: given[name] for name in names if given[name] is not None}
-    return Limits(**found) if found else None
+    limits = {name: arguments[name] for name in names if arguments[name] is not None}
+    return Limits(**limits) if limits else None
 
 
 def _show(prepared: Any, *, as_json: bool) -> None:
     from understudy.frontends.cli.output import preview_page
 
-    found = prepared.preview()
-    preview_page.show(found, as_json=as_json, left_out=[(one.name, one.why) for one in prepared.left_out])
+    preview = prepared.preview()
+    preview_page.show(preview, as_json=as_json, left_out=[(skipped.name, skipped.why) for skipped in prepared.left_out])
 
 
 def _warn(prepared: Any) -> None:
@@ -216,7 +218,7 @@ def _warn(prepared: Any) -> None:
         _note(text)
     left_out = prepared.left_out
     if left_out:
-        shown = "; ".join(f"{one.name} ({one.why})" for one in left_out[:_LEFT_OUT_SHOWN])
+        shown = "; ".join(f"{skipped.name} ({skipped.why})" for skipped in left_out[:_LEFT_OUT_SHOWN])
         rest = f"; and {len(left_out) - _LEFT_OUT_SHOWN} more" if len(left_out) > _LEFT_OUT_SHOWN else ""
         _note(f"Not sent: {shown}{rest}.")
 

@@ -102,9 +102,9 @@ class AnswerDocuments:
     async def _open(self, path: Path, *, take_focus: bool) -> bool:
         if not self._client.can("window.showDocument.support"):
             return False
-        wanted = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
+        params = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
         try:
-            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, wanted)
+            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, params)
         except (EditorRefused, TimeoutError):
             return False
         return isinstance(answer, dict) and answer.get("success") is True

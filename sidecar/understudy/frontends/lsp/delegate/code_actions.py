@@ -55,22 +55,22 @@ class Actions:
         if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
             return []
         uri = params.text_document.uri
-        found = None if self._client.documents.out_of_sync(uri) else await self._offers(uri)
-        if found is None:
+        offers = None if self._client.documents.out_of_sync(uri) else await self._offers(uri)
+        if offers is None:
             return []
         selected = self._selects(uri, params.range)
-        diagnostics = [one for one in params.context.diagnostics if not _is_ours(one)]
+        diagnostics = [diagnostic for diagnostic in params.context.diagnostics if not _is_ours(diagnostic)]
         actions = []
-        for one in found.offers:
-            fits = one.recipe.applies_to.on
-            if one.recipe.returns == "file":
+        for offer in offers.offers:
+            fits = offer.recipe.applies_to.on
+            if offer.recipe.returns == "file":
                 continue  # the user has to name the file to write, and a code action cannot ask for it
             if diagnostics and "diagnostic" in fits:
-                actions.append(self._on_diagnostics(one, found, uri, diagnostics))
-            if selected and "selection" in fits and _knows_task(one.recipe):
-                actions.append(self._on_selection(one, found, uri, params.range))
-            elif "file" in fits and "task" not in (one.recipe.needs or ()):
-                actions.append(self._on_file(one, found, uri))
+                actions.append(self._on_diagnostics(offer, offers, uri, diagnostics))
+            if selected and "selection" in fits and _knows_task(offer.recipe):
+                actions.append(self._on_selection(offer, offers, uri, params.range))
+            elif "file" in fits and "task" not in (offer.recipe.needs or ()):
+                actions.append(self._on_file(offer, offers, uri))
         return sorted(actions, key=lambda action: action.kind != _quick_fix())
 
     def forget(self) -> None:
@@ -83,18 +83,20 @@ class Actions:
         if collections - {"delegations"}:
             self.forget()
 
-    def _selects(self, uri: str, given: types.Range) -> bool:
+    def _selects(self, uri: str, selected: types.Range) -> bool:
         """Return whether the user selected something; some editors send the word at the cursor as well."""
-        if given.start == given.end:
+        if selected.start == selected.end:
             return False
         text = self._client.documents.text(uri)
         if (
-            given.start.line != given.end.line
+            selected.start.line != selected.end.line
             or self._client.name.casefold() not in _SEND_WORD_AT_CURSOR
             or text is None
         ):
             return True
-        start, end = (documents.offset_of(text, one, self._client.encoding) for one in (given.start, given.end))
+        start, end = (
+            documents.offset_of(text, position, self._client.encoding) for position in (selected.start, selected.end)
+        )
         return len(text[start:end].split()) > 1
 
     async def _offers(self, uri: str) -> Offers | None:
@@ -103,40 +105,40 @@ class Actions:
         if path is None:
             return None
         key = (path.parent, path.suffix.lower())
-        known = self._known.get(key)
-        if known is not None and time.monotonic() - known[0] < KEPT_SECONDS:
-            return known[1]
+        cached = self._known.get(key)
+        if cached is not None and time.monotonic() - cached[0] < KEPT_SECONDS:
+            return cached[1]
         age, is_open = self._age, self._client.documents.version(uri) is not None
-        found = await asyncio.to_thread(_read, self._client, uri, path, is_open)
-        if found is None:
+        offers = await asyncio.to_thread(_read, self._client, uri, path, is_open)
+        if offers is None:
             return None
-        self._client.watch(found.workspace)
+        self._client.watch(offers.workspace)
         if age == self._age:
             if len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
-            self._known[key] = (time.monotonic(), found)
-        return found
+            self._known[key] = (time.monotonic(), offers)
+        return offers
 
-    def _on_file(self, one: RecipeOffer, found: Offers, uri: str) -> types.CodeAction:
-        kind = f"refactor.delegate.{one.recipe.name}"
-        return _action(one, _title(one, "this file"), kind, _params(one, found, uri))
+    def _on_file(self, offer: RecipeOffer, offers: Offers, uri: str) -> types.CodeAction:
+        kind = f"refactor.delegate.{offer.recipe.name}"
+        return _action(offer, _title(offer, "this file"), kind, _params(offer, offers, uri))
 
-    def _on_selection(self, one: RecipeOffer, found: Offers, uri: str, selected: types.Range) -> types.CodeAction:
-        kind = f"refactor.delegate.{one.recipe.name}"
-        params = _params(one, found, uri) | {"range": self._client.to_wire(selected)}
-        if one.recipe.action is not None and one.recipe.action.selection is not None:
-            params["task"] = one.recipe.action.selection
-        return _action(one, _title(one, "the selection"), kind, params)
+    def _on_selection(self, offer: RecipeOffer, offers: Offers, uri: str, selected: types.Range) -> types.CodeAction:
+        kind = f"refactor.delegate.{offer.recipe.name}"
+        params = _params(offer, offers, uri) | {"range": self._client.to_wire(selected)}
+        if offer.recipe.action is not None and offer.recipe.action.selection is not None:
+            params["task"] = offer.recipe.action.selection
+        return _action(offer, _title(offer, "the selection"), kind, params)
 
     def _on_diagnostics(
-        self, one: RecipeOffer, found: Offers, uri: str, diagnostics: list[types.Diagnostic]
+        self, offer: RecipeOffer, offers: Offers, uri: str, diagnostics: list[types.Diagnostic]
     ) -> types.CodeAction:
         plain = [self._client.to_wire(diagnostic) for diagnostic in diagnostics]
-        first = min(plain, key=lambda each: _place(each["range"]["start"]))["range"]["start"]
-        last = max(plain, key=lambda each: _place(each["range"]["end"]))["range"]["end"]
-        params = _params(one, found, uri) | {"range": {"start": first, "end": last}, "diagnostics": plain}
+        first = min(plain, key=lambda diagnostic: _place(diagnostic["range"]["start"]))["range"]["start"]
+        last = max(plain, key=lambda diagnostic: _place(diagnostic["range"]["end"]))["range"]["end"]
+        params = _params(offer, offers, uri) | {"range": {"start": first, "end": last}, "diagnostics": plain}
         about = f"“{_short(diagnostics[0].message)}”" if len(diagnostics) == 1 else f"{len(diagnostics)} problems"
-        action = _action(one, _title(one, about), _quick_fix(), params)
+        action = _action(offer, _title(offer, about), _quick_fix(), params)
         action.diagnostics = diagnostics
         return action
 
@@ -153,23 +155,23 @@ def _read(client: Client, uri: str, path: Path, is_open: bool) -> Offers | None:
         return None
 
 
-def _action(one: RecipeOffer, title: str, kind: str, params: dict[str, Any]) -> types.CodeAction:
-    if one.refused is not None:
-        reason = f"{one.refused.message} {one.refused.hint or ''}".strip()
+def _action(offer: RecipeOffer, title: str, kind: str, params: dict[str, Any]) -> types.CodeAction:
+    if offer.refused is not None:
+        reason = f"{offer.refused.message} {offer.refused.hint or ''}".strip()
         return types.CodeAction(title=title, kind=kind, disabled=types.CodeActionDisabled(reason=reason))
-    explanation = _explanation(one)
+    explanation = _explanation(offer)
     command = types.Command(
         title=f"{title}: {explanation}",
-        command=ASK if one.is_text_request else START,
+        command=ASK if offer.is_text_request else START,
         arguments=[params],
         tooltip=explanation,
     )
     return types.CodeAction(title=title, kind=kind, command=command)
 
 
-def _params(one: RecipeOffer, found: Offers, uri: str) -> dict[str, Any]:
-    params = {"recipe": one.recipe.name, "files": [uri], "workspace": uris.uri_of(found.workspace)}
-    return params if one.delegator is None else params | {"delegator": one.delegator}
+def _params(offer: RecipeOffer, offers: Offers, uri: str) -> dict[str, Any]:
+    params = {"recipe": offer.recipe.name, "files": [uri], "workspace": uris.uri_of(offers.workspace)}
+    return params if offer.delegator is None else params | {"delegator": offer.delegator}
 
 
 def _knows_task(recipe: Recipe) -> bool:
@@ -177,24 +179,24 @@ def _knows_task(recipe: Recipe) -> bool:
     return "task" not in (recipe.needs or ()) or (recipe.action is not None and recipe.action.selection is not None)
 
 
-def _title(one: RecipeOffer, what: str) -> str:
-    action = one.recipe.action
-    delegator = None if one.delegator is None else f"“{_short(one.delegator)}”"
-    if one.is_text_request and action is not None and action.answers is not None:
+def _title(offer: RecipeOffer, what: str) -> str:
+    action = offer.recipe.action
+    delegator = None if offer.delegator is None else f"“{_short(offer.delegator)}”"
+    if offer.is_text_request and action is not None and action.answers is not None:
         return f"{_short(action.answers)} {what}" + (f" with {delegator}" if delegator else "")
-    brings = f"“{_short(one.recipe.title)}” for" if action is None or action.brings is None else _short(action.brings)
+    brings = f"“{_short(offer.recipe.title)}” for" if action is None or action.brings is None else _short(action.brings)
     return f"Delegate {brings} {what}" + (f" to {delegator}" if delegator else "")
 
 
-def _explanation(one: RecipeOffer) -> str:
-    if one.explain is None:
+def _explanation(offer: RecipeOffer) -> str:
+    if offer.explain is None:
         return ""
     skipped = [
         f"{tried.name} was skipped: {tried.skipped_because}"
-        for tried in one.explain.candidates
+        for tried in offer.explain.candidates
         if tried.skipped_because
     ]
-    return ". ".join([f"Uses {one.explain.delegator}: {one.explain.reason}", *skipped]).rstrip(".") + "."
+    return ". ".join([f"Uses {offer.explain.delegator}: {offer.explain.reason}", *skipped]).rstrip(".") + "."
 
 
 def _quick_fix() -> str:

@@ -16,7 +16,7 @@ from lsprotocol import types
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import question_text
@@ -66,7 +66,7 @@ class PermissionMessages:
 
     def _update(self, delegation: Delegation, events: list[Any]) -> None:
         for event in events:
-            if isinstance(event, e.PermissionAnswered):
+            if isinstance(event, event_types.PermissionAnswered):
                 self._remember((delegation.id, event.request_id), event)
         request = delegation.waiting_for
         for question in list(self._open.values()):
@@ -88,7 +88,7 @@ class PermissionMessages:
         question.closed.set()
         self._open.pop(question.key, None)
 
-    def _remember(self, key: tuple[str, str], event: e.PermissionAnswered) -> None:
+    def _remember(self, key: tuple[str, str], event: event_types.PermissionAnswered) -> None:
         if len(self._answered) >= REMEMBERED:
             del self._answered[next(iter(self._answered))]
         self._answered[key] = event.by, event.option
@@ -150,7 +150,7 @@ class PermissionMessages:
 
     def _too_late(self, question: Question) -> str:
         by, option = self._answered.get(question.key, ("", ""))
-        title = one_line(next((one.title for one in question.request.options if one.id == option), option))
+        title = one_line(next((choice.title for choice in question.request.options if choice.id == option), option))
         about = f"“{one_line(question.request.title)}”"
         if by == "deadline":
             return f"{about} was answered automatically at its deadline, with “{title}”."
@@ -163,15 +163,15 @@ class PermissionMessages:
 
 def offered(request: PermissionRequest) -> dict[str, PermissionOption]:
     """Return title → option, without the "always" options, which cannot be revoked."""
-    found: dict[str, PermissionOption] = {}
+    by_title: dict[str, PermissionOption] = {}
     for option in request.options:
         if option.kind.endswith("_always") or option.takes_text:  # a message has no field for a text
             continue
         title = one_line(option.title) or option.kind.replace("_", " ")
-        while title in found or title == LATER:
+        while title in by_title or title == LATER:
             title += f" ({option.kind.replace('_', ' ')})"
-        found[title] = option
-    return found
+        by_title[title] = option
+    return by_title
 
 
 def always(request: PermissionRequest) -> tuple[str, PermissionOption] | None:
@@ -182,7 +182,7 @@ def always(request: PermissionRequest) -> tuple[str, PermissionOption] | None:
     what = question_text.remembered(request)
     if what is None or len(what) > RULE_CHARACTERS:
         return None
-    return f"Always allow {one_line(what)}", next(one for one in request.options if one.kind == "allow_once")
+    return f"Always allow {one_line(what)}", next(option for option in request.options if option.kind == "allow_once")
 
 
 def _text(question: Question) -> str:

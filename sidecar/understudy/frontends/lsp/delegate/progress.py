@@ -16,7 +16,7 @@ from lsprotocol import types
 
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import say
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
@@ -48,10 +48,10 @@ _STATES = {
 class Shown:
     """One delegation's progress."""
 
-    def __init__(self, delegation: Delegation, token: str | int, *, given: bool) -> None:
-        """Use ``token``; ``given``: the client chose it, so it need not be created."""
+    def __init__(self, delegation: Delegation, token: str | int, *, chosen_by_client: bool) -> None:
+        """Use ``token``; ``chosen_by_client``: the client chose it, so it need not be created."""
         self.token = token
-        self.given = given
+        self.given = chosen_by_client
         self.delegation = delegation
         self.began = _began(delegation)
         self.open = False
@@ -104,7 +104,7 @@ class Progress:
         elif shown is not None:
             shown.delegation = delegation
             for event in events:
-                if isinstance(event, e.Plan):
+                if isinstance(event, event_types.Plan):
                     shown.percentage = _done(event.entries, shown.percentage)
             self._report(shown)
         elif delegation.id not in self._refused:
@@ -115,11 +115,11 @@ class Progress:
         self._end(identifier, "no longer shown here")
 
     def _begin(self, delegation: Delegation) -> None:
-        given = self._runs.token(delegation.id)
-        if given is None and not self._client.can("window.workDoneProgress"):
+        client_token = self._runs.token(delegation.id)
+        if client_token is None and not self._client.can("window.workDoneProgress"):
             return
-        token = given if given is not None else _new_token(delegation)
-        shown = self._shown[delegation.id] = Shown(delegation, token, given=given is not None)
+        token = client_token if client_token is not None else _new_token(delegation)
+        shown = self._shown[delegation.id] = Shown(delegation, token, chosen_by_client=client_token is not None)
         if shown.given:
             self._open(shown)
         else:
@@ -184,8 +184,8 @@ class Progress:
     def _forget(self, shown: Shown) -> None:
         """Drop the progress, and its token if the client is still creating it."""
         shown.over = True
-        for identifier, one in list(self._shown.items()):
-            if one is shown:
+        for identifier, other in list(self._shown.items()):
+            if other is shown:
                 del self._shown[identifier]
 
     async def _tick(self) -> None:
@@ -221,8 +221,8 @@ def _done(entries: list[Any], before: int | None) -> int | None:
     states = [entry.get("status") for entry in entries if isinstance(entry, dict)]
     if not states or any(state is None for state in states):
         return before
-    found: int = 100 * sum(state == "completed" for state in states) // len(states)
-    return found if before is None else max(found, before)
+    share: int = 100 * sum(state == "completed" for state in states) // len(states)
+    return share if before is None else max(share, before)
 
 
 def register(host: FeatureHost, runs: TrackedDelegations) -> None:

@@ -14,7 +14,7 @@ from understudy.api import result_files
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import uris, verdict_text
@@ -58,7 +58,7 @@ class ResultMessages:
         runs.on_update.append(self._update)
 
     def _update(self, delegation: Delegation, events: list[Any]) -> None:
-        if delegation.verdict is None or not any(isinstance(event, e.Finished) for event in events):
+        if delegation.verdict is None or not any(isinstance(event, event_types.Finished) for event in events):
             return
         if not self._runs.is_ours(delegation.id):
             log(self._client, message(delegation, elsewhere=True))
@@ -104,8 +104,8 @@ class ResultMessages:
             return False
         try:
             path = await asyncio.to_thread(result_files.write_answer, delegation.id, _answer(delegation))
-            wanted = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
-            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, wanted)
+            params = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
+            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, params)
         except (EditorRefused, TimeoutError, OSError):
             return False
         return isinstance(answer, dict) and answer.get("success") is True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.api.serving import subscriptions
-from understudy.model.delegation import events as e
+from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
@@ -76,7 +76,7 @@ class TrackedDelegations:
     def _heard(self, identifier: str, events: list[Any]) -> None:
         if self._client.subscribed:
             return
-        ended = any(isinstance(event, e.Finished) for event in events)
+        ended = any(isinstance(event, event_types.Finished) for event in events)
         if identifier in self._shown:
             self._update(identifier, events)
         elif identifier in self._others:
@@ -112,22 +112,22 @@ class TrackedDelegations:
         """Read a delegation until the result includes all events that arrived meanwhile, then track it."""
         try:
             for _ in range(MOST_READS):
-                found: Delegation = await self._client.call("delegations/get", {"id": identifier})
-                if all(event.seq <= found.last_seq for event in self._read[identifier]):
+                delegation: Delegation = await self._client.call("delegations/get", {"id": identifier})
+                if all(event.seq <= delegation.last_seq for event in self._read[identifier]):
                     break
         except UnderstudyError:
             return
         finally:
             events = self._read.pop(identifier)
-        ended = [event for event in events if isinstance(event, e.Finished)]
-        if self._client.subscribed or (found.state is State.FINISHED and not ended):
+        ended = [event for event in events if isinstance(event, event_types.Finished)]
+        if self._client.subscribed or (delegation.state is State.FINISHED and not ended):
             return
-        if not self._cares(found):
-            if found.state is not State.FINISHED:
+        if not self._cares(delegation):
+            if delegation.state is not State.FINISHED:
                 self._others.add(identifier)
             return
-        self._shown[identifier] = found
-        self._tell(found, ended if found.state is State.FINISHED else [])
+        self._shown[identifier] = delegation
+        self._tell(delegation, ended if delegation.state is State.FINISHED else [])
         self._look()
 
     def _update(self, identifier: str, events: list[Any]) -> None:
@@ -167,10 +167,19 @@ class TrackedDelegations:
 
 def _kept(events: list[Any]) -> list[Any]:
     """Return the events that are needed while their delegation is read: ends, and the last one for its ``seq``."""
-    return [event for event in events[:-1] if isinstance(event, e.Finished)] + events[-1:]
+    return [event for event in events[:-1] if isinstance(event, event_types.Finished)] + events[-1:]
 
 
 def _is_review(events: list[Any]) -> bool:
     """Return whether all events are decisions or cleanup after the end of the delegation."""
-    after = e.Confirmed | e.Decided | e.Applied | e.Undone | e.Amended | e.Discarded | e.Dismissed | e.Superseded
+    after = (
+        event_types.Confirmed
+        | event_types.Decided
+        | event_types.Applied
+        | event_types.Undone
+        | event_types.Amended
+        | event_types.Discarded
+        | event_types.Dismissed
+        | event_types.Superseded
+    )
     return all(isinstance(event, after) for event in events)

@@ -81,40 +81,40 @@ class TrustMessages:
         """Ask about the workspace of a file or folder, one question at a time; ``again``: even if the user declined."""
         async with self._turn:
             try:
-                found = await self._status(place)
+                trust = await self._status(place)
             except UnderstudyError:
                 return
-            workspace = Path(found.workspace)
+            workspace = Path(trust.workspace)
             # Its configuration is at the top of the repository, which need not be a folder of the editor.
             self._client.watch(workspace)
-            if found.trusted or not self._asks():
+            if trust.trusted or not self._asks():
                 return
-            if not again and (self._asked.get(workspace) == found.digest or found.declined):
+            if not again and (self._asked.get(workspace) == trust.digest or trust.declined):
                 return
-            if again and self._asked.get(workspace) == found.digest and not can_ask(self._client):
+            if again and self._asked.get(workspace) == trust.digest and not can_ask(self._client):
                 return
-            self._asked[workspace] = found.digest
-            await self._ask(workspace, found)
+            self._asked[workspace] = trust.digest
+            await self._ask(workspace, trust)
 
     async def _status(self, place: str) -> TrustResult:
-        found: TrustResult = await self._client.call("workspace/trust", {"workspace": place})
-        return found
+        trust: TrustResult = await self._client.call("workspace/trust", {"workspace": place})
+        return trust
 
-    async def _ask(self, workspace: Path, found: TrustResult) -> None:
+    async def _ask(self, workspace: Path, trust: TrustResult) -> None:
         if not can_ask(self._client):
-            self._say(types.MessageType.Warning, f"{_text(workspace, found)}\n\n{_elsewhere(workspace)}")
+            self._say(types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
             return
         try:
             title = await choose(
-                self._client, types.MessageType.Warning, _text(workspace, found), [NOT_NOW, TRUST], PERSON_SECONDS
+                self._client, types.MessageType.Warning, _text(workspace, trust), [NOT_NOW, TRUST], PERSON_SECONDS
             )
         except EditorRefused:
-            self._say(types.MessageType.Warning, f"{_text(workspace, found)}\n\n{_elsewhere(workspace)}")
+            self._say(types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
             return
         except TimeoutError:
             return
         if title is not None:
-            await self._record(workspace, found.digest, trusted=title == TRUST)
+            await self._record(workspace, trust.digest, trusted=title == TRUST)
 
     async def _record(self, workspace: Path, seen: str, *, trusted: bool) -> None:
         params = {"workspace": str(workspace), "trusted": trusted, "digest": seen}
@@ -135,7 +135,7 @@ def _place_of(params: dict[str, Any], client: Client) -> str | None:
     """Return the file or folder that determines the workspace of a start; None if its parameters are invalid."""
     if params.get("workspace") is not None:
         return params["workspace"] if isinstance(params["workspace"], str) else None
-    lists = [given for name in ("files", "contextFiles") if isinstance(given := params.get(name), list)]
+    lists = [value for name in ("files", "contextFiles") if isinstance(value := params.get(name), list)]
     named = [uri for uri in [*lists[:1], [params.get("target")], *lists[1:]] for uri in uri]
     first = next((uri for uri in named if isinstance(uri, str) and uri), None)
     if first is None:
@@ -147,11 +147,11 @@ def _place_of(params: dict[str, Any], client: Client) -> str | None:
     return str(path if path.exists() else path.parent)
 
 
-def _text(workspace: Path, found: TrustResult) -> str:
+def _text(workspace: Path, trust: TrustResult) -> str:
     lines = [f"Do you trust {one_line(str(workspace))}? Until you do, Understudy runs nothing in it."]
-    if found.changed:
-        lines += ["Changed since you last trusted it:", *_listed(found.changed)]
-    lines += ["Trusting it allows:", *_listed(found.effects)]
+    if trust.changed:
+        lines += ["Changed since you last trusted it:", *_listed(trust.changed)]
+    lines += ["Trusting it allows:", *_listed(trust.effects)]
     return "\n".join(lines)
 
 

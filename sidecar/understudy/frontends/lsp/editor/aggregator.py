@@ -35,16 +35,16 @@ class Aggregator:
 
     async def code_action(self, params: types.CodeActionParams) -> list[types.CodeAction | types.Command] | None:
         """Return every source's actions of the requested kinds; commands if the client has no code action literals."""
-        found = [action for source in self.actions for action in await _asked(source, params, [])]
-        wanted = params.context.only
-        if wanted:
-            found = [action for action in found if any(_is_below(action.kind, kind) for kind in wanted)]
+        actions = [action for source in self.actions for action in await _asked(source, params, [])]
+        kinds = params.context.only
+        if kinds:
+            actions = [action for action in actions if any(_is_below(action.kind, kind) for kind in kinds)]
         if not self.client.can("textDocument.codeAction.codeActionLiteralSupport"):
             # LSP 3.17: such clients accept only commands.
-            return [action.command for action in found if action.command is not None]
+            return [action.command for action in actions if action.command is not None]
         if not self.client.can("textDocument.codeAction.disabledSupport"):
-            found = [action for action in found if action.disabled is None]
-        return list(found)
+            actions = [action for action in actions if action.disabled is None]
+        return list(actions)
 
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return every source's lenses."""
@@ -64,17 +64,17 @@ class Diagnostics:
         self._client = client
         self._found: dict[str, dict[str, list[types.Diagnostic]]] = {}
 
-    def put(self, owner: str, uri: str, found: list[types.Diagnostic]) -> None:
+    def put(self, owner: str, uri: str, diagnostics: list[types.Diagnostic]) -> None:
         """Replace the diagnostics of ``owner`` for a document; publish them if they changed."""
         of_document = self._found.setdefault(uri, {})
         before = of_document.get(owner, [])
-        if before == found:
+        if before == diagnostics:
             return
-        if found:
-            of_document[owner] = found
+        if diagnostics:
+            of_document[owner] = diagnostics
         else:
             of_document.pop(owner, None)
-        together = [one for each in of_document.values() for one in each]
+        together = [diagnostic for group in of_document.values() for diagnostic in group]
         if not of_document:
             del self._found[uri]
         self._client.notify(
@@ -105,8 +105,8 @@ async def _asked(source: Callable[[Any], Awaitable[Any]], params: Any, otherwise
         return otherwise
 
 
-def _is_below(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind | str) -> bool:
-    """Return whether ``kind`` is ``wanted`` or below it, as ``refactor.delegate`` is below ``refactor`` (LSP 3.17)."""
+def _is_below(kind: types.CodeActionKind | str | None, parent: types.CodeActionKind | str) -> bool:
+    """Return whether ``kind`` is ``parent`` or below it, as ``refactor.delegate`` is below ``refactor`` (LSP 3.17)."""
     # ``str`` of a member of the enumeration is its name in Python, not its value.
-    own, asked = (getattr(one, "value", one) or "" for one in (kind, wanted))
-    return asked in {"", own} or own.startswith(asked + ".")
+    actual, asked = (getattr(value, "value", value) or "" for value in (kind, parent))
+    return asked in {"", actual} or actual.startswith(asked + ".")

@@ -155,12 +155,12 @@ class Client:
 
     def capability(self, path: str) -> Any:
         """Return the value that the client declared for a dotted name; None if it declared none."""
-        found: Any = self._capabilities
+        value: Any = self._capabilities
         for name in path.split("."):
-            if not isinstance(found, dict):
+            if not isinstance(value, dict):
                 return None
-            found = found.get(name)
-        return found
+            value = value.get(name)
+        return value
 
     @property
     def subscribed(self) -> bool:
@@ -169,7 +169,7 @@ class Client:
 
     def has(self, path: Path) -> bool:
         """Return whether a path is a workspace folder, below one, or above one."""
-        return any(path == own or own in path.parents or path in own.parents for own in self.folders)
+        return any(path == folder or folder in path.parents or path in folder.parents for folder in self.folders)
 
     def distrusts(self, workspace: Path) -> bool:
         """Return whether the trust in a workspace is revoked for this session. Any thread may call this."""
@@ -225,9 +225,11 @@ class Client:
         if error is None:
             future.set_result(result)
         else:
-            known = error if isinstance(error, dict) else {}
-            code = known.get("code")
-            future.set_exception(EditorRefused(code if isinstance(code, int) else 0, str(known.get("message", error))))
+            details = error if isinstance(error, dict) else {}
+            code = details.get("code")
+            future.set_exception(
+                EditorRefused(code if isinstance(code, int) else 0, str(details.get("message", error)))
+            )
 
     async def call(self, name: str, params: Any, *, keep_result: bool = False) -> Any:
         """Return the result of a request of the contract, by its name without prefix. Errors: ``UnderstudyError``.
@@ -412,19 +414,19 @@ class Client:
     def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._loop is None:
             raise BrokenPipeError
-        done = threading.Event()
+        finished = threading.Event()
 
         def run() -> None:
             try:
                 function(*arguments)
             finally:
-                done.set()
+                finished.set()
 
         try:
             self._loop.call_soon_threadsafe(run)
         except RuntimeError as error:  # the loop is closed
             raise BrokenPipeError from error
-        done.wait(_DELIVER_SECONDS)
+        finished.wait(_DELIVER_SECONDS)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -454,10 +456,10 @@ def _gone() -> UnderstudyError:
     return UnderstudyError(ErrorKind.CANCELLED, "The editor disconnected.", hint="Repeat the request in a new session.")
 
 
-def _options(given: Any) -> Options:
-    found = Options()
-    if isinstance(given, dict):
+def _options(declared: Any) -> Options:
+    options = Options()
+    if isinstance(declared, dict):
         for name in Options.__struct_fields__:
-            if isinstance(given.get(name), bool):
-                setattr(found, name, given[name])
-    return found
+            if isinstance(declared.get(name), bool):
+                setattr(options, name, declared[name])
+    return options

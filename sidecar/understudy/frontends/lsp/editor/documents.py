@@ -91,7 +91,7 @@ class Documents:
         if key is None:
             return True
         try:
-            understood = [_change(one) for one in _listed(changes)]
+            understood = [_change(listed) for listed in _listed(changes)]
         except (TypeError, ValueError, LookupError, AttributeError):
             return self.lose(uri, "a change is invalid")
         whole = any(place is None for place, _ in understood)
@@ -105,12 +105,12 @@ class Documents:
                 document.out_of_sync = True
             if version is not None:
                 document.version = version
-            for one in understood:
-                if one[0] is None:
-                    document.replace(one[1])
+            for change in understood:
+                if change[0] is None:
+                    document.replace(change[1])
                 elif not document.out_of_sync:
-                    document.changes.append(one)
-                    document.waiting += len(one[1])
+                    document.changes.append(change)
+                    document.waiting += len(change[1])
             in_sync = not document.out_of_sync
             full = len(document.changes) > MOST_CHANGES or document.waiting > MOST_CHARACTERS
             state = _State(document)
@@ -167,8 +167,8 @@ class Documents:
 
     def text(self, uri: str) -> str | None:
         """Return the current text; None if the document is not open or out of sync."""
-        found = self.look(uri)
-        return None if found is None else found[1]
+        current = self.look(uri)
+        return None if current is None else current[1]
 
     def look(self, uri: str) -> tuple[int, str] | None:
         """Return the current version with its text; None if the document is not open or out of sync."""
@@ -216,7 +216,7 @@ class Documents:
             if document.changes is state.changes:
                 # Later changes apply to this text.
                 document.text, document.changes = text, state.changes[state.count :]
-                document.waiting = sum(len(one[1]) for one in document.changes)
+                document.waiting = sum(len(change[1]) for change in document.changes)
         return text
 
 
@@ -276,8 +276,8 @@ class Snapshot(Mapping[str, str]):
 
     def version(self, uri: str) -> int | None:
         """Return the version of a text; None if the document was not open or out of sync."""
-        found = self._states.get(key_of(uri) or "")
-        return None if found is None or found[1].out_of_sync else found[1].version
+        current = self._states.get(key_of(uri) or "")
+        return None if current is None or current[1].out_of_sync else current[1].version
 
 
 def key_of(uri: str) -> str | None:
@@ -330,10 +330,10 @@ def offset_of(text: str, position: Any, encoding: str) -> int:
     line, character = _pair(position)
     start = 0
     for _ in range(line):
-        found = _END.search(text, start)
-        if found is None:
+        line_end = _END.search(text, start)
+        if line_end is None:
             return len(text)
-        start = found.end()
+        start = line_end.end()
     end = _END.search(text, start)
     return start + _index(text[start : len(text) if end is None else end.start()], character, encoding)
 
@@ -342,25 +342,25 @@ def position_of(text: str, offset: int, encoding: str) -> tuple[int, int]:
     r"""Return line and character of an index into ``text``; an index inside ``\r\n`` gives the end of that line."""
     offset = max(0, min(offset, len(text)))
     line = start = 0
-    for found in _END.finditer(text):
-        if found.end() > offset:
-            offset = min(offset, found.start())
+    for line_end in _END.finditer(text):
+        if line_end.end() > offset:
+            offset = min(offset, line_end.start())
             break
-        line, start = line + 1, found.end()
+        line, start = line + 1, line_end.end()
     return line, _units(text[start:offset], encoding)
 
 
 def text_edits(before: str, after: str, encoding: str) -> list[dict[str, Any]]:
     """Return LSP ``TextEdit``s that turn ``before`` into ``after``, only of changed lines, so that cursors stay."""
     old, new = split_lines(before), split_lines(after)
-    found = []
+    edits = []
     line = place = 0
     for number, same in [*enumerate(align(old, new)), (len(old), len(new))]:
         if same is not None:
             if number > line or same > place:
-                found.append(_edit(old, line, number, "".join(new[place:same]), encoding))
+                edits.append(_edit(old, line, number, "".join(new[place:same]), encoding))
             line, place = number + 1, same + 1
-    return found
+    return edits
 
 
 def _edit(old: list[str], start: int, end: int, new: str, encoding: str) -> dict[str, Any]:
@@ -416,8 +416,8 @@ def _index(line: str, character: int, encoding: str) -> int:
 
 def _slow_index(line: str, character: int, encoding: str) -> int:
     index = 0
-    for one in line:
-        character -= _units(one, encoding)
+    for letter in line:
+        character -= _units(letter, encoding)
         if character < 0:
             break
         index += 1
@@ -437,9 +437,9 @@ def _listed(changes: Any) -> Sequence[Any]:
     return changes
 
 
-def _change(given: Any) -> Change:
+def _change(change: Any) -> Change:
     """Return a change; raise an exception if LSP 3.17 does not allow it."""
-    place, text = (given.get("range"), given["text"]) if isinstance(given, Mapping) else given
+    place, text = (change.get("range"), change["text"]) if isinstance(change, Mapping) else change
     if not isinstance(text, str):
         raise TypeError
     if place is None:

@@ -24,17 +24,17 @@ def align(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     What both texts begin and end with is matched first, then lines that occur once in each (as patience diff does), so
     that repeated lines never hide them. Between those, the same is done again, and difflib compares the rest.
     """
-    found: list[int | None] = [None] * len(old)
+    matches: list[int | None] = [None] * len(old)
     parts = [(0, len(old), 0, len(new))]
     unique = _once_in_both(old, new, range(len(old)), range(len(new)))
     while parts:
         start, end, low, high = parts.pop()
         while start < end and low < high and old[start] == new[low]:
-            found[start] = low
+            matches[start] = low
             start, low = start + 1, low + 1
         while start < end and low < high and old[end - 1] == new[high - 1]:
             end, high = end - 1, high - 1
-            found[end] = high
+            matches[end] = high
         # Lines that are unique in the whole texts come before those that are unique in this part only.
         anchors = [(number, place) for number, place in unique if start <= number < end]
         unique = []
@@ -44,13 +44,13 @@ def align(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
             edges = [(start - 1, low - 1), *anchors, (end, high)]
             for (number, place), (following, behind) in itertools.pairwise(edges):
                 if number >= start:
-                    found[number] = place
+                    matches[number] = place
                 parts.append((number + 1, following, place + 1, behind))
         elif start < end and low < high and max(end - start, high - low) <= _LONGEST_COMPARED:
             for block in difflib.SequenceMatcher(None, old[start:end], new[low:high]).get_matching_blocks():
                 for number in range(block.size):
-                    found[start + block.a + number] = low + block.b + number
-    return found
+                    matches[start + block.a + number] = low + block.b + number
+    return matches
 
 
 def _once_in_both(old: Sequence[str], new: Sequence[str], within: range, among: range) -> list[tuple[int, int]]:
@@ -70,9 +70,9 @@ def _once_in_both(old: Sequence[str], new: Sequence[str], within: range, among: 
         rows.append((number, place, ends[position - 1] if position else -1))
         tails[position : position + 1] = [place]
         ends[position : position + 1] = [len(rows) - 1]
-    found = []
+    common = []
     row = ends[-1] if ends else -1
     while row >= 0:
         number, place, row = rows[row]
-        found.append((number, place))
-    return found[::-1]
+        common.append((number, place))
+    return common[::-1]

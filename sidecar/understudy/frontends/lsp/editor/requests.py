@@ -78,8 +78,8 @@ class ApiRequest(request.InFlightRequest):
 
     def edit(self, edits: list[BufferEdit]) -> bool:
         """Change open documents, all or none; runs in the event loop and blocks the thread of the request."""
-        done: bool = self._client.wait_in_loop(apply_edit.change(self._client, edits), apply_edit.LIMIT_SECONDS)
-        return done
+        changed: bool = self._client.wait_in_loop(apply_edit.change(self._client, edits), apply_edit.LIMIT_SECONDS)
+        return changed
 
     def folder(self) -> Path | None:
         """Return the first workspace folder."""

@@ -77,10 +77,10 @@ def notified(client: Client, method: str, params: Any) -> None:
     if isinstance(uri, str):
         _HANDLERS[method](client, uri, params)
     elif method == "textDocument/didChange":
-        for each in client.documents.open_uris():
-            client.documents.lose(each, "a change does not name its document")
-            client.run_hooks(client.on_document, "change", each)
-            _report(client, each)
+        for open_uri in client.documents.open_uris():
+            client.documents.lose(open_uri, "a change does not name its document")
+            client.run_hooks(client.on_document, "change", open_uri)
+            _report(client, open_uri)
 
 
 def _is_version(value: Any) -> bool:

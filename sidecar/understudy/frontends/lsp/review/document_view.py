@@ -72,26 +72,26 @@ class View:
         """Return the actions for a range of lines, each with the ids of its hunks."""
         if self.work is not None and self.sheet is not None:
             return self._offers_of_review(self.work, self.sheet, first, last)
-        found: list[tuple[ReviewAction, frozenset[str]]] = []
+        offered: list[tuple[ReviewAction, frozenset[str]]] = []
         here = [mark for mark in self.marks if mark.first <= last and first <= mark.last]
         works = list({mark.work.delegation.id: mark.work for mark in here}.values())
         for work in works:
-            own = [mark for mark in here if mark.work is work]
-            ids = frozenset(mark.hunk.id for mark in own)
-            offers = review_actions.on_hunks(work, [(mark.file, mark.hunk) for mark in own], _nothing)
-            for path in dict.fromkeys(mark.file.path for mark in own):
-                if len(work.pending(path)) > len(own):
+            marks = [mark for mark in here if mark.work is work]
+            ids = frozenset(mark.hunk.id for mark in marks)
+            offers = review_actions.on_hunks(work, [(mark.file, mark.hunk) for mark in marks], _nothing)
+            for path in dict.fromkeys(mark.file.path for mark in marks):
+                if len(work.pending(path)) > len(marks):
                     offers += review_actions.on_file(work, path, _nothing)
                 offers += review_actions.drop(work, path)
-            offers.append(_look(work, own[0]))
-            found += [(_named(one, work) if len(works) > 1 else one, ids) for one in offers]
+            offers.append(_look(work, marks[0]))
+            offered += [(_named(offer, work) if len(works) > 1 else offer, ids) for offer in offers]
         missed = [hint for hint in self.hints if first <= hint.line <= last]
         reviews = {hint.work.delegation.id: hint.work for hint in missed}
         for identifier, work in reviews.items():
             ids = frozenset(hint.mutant.id for hint in missed if hint.work.delegation.id == identifier)
             offers = review_actions.strengthen(work)
-            found += [(_named(one, work) if len(reviews) > 1 else one, ids) for one in offers]
-        return [*found, *((review_actions.take_back(token), frozenset[str]()) for token in self.tokens[-1:])]
+            offered += [(_named(offer, work) if len(reviews) > 1 else offer, ids) for offer in offers]
+        return [*offered, *((review_actions.take_back(token), frozenset[str]()) for token in self.tokens[-1:])]
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return code actions."""
@@ -99,7 +99,7 @@ class View:
         # A selection of whole lines ends at the beginning of the next one.
         last = end.line - 1 if end.line > start.line and end.character == 0 else end.line
         by_itself = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-        found = []
+        actions = []
         for offer, hunks in self.offers(start.line, last):
             if by_itself and self.sheet is None and not hunks:
                 continue  # no light bulb on lines without hunks
@@ -108,16 +108,20 @@ class View:
                 action.command = command_of(offer, offer.title)
             else:
                 action.disabled = types.CodeActionDisabled(offer.refused)
-            about = [one for one in params.context.diagnostics if one.source == SOURCE and one.code in hunks]
+            about = [
+                diagnostic
+                for diagnostic in params.context.diagnostics
+                if diagnostic.source == SOURCE and diagnostic.code in hunks
+            ]
             action.diagnostics = about or None
-            found.append(action)
-        return found
+            actions.append(action)
+        return actions
 
     def lenses(self) -> list[types.CodeLens]:
         """Return the lenses: for the whole result at the top, and above each pending hunk."""
-        found: list[tuple[int, ReviewAction]] = []
+        lenses: list[tuple[int, ReviewAction]] = []
         if self.work is not None and self.sheet is not None:
-            found += [(0, one) for one in _on_whole(self.work, self.sheet)]
+            lenses += [(0, offer) for offer in _on_whole(self.work, self.sheet)]
         several = len({mark.work.delegation.id for mark in self.marks}) > 1
         for mark in self.marks:
             if mark.hunk.state is HunkState.PENDING:
@@ -125,26 +129,26 @@ class View:
                 offers = review_actions.on_hunks(mark.work, [(mark.file, mark.hunk)], why)
                 if self.sheet is None:
                     offers.append(_look(mark.work, mark))
-                found += [(mark.first, _named(one, mark.work) if several else one) for one in offers]
+                lenses += [(mark.first, _named(offer, mark.work) if several else offer) for offer in offers]
         return [
-            types.CodeLens(_at(line), command_of(one, one.short))
-            for line, one in found
-            if one.short and not one.refused
+            types.CodeLens(_at(line), command_of(offer, offer.short))
+            for line, offer in lenses
+            if offer.short and not offer.refused
         ]
 
     def _offers_of_review(
         self, work: OpenReview, sheet: EditedReview, first: int, last: int
     ) -> list[tuple[ReviewAction, frozenset[str]]]:
         spots = sheet.at(first, last)
-        wanted = {(spot.path, spot.hunk) for spot in spots}
-        chosen = [(file, hunk) for file, hunk in work.hunks() if (file.path, hunk.id) in wanted]
+        keys = {(spot.path, spot.hunk) for spot in spots}
+        chosen = [(file, hunk) for file, hunk in work.hunks() if (file.path, hunk.id) in keys]
         ids = frozenset(hunk.id for _, hunk in chosen)
-        found = [(one, ids) for one in review_actions.on_hunks(work, chosen, sheet.why)]
+        offered = [(offer, ids) for offer in review_actions.on_hunks(work, chosen, sheet.why)]
         for path in dict.fromkeys(spot.path for spot in spots):
             pending = work.pending(path)
-            if path is not None and not {(file.path, hunk.id) for file, hunk in pending} <= wanted:
-                found += [(one, ids) for one in review_actions.on_file(work, path, sheet.why)]
-        return [*found, *((one, frozenset[str]()) for one in _on_whole(work, sheet))]
+            if path is not None and not {(file.path, hunk.id) for file, hunk in pending} <= keys:
+                offered += [(offer, ids) for offer in review_actions.on_file(work, path, sheet.why)]
+        return [*offered, *((offer, frozenset[str]()) for offer in _on_whole(work, sheet))]
 
     def _line(self, number: int) -> types.Range:
         text = self.lines[number] if number < len(self.lines) else ""

@@ -75,7 +75,7 @@ def in_patch(text: str, files: Sequence[FileDiff]) -> list[InPatch]:
     patch = _Lines(text)
     headers = [number for number, line in enumerate(patch.lines) if line.startswith(_FILE)]
     ends = [*headers[1:], patch.end]
-    found: list[InPatch] = []
+    positions: list[InPatch] = []
     position = 0
     for file in files:
         count = 2 if file.status == "type" else 1  # a deletion and a creation
@@ -83,9 +83,9 @@ def in_patch(text: str, files: Sequence[FileDiff]) -> list[InPatch]:
             break
         first, end = headers[position], ends[position + count - 1]
         position += count
-        found.append(InPatch(file.path, None, patch.number(first), patch.last_of(end - 1)))
-        found += _hunks_of(patch, file, first, end)
-    return found
+        positions.append(InPatch(file.path, None, patch.number(first), patch.last_of(end - 1)))
+        positions += _hunks_of(patch, file, first, end)
+    return positions
 
 
 def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[InPatch]:
@@ -95,7 +95,7 @@ def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[InPat
         first, last = (runs[0][1], runs[-1][2]) if runs else (start, body - 1)
         return [InPatch(file.path, hunk.id, patch.number(first), patch.last_of(last)) for hunk in file.hunks]
     places = {ranges: (first, last) for ranges, first, last in runs}
-    found = []
+    positions = []
     for hunk in file.hunks:
         ranges = (hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines)
         place = places.get(ranges)
@@ -105,13 +105,13 @@ def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[InPat
             ]
             place = (modes[0], modes[-1]) if modes else (start, body - 1)
         if place is not None:
-            found.append(InPatch(file.path, hunk.id, patch.number(place[0]), patch.last_of(place[1])))
-    return found
+            positions.append(InPatch(file.path, hunk.id, patch.number(place[0]), patch.last_of(place[1])))
+    return positions
 
 
 def _runs(lines: Sequence[str], start: int, end: int) -> list[tuple[tuple[int, int, int, int], int, int]]:
     """Return the runs of changed lines: their ranges as in ``git diff -U0``, first and last line of the patch."""
-    found = []
+    changed_runs = []
     old = new = 0
     number = start
     while number < end:
@@ -127,13 +127,13 @@ def _runs(lines: Sequence[str], start: int, end: int) -> list[tuple[tuple[int, i
                 added += lines[number].startswith("+")
                 number += 1
             ranges = (old if removed else old - 1, removed, new if added else new - 1, added)
-            found.append((ranges, first, number - 1))
+            changed_runs.append((ranges, first, number - 1))
             old, new = old + removed, new + added
             continue
         elif line.startswith(" "):
             old, new = old + 1, new + 1
         number += 1
-    return found
+    return changed_runs
 
 
 # -- in an open text -----------------------------------------------------------------------------------------------
@@ -145,41 +145,41 @@ def landings(base: str, current: str, hunks: Iterable[Hunk], status: str = "modi
     ``status`` is that of the ``FileDiff``; a hunk that does not change lines (creation, deletion, mode, …) is at
     line 0.
     """
-    wanted = list(hunks)
-    if status not in {"modified", "renamed"} or not wanted:
-        return [HunkPosition(hunk.id, 0, 0, edited=False) for hunk in wanted]
+    listed = list(hunks)
+    if status not in {"modified", "renamed"} or not listed:
+        return [HunkPosition(hunk.id, 0, 0, edited=False) for hunk in listed]
     old, new = _Lines(base), _Lines(current)
     places = align([line.removesuffix("\r") for line in old.lines], [line.removesuffix("\r") for line in new.lines])
-    known = [number for number, place in enumerate(places) if place is not None]
-    found = []
-    for hunk in wanted:
+    unchanged = [number for number, place in enumerate(places) if place is not None]
+    positions = []
+    for hunk in listed:
         if not hunk.old_lines and not hunk.new_lines:
-            found.append(HunkPosition(hunk.id, 0, 0, edited=False))
+            positions.append(HunkPosition(hunk.id, 0, 0, edited=False))
             continue
-        first, last, edited = _landing(places, known, hunk, len(new.lines))
-        found.append(HunkPosition(hunk.id, new.number(first), new.last_of(last), edited=edited))
-    return found
+        first, last, edited = _landing(places, unchanged, hunk, len(new.lines))
+        positions.append(HunkPosition(hunk.id, new.number(first), new.last_of(last), edited=edited))
+    return positions
 
 
-def _landing(places: Sequence[int | None], known: Sequence[int], hunk: Hunk, count: int) -> tuple[int, int, bool]:
+def _landing(places: Sequence[int | None], unchanged: Sequence[int], hunk: Hunk, count: int) -> tuple[int, int, bool]:
     """Return the first and last line, and whether these lines were edited."""
     start = hunk.old_start - 1 if hunk.old_lines else hunk.old_start
     end = start + hunk.old_lines
-    own = [place for place in places[start:end] if place is not None]
-    if own:
-        return own[0], own[-1], len(own) < hunk.old_lines or own[-1] - own[0] >= hunk.old_lines
+    kept = [place for place in places[start:end] if place is not None]
+    if kept:
+        return kept[0], kept[-1], len(kept) < hunk.old_lines or kept[-1] - kept[0] >= hunk.old_lines
     # The nearest unchanged lines before and after the hunk.
-    left = bisect.bisect_left(known, start) - 1
-    right = bisect.bisect_left(known, end)
-    before = places[known[left]] if left >= 0 else -1
-    behind = places[known[right]] if right < len(known) else count
-    assert before is not None  # noqa: S101 - lines in ``known`` have a place
+    left = bisect.bisect_left(unchanged, start) - 1
+    right = bisect.bisect_left(unchanged, end)
+    before = places[unchanged[left]] if left >= 0 else -1
+    behind = places[unchanged[right]] if right < len(unchanged) else count
+    assert before is not None  # noqa: S101 - lines in ``unchanged`` have a place
     assert behind is not None  # noqa: S101
     if hunk.old_lines:
         first = min(before + 1, count - 1)
         return first, max(first, behind - 1), True
-    near = (known[left] == start - 1 if left >= 0 else start == 0) and behind == before + 1
-    near = near and (known[right] == start if right < len(known) else start >= len(places))
+    near = (unchanged[left] == start - 1 if left >= 0 else start == 0) and behind == before + 1
+    near = near and (unchanged[right] == start if right < len(unchanged) else start >= len(places))
     return max(before, 0), max(before, 0), not near
 
 

@@ -92,11 +92,11 @@ class OpenReviews:
 
     def at(self, paths: Iterable[str]) -> list[OpenReview]:
         """Return the known results that change one of these files."""
-        return [self.known[one] for one in self._shown.at(paths)]
+        return [self.known[path] for path in self._shown.at(paths)]
 
     def consider(self, paths: Iterable[str]) -> None:
         """Schedule reading the pending results that change one of these files and are not in ``known`` yet."""
-        self.read({one for one in self._pending.at(paths) if one not in self.known})
+        self.read({identifier for identifier in self._pending.at(paths) if identifier not in self.known})
 
     def read(self, delegations: set[str]) -> None:
         """Schedule reading these delegations again."""
@@ -123,22 +123,22 @@ class OpenReviews:
 
     async def work(self, delegation: str) -> OpenReview | None:
         """Return a result, reading it if it is not known; None if there is nothing to review."""
-        known = self.known.get(delegation)
-        return known if known is not None else await self._load(delegation)
+        review = self.known.get(delegation)
+        return review if review is not None else await self._load(delegation)
 
     async def printed(self, work: OpenReview) -> OriginalReview:
         """Return its ``review.diff`` as Understudy wrote it, with the positions of its hunks."""
         head = work.delegation.head
-        known = self._printed.get(work.delegation.id)
-        if known is None or known[0] != head:
-            known = head, await asyncio.to_thread(_print, work)
-            self._printed[work.delegation.id] = known
-        return known[1]
+        cached = self._printed.get(work.delegation.id)
+        if cached is None or cached[0] != head:
+            cached = head, await asyncio.to_thread(_print, work)
+            self._printed[work.delegation.id] = cached
+        return cached[1]
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
-    def _heard(self, delegation: str, found: list[Any]) -> None:
-        if self._client.options.review and any(isinstance(event, (*_TELLING, *_TELLING_TOO)) for event in found):
+    def _heard(self, delegation: str, events: list[Any]) -> None:
+        if self._client.options.review and any(isinstance(event, (*_TELLING, *_TELLING_TOO)) for event in events):
             self.read({delegation})
 
     def _something_changed(self, collections: frozenset[str]) -> None:
@@ -159,37 +159,37 @@ class OpenReviews:
         listed: dict[str, Delegation] = {}
         cursor = None
         for _ in range(PAGES):
-            wanted = {"states": ["finished"], "limit": PAGE, "cursor": cursor}
-            page = await self._client.call("delegations/list", wanted)
-            listed |= {one.id: one for one in page.delegations if one.review.pending}
+            params = {"states": ["finished"], "limit": PAGE, "cursor": cursor}
+            page = await self._client.call("delegations/list", params)
+            listed |= {delegation.id: delegation for delegation in page.delegations if delegation.review.pending}
             cursor = page.cursor
             if cursor is None:
                 break
         self._pending = PathIndex()
-        for one in listed.values():
-            self._pending.put(one.id, path_index.paths_of_result(one))
-        self.read({one for one, work in self.known.items() if _differs(work, listed.get(one))})
-        self.read({one for one in listed if one not in self.known and self._concerns(one)})
+        for delegation in listed.values():
+            self._pending.put(delegation.id, path_index.paths_of_result(delegation))
+        self.read({identifier for identifier, work in self.known.items() if _differs(work, listed.get(identifier))})
+        self.read({identifier for identifier in listed if identifier not in self.known and self._concerns(identifier)})
 
     async def _read_all(self) -> None:
         try:
             await asyncio.sleep(SETTLE_SECONDS)
             while self._stale:
-                wanted, self._stale = self._stale, set()
+                stale, self._stale = self._stale, set()
                 changed: set[str] = set()
                 paths: set[str] = set()
-                for one in wanted:
+                for identifier in stale:
                     try:
-                        work = await self._load(one)
+                        work = await self._load(identifier)
                     except UnderstudyError as error:
                         # Keep the last known state of this one, and read the others.
-                        log.warning("the review of %s could not be read: %s", one, error)
+                        log.warning("the review of %s could not be read: %s", identifier, error)
                         continue
-                    if work != self.known.get(one):
-                        changed.add(one)
-                        paths |= self._shown.of(one)
-                        self._keep(one, work)
-                        paths |= self._shown.of(one)
+                    if work != self.known.get(identifier):
+                        changed.add(identifier)
+                        paths |= self._shown.of(identifier)
+                        self._keep(identifier, work)
+                        paths |= self._shown.of(identifier)
                 if changed:
                     self.generation += 1
                     self._changed(changed, paths)
@@ -220,13 +220,13 @@ class OpenReviews:
                 self._pending.drop(identifier)
             if identifier not in self._open and not self._concerns(identifier):
                 return None
-            found = await self._client.call("delegations/diff", {"id": identifier})
+            diff = await self._client.call("delegations/diff", {"id": identifier})
             token = await self._token(delegation) if delegation.review.accepted else None
         except UnderstudyError as error:
             if error.kind in {ErrorKind.BASE_UNAVAILABLE, ErrorKind.UNKNOWN_DELEGATION, ErrorKind.FILE_TOO_LARGE}:
                 return None  # it was removed, or it has no hunks
             raise
-        return OpenReview(delegation, found.files, token)
+        return OpenReview(delegation, diff.files, token)
 
     async def _token(self, delegation: Delegation) -> str | None:
         """Return the undo token of the last accept that was not undone yet."""
@@ -253,8 +253,8 @@ def _print(work: OpenReview) -> OriginalReview:
     return OriginalReview(
         text,
         [
-            Found(ReviewTarget(one.path, one.hunk), one.first, one.last)
-            for one in hunk_positions.in_patch(text, work.files)
-            if one.hunk is not None
+            Found(ReviewTarget(position.path, position.hunk), position.first, position.last)
+            for position in hunk_positions.in_patch(text, work.files)
+            if position.hunk is not None
         ],
     )

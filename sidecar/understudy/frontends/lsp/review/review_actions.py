@@ -52,8 +52,8 @@ class OpenReview:
 
     def pending(self, path: str | None = None) -> list[tuple[FileDiff, Hunk]]:
         """Return the pending hunks of one file or of all."""
-        own = self._by_path.get(path) if path is not None else None
-        files = self.files if path is None else [] if own is None else [own]
+        single = self._by_path.get(path) if path is not None else None
+        files = self.files if path is None else [] if single is None else [single]
         return [(file, hunk) for file in files for hunk in file.hunks if hunk.state is HunkState.PENDING]
 
 
@@ -74,11 +74,11 @@ def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why
     """Return the actions on the hunks at a position."""
     open_ = [(file, hunk) for file, hunk in chosen if hunk.state is HunkState.PENDING]
     rejected = [(file, hunk) for file, hunk in chosen if hunk.state is HunkState.REJECTED]
-    found = []
+    actions = []
     if open_:
         it = _it(open_)
         flags = flagged(file for file, _ in open_)
-        found.append(
+        actions.append(
             ReviewAction(
                 f"Accept {it}{_although(flags)}",
                 f"{KIND}.accept",
@@ -88,7 +88,7 @@ def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why
             )
         )
         if all(hunk.conflict for _, hunk in open_):
-            found.append(
+            actions.append(
                 ReviewAction(
                     f"Mark {it} as merged by hand",
                     f"{KIND}.accept",
@@ -99,7 +99,7 @@ def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why
             )
         reasons = {why(ReviewTarget(file.path, hunk.id)) for file, hunk in open_} - {None}
         because = _because(reasons)
-        found.append(
+        actions.append(
             ReviewAction(
                 f"Reject {it}{because}",
                 f"{KIND}.reject",
@@ -110,7 +110,7 @@ def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why
         )
     elif rejected:
         flags = flagged(file for file, _ in rejected)
-        found.append(
+        actions.append(
             ReviewAction(
                 f"Accept {_it(rejected)} after all{_although(flags)}",
                 f"{KIND}.accept",
@@ -118,7 +118,7 @@ def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why
                 _decide(work, [_one(file, hunk, "accept") for file, hunk in rejected], flagged=bool(flags)),
             )
         )
-    return found
+    return actions
 
 
 def on_file(work: OpenReview, path: str, why: Why) -> list[ReviewAction]:
@@ -152,12 +152,12 @@ def on_everything(work: OpenReview, why: Why) -> list[ReviewAction]:
         return []
     flags = flagged(file for file, _ in open_)
     plain = [(file, hunk) for file, hunk in open_ if file.path not in flags]
-    found = []
+    actions = []
     if plain:
         paths = list(dict.fromkeys(file.path for file, _ in plain))
         decisions = [{"path": path, "decision": "accept"} for path in paths] if flags else [{"decision": "accept"}]
         but = f" except {_named(flags)}" if flags else ""
-        found.append(
+        actions.append(
             ReviewAction(
                 f"Accept all ({_count(len(plain))}){but}",
                 f"{KIND}.accept",
@@ -167,7 +167,7 @@ def on_everything(work: OpenReview, why: Why) -> list[ReviewAction]:
             )
         )
     if flags:
-        found.append(
+        actions.append(
             ReviewAction(
                 f"Accept all ({_count(len(open_))}){_although(flags)}",
                 f"{KIND}.accept",
@@ -177,7 +177,7 @@ def on_everything(work: OpenReview, why: Why) -> list[ReviewAction]:
         )
     whole = why(ReviewTarget())
     reasons = {why(ReviewTarget(file.path, hunk.id)) or whole for file, hunk in open_} - {None}
-    found.append(
+    actions.append(
         ReviewAction(
             f"Reject all ({_count(len(open_))}){_because(reasons)}",
             f"{KIND}.reject",
@@ -186,7 +186,7 @@ def on_everything(work: OpenReview, why: Why) -> list[ReviewAction]:
             short=f"Reject all{_because(reasons)}",
         )
     )
-    return found
+    return actions
 
 
 def send_back(work: OpenReview, words: str) -> ReviewAction:
@@ -211,11 +211,11 @@ def send_back(work: OpenReview, words: str) -> ReviewAction:
 
 def strengthen(work: OpenReview) -> list[ReviewAction]:
     """Return the action that asks for tests that notice more, if there is something that no test noticed."""
-    found = noticed(check.mutation for check in work.delegation.checks)
-    if found is None or not found.can_be_better:
+    evidence = noticed(check.mutation for check in work.delegation.checks)
+    if evidence is None or not evidence.can_be_better:
         return []
-    if found.survivors:
-        missed = "1 missed change" if len(found.survivors) == 1 else f"{len(found.survivors)} missed changes"
+    if evidence.survivors:
+        missed = "1 missed change" if len(evidence.survivors) == 1 else f"{len(evidence.survivors)} missed changes"
     else:
         missed = "they do not run the code"
     return [
@@ -235,12 +235,12 @@ def drop(work: OpenReview, path: str | None = None) -> list[ReviewAction]:
     ``path``: only if some of them are in this file, as far as their ids tell.
     """
     delegation = work.delegation
-    found = noticed(check.mutation for check in delegation.checks)
-    if found is None or Reservation.NO_CHECKS in delegation.reservations:
+    evidence = noticed(check.mutation for check in delegation.checks)
+    if evidence is None or Reservation.NO_CHECKS in delegation.reservations:
         return []
-    if not any(path is None or _is_in(test, path) for test in found.idle):
+    if not any(path is None or _is_in(test, path) for test in evidence.idle):
         return []
-    count = len(found.idle)
+    count = len(evidence.idle)
     what = "1 test that notices nothing" if count == 1 else f"{count} tests that notice nothing"
     return [ReviewAction(f"Drop {what}", f"{KIND}.drop", DROP, {"id": delegation.id}, short=f"Drop {what}")]
 
@@ -324,10 +324,10 @@ def _reject_all(
     open_: Sequence[tuple[FileDiff, Hunk]], why: Why, where: dict[str, Any], common: str | None
 ) -> list[dict[str, Any]]:
     """Return one rejection for all, then one for each hunk with another reason: the last decision on a hunk counts."""
-    own = [
+    rejections = [
         _reject(file, hunk, why) for file, hunk in open_ if why(ReviewTarget(file.path, hunk.id)) not in {None, common}
     ]
-    return [{**where, "decision": "reject"} | ({"reason": common} if common else {}), *own]
+    return [{**where, "decision": "reject"} | ({"reason": common} if common else {}), *rejections]
 
 
 def _it(chosen: Sequence[tuple[FileDiff, Hunk]]) -> str:
@@ -356,10 +356,10 @@ def _although(flags: dict[str, str], *, named: bool = True) -> str:
 
 
 def _because(reasons: set[str | None]) -> str:
-    given = [reason for reason in reasons if reason]
-    if not given:
+    stated = [reason for reason in reasons if reason]
+    if not stated:
         return ""
-    return f" because: {_short(given[0])}" if len(given) == 1 else f" with your {len(given)} reasons"
+    return f" because: {_short(stated[0])}" if len(stated) == 1 else f" with your {len(stated)} reasons"
 
 
 def _short(text: str) -> str:

@@ -57,12 +57,12 @@ class Found:
 class OriginalReview:
     """``review.diff`` as Understudy wrote it."""
 
-    def __init__(self, text: str, found: Iterable[Found]) -> None:
+    def __init__(self, text: str, positions: Iterable[Found]) -> None:
         """Determine the subject of each line."""
         self.lines = lines_of(text)
         if not self.lines[-1]:
             self.lines.pop()  # the patch ends with a line feed
-        self.found = sorted(found, key=lambda one: one.first)
+        self.found = sorted(positions, key=lambda position: position.first)
         self.owners = self._owners(_true_starts(text))
 
     def _owners(self, starts: Sequence[bool]) -> list[ReviewTarget]:
@@ -70,13 +70,13 @@ class OriginalReview:
         inner = [number for number, line in enumerate(self.lines) if starts[number] and line.startswith(_HUNK)]
         begins = dict.fromkeys(files, WHOLE)
         before = -1
-        for one in self.found:
-            if (header := _last(files, before, one.first)) is not None:
-                begins[header] = ReviewTarget(one.spot.path)
+        for position in self.found:
+            if (header := _last(files, before, position.first)) is not None:
+                begins[header] = ReviewTarget(position.spot.path)
                 before = max(before, header)
-            ranges = _last(inner, before, one.first)
-            begins[one.first if ranges is None else ranges] = one.spot
-            before = one.last
+            ranges = _last(inner, before, position.first)
+            begins[position.first if ranges is None else ranges] = position.spot
+            before = position.last
         owners, spot = [], WHOLE
         for number in range(len(self.lines)):
             spot = begins.get(number, spot)
@@ -112,16 +112,18 @@ class EditedReview:
                 words.setdefault(spot, []).append(line.removeprefix(MARK).strip())
             self.owners.append(spot)
         self.words: dict[ReviewTarget, str] = {
-            spot: said for spot, each in words.items() if (said := "\n".join(each).strip()[:WORDS_CHARACTERS])
+            spot: comment
+            for spot, comment_lines in words.items()
+            if (comment := "\n".join(comment_lines).strip()[:WORDS_CHARACTERS])
         }
         """Target → the user's comment on it."""
         self.lines: dict[ReviewTarget, int] = {}
         """The first line of each hunk that is still in the text."""
         self.texts = lines
-        for one in printed.found:
-            place = next((place for place in places[one.first : one.last + 1] if place is not None), None)
+        for position in printed.found:
+            place = next((place for place in places[position.first : position.last + 1] if place is not None), None)
             if place is not None:
-                self.lines[one.spot] = place
+                self.lines[position.spot] = place
 
     def at(self, first: int, last: int) -> list[ReviewTarget]:
         """Return the hunks of the lines from ``first`` to ``last``, in order; if there are none, other targets."""
@@ -143,21 +145,21 @@ def letter(
     gets anyway; a comment that is the same as the reason is left out.
     """
     parts = [words[WHOLE]] if WHOLE in words else []
-    for spot, said in words.items():
-        if spot == WHOLE or (spot in reasons and reasons[spot] == said):
+    for spot, comment in words.items():
+        if spot == WHOLE or (spot in reasons and reasons[spot] == comment):
             continue
         path = path_quoting.readable(spot.path or "")  # an agent chose it; it must not look like text of the user
         where = f"`{path}`" if spot not in lines else f"`{path}`, line {lines[spot]}"
-        between = "\n" if "\n" in said else " "
+        between = "\n" if "\n" in comment else " "
         # The first line becomes the title of the follow-up, so it should have content.
-        parts.append(f"About {where}:{between}{said}")
+        parts.append(f"About {where}:{between}{comment}")
     return "\n\n".join(parts)
 
 
 def _true_starts(text: str) -> list[bool]:
     """Return for each LSP line whether a line of the patch begins there: contents may have single carriage returns."""
     *whole, last = text.split("\n")
-    found = []
+    starts = []
     for line in whole:
-        found += [True, *itertools.repeat(False, len(_INNER.findall(line)))]
-    return [*found, True, *itertools.repeat(False, last.count("\r"))]
+        starts += [True, *itertools.repeat(False, len(_INNER.findall(line)))]
+    return [*starts, True, *itertools.repeat(False, last.count("\r"))]

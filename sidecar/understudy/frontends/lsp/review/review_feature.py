@@ -107,9 +107,9 @@ class ReviewFeature:
         """
         path = await asyncio.to_thread(_review_of, delegation)
         if path is None:
-            found = await self.client.call("delegations/get", {"id": delegation})
+            current = await self.client.call("delegations/get", {"id": delegation})
             why = "is not finished yet. You will get a message when it is."
-            if found.state is State.FINISHED:
+            if current.state is State.FINISHED:
                 why = "has no changes to review."
             self._say(types.MessageType.Info, f"{delegation} {why}")
             return
@@ -142,9 +142,9 @@ class ReviewFeature:
         if not self.client.can("window.showDocument.support"):
             return False
         at = types.Position(line, 0)
-        wanted = types.ShowDocumentParams(uris.uri_of(path), take_focus=True, selection=types.Range(at, at))
+        params = types.ShowDocumentParams(uris.uri_of(path), take_focus=True, selection=types.Range(at, at))
         try:
-            answer = await self.client.ask(types.WINDOW_SHOW_DOCUMENT, wanted)
+            answer = await self.client.ask(types.WINDOW_SHOW_DOCUMENT, params)
         except (EditorRefused, TimeoutError) as error:
             log.warning("%s could not be shown: %s", path, error)
             return False
@@ -166,11 +166,11 @@ class ReviewFeature:
             return
         if what == "open":
             if uri not in self._reviews:
-                self._reviews[uri] = found = _delegation_of(uri)
+                self._reviews[uri] = reviewed = _delegation_of(uri)
                 path = uris.path_of(uri)
                 self._opened.put(uri, [] if path is None else map(str, _spellings(path)))
-                if found is not None:
-                    self._works.opened(found)
+                if reviewed is not None:
+                    self._works.opened(reviewed)
                 else:
                     self._works.consider(self._opened.of(uri))
             if self._has_review(uri):
@@ -224,14 +224,14 @@ class ReviewFeature:
         await self._works.settled()
         version = self.client.documents.version(uri)
         state = version, self._works.generation
-        known = self._views.get(uri)
-        if known is not None and known[0] == state:
-            return known[1]
+        cached = self._views.get(uri)
+        if cached is not None and cached[0] == state:
+            return cached[1]
         delegation = self._reviews[uri]
-        found = await (self._view_of_file(uri) if delegation is None else self._view_of_review(uri, delegation))
+        view = await (self._view_of_file(uri) if delegation is None else self._view_of_review(uri, delegation))
         if uri in self._reviews and self.client.documents.version(uri) == version:
-            self._views[uri] = state, found
-        return found
+            self._views[uri] = state, view
+        return view
 
     async def _view_of_review(self, uri: str, delegation: str) -> View | None:
         work = await self._works.work(delegation)
@@ -263,17 +263,17 @@ class ReviewFeature:
                 continue
             pending = [hunk for hunk in file.hunks if hunk.state is HunkState.PENDING]
             if len(text) > LARGE_CHARACTERS:
-                found = await asyncio.to_thread(hunk_positions.landings, base, text, pending)
+                positions = await asyncio.to_thread(hunk_positions.landings, base, text, pending)
             else:
-                found = hunk_positions.landings(base, text, pending)
-            marks += [Mark(work, file, hunk, at.first, at.last) for hunk, at in zip(pending, found, strict=True)]
+                positions = hunk_positions.landings(base, text, pending)
+            marks += [Mark(work, file, hunk, at.first, at.last) for hunk, at in zip(pending, positions, strict=True)]
         hints: list[SurvivorHint] = []
         for work, mutants in self._missed_in(path):
             result = await self._text_in(work, mutants[0].path, "result")
             text = self.client.documents.text(uri)
             if result is not None and text is not None:
                 hints += await asyncio.to_thread(survivor_hints.placed, work, mutants, result, text)
-        tokens = next((own for each in _spellings(path) if (own := self._tokens.get(each))), [])
+        tokens = next((kept for spelling in _spellings(path) if (kept := self._tokens.get(spelling))), [])
         if not marks and not tokens and not hints:
             return None
         text = self.client.documents.text(uri) if text is None else text
@@ -283,28 +283,28 @@ class ReviewFeature:
 
     def _changes_of(self, path: Path) -> list[tuple[OpenReview, FileDiff]]:
         """Return the results with pending hunks in an existing file."""
-        found = []
+        changes = []
         for work in self._works.at(map(str, _spellings(path))):
             file = work.file(_path_in(work.delegation, path) or "")
             if file is not None and file.status == "modified" and not file.binary and work.pending(file.path):
-                found.append((work, file))
-        return found
+                changes.append((work, file))
+        return changes
 
     def _missed_in(self, path: Path) -> list[tuple[OpenReview, list[JudgedMutant]]]:
         """Return the results under review with the changes of a file that their tests do not notice."""
-        found = []
+        missed = []
         for work in self._works.at(map(str, _spellings(path))):
-            own = _path_in(work.delegation, path) if work.pending() else None
-            if own is not None and (mutants := survivor_hints.survivors_in(work.delegation, own)):
-                found.append((work, mutants))
-        return found
+            wire_path = _path_in(work.delegation, path) if work.pending() else None
+            if wire_path is not None and (mutants := survivor_hints.survivors_in(work.delegation, wire_path)):
+                missed.append((work, mutants))
+        return missed
 
     async def _text_in(self, work: OpenReview, path: str, side: str) -> str | None:
         key = (work.delegation.id, path, side if side == "base" else work.delegation.head or "")
         if key not in self._texts:
-            wanted = {"id": key[0], "path": path, "side": side}
+            params = {"id": key[0], "path": path, "side": side}
             try:
-                text = _text_of(await self.client.call("delegations/file", wanted))
+                text = _text_of(await self.client.call("delegations/file", params))
             except UnderstudyError:
                 return None
             while len(self._texts) >= KEPT_TEXTS:
@@ -318,30 +318,30 @@ class ReviewFeature:
         """Show the outcome of a decision: editors do not show the result of a command."""
         if method not in _DECIDING or not self.client.options.review:
             return
-        given: Mapping[str, Any] = params if isinstance(params, dict) else {}
+        fields: Mapping[str, Any] = params if isinstance(params, dict) else {}
         if error is not None:
             # Many editors only log the error of a command.
             if error.kind is not ErrorKind.CANCELLED:
                 self._say(types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
             return
         if method == review_actions.DECIDE:
-            self._decided(str(given["id"]), given, result)
+            self._decided(str(fields["id"]), fields, result)
         elif method == review_actions.UNDO:
-            token = given["undoToken"]
+            token = fields["undoToken"]
             for path, tokens in self._tokens.items():
-                self._tokens[path] = [one for one in tokens if one != token]
+                self._tokens[path] = [kept for kept in tokens if kept != token]
             self._views.clear()
             self._works.read({str(token).rpartition(".")[0]})
         elif method == review_actions.DROP:
             count = len(result.dropped)
             dropped = "1 test" if count == 1 else f"{count} tests"
             self._say(
-                types.MessageType.Info, f"Dropped {dropped}. Run the checks again: understudy check {given['id']}"
+                types.MessageType.Info, f"Dropped {dropped}. Run the checks again: understudy check {fields['id']}"
             )
-            self._works.read({str(given["id"])})
+            self._works.read({str(fields["id"])})
         else:
             self._say(types.MessageType.Info, f"Sent back as {result.id}.")
-            self._works.read({str(given["id"])})
+            self._works.read({str(fields["id"])})
 
     def _decided(self, delegation: str, params: Mapping[str, Any], result: Any) -> None:
         work = self._works.known.get(delegation)
@@ -349,11 +349,11 @@ class ReviewFeature:
         if work is not None and result.undo_token is not None:
             self._remember(work, params, result.undo_token)
         if result.conflicts:
-            listed = ", ".join(_where(work, one) for one in result.conflicts[:NAMED_CONFLICTS])
+            listed = ", ".join(_where(work, hunk) for hunk in result.conflicts[:NAMED_CONFLICTS])
             more = len(result.conflicts) - NAMED_CONFLICTS
-            one = len(result.conflicts) == 1
-            conflict = "1 hunk conflicts" if one else f"{len(result.conflicts)} hunks conflict"
-            it = "it" if one else "them"
+            single = len(result.conflicts) == 1
+            conflict = "1 hunk conflicts" if single else f"{len(result.conflicts)} hunks conflict"
+            it = "it" if single else "them"
             self._say(
                 types.MessageType.Warning,
                 f"{conflict} with your version: {listed}{f' and {more} more' if more > 0 else ''}. Edit those lines "
@@ -362,7 +362,7 @@ class ReviewFeature:
 
     def _remember(self, work: OpenReview, params: Mapping[str, Any], token: str) -> None:
         """Keep the undo token of an accept, to offer it in the files that the accept changed."""
-        accepted = [one.get("path") for one in params["decisions"] if one["decision"] == "accept"]
+        accepted = [decision.get("path") for decision in params["decisions"] if decision["decision"] == "accept"]
         workspace = Path(work.delegation.workspace)
         for file in work.files:
             if None in accepted or file.path in accepted:
@@ -411,8 +411,8 @@ def _text_of(file: Any) -> str | None:
 def _path_in(delegation: Delegation, path: Path) -> str | None:
     """Return the wire path of a file in the workspace of a delegation; None if it is elsewhere."""
     workspace = Path(delegation.workspace)
-    own = next((own for own in _spellings(path) if workspace in own.parents), None)
-    return None if own is None else path_quoting.quote(os.fsencode(own.relative_to(workspace)))
+    inside = next((spelling for spelling in _spellings(path) if workspace in spelling.parents), None)
+    return None if inside is None else path_quoting.quote(os.fsencode(inside.relative_to(workspace)))
 
 
 @functools.lru_cache(1000)

@@ -35,19 +35,19 @@ class SurvivorHint:
 
 def survivors_in(delegation: Delegation, path: str) -> list[JudgedMutant]:
     """Return the changes of a file, by its wire path, that no test noticed."""
-    return [one for one in _survivors(delegation) if one.path == path]
+    return [mutant for mutant in _survivors(delegation) if mutant.path == path]
 
 
 def survivor_paths(delegation: Delegation) -> set[str]:
     """Return the wire paths of the files with changes that no test noticed."""
-    return {one.path for one in _survivors(delegation)}
+    return {mutant.path for mutant in _survivors(delegation)}
 
 
 def _survivors(delegation: Delegation) -> list[JudgedMutant]:
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         return []  # the edited tests may notice them
-    found = noticed(check.mutation for check in delegation.checks)
-    return [] if found is None else found.survivors
+    evidence = noticed(check.mutation for check in delegation.checks)
+    return [] if evidence is None else evidence.survivors
 
 
 def placed(work: OpenReview, mutants: Iterable[JudgedMutant], result: str, current: str) -> list[SurvivorHint]:

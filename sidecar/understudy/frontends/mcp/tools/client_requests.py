@@ -55,8 +55,8 @@ class Inputs:
         if capabilities is None or capabilities.roots is None:
             return []
         if _ROOTS not in self._state:
-            found = await self._request(_ROOTS, types.ListRootsRequest(), types.ListRootsResult, ROOTS_SECONDS)
-            self._state[_ROOTS] = [str(root.uri) for root in found.roots[:_MOST_ROOTS]] if found is not None else []
+            answer = await self._request(_ROOTS, types.ListRootsRequest(), types.ListRootsResult, ROOTS_SECONDS)
+            self._state[_ROOTS] = [str(root.uri) for root in answer.roots[:_MOST_ROOTS]] if answer is not None else []
         paths = [uris.path_of(uri) for uri in self._state[_ROOTS] if isinstance(uri, str)]
         return [path for path in paths if path is not None]
 
@@ -94,8 +94,8 @@ class Inputs:
             schema["properties"]["text"] = {"type": "string", "title": "Your own answer"}
         message = f"{request.title}\n{request.detail[:_DETAIL]}"
         form = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
-        found = await self._request(_PERMISSION, form, types.ElicitResult, seconds)
-        content = (found.content or {}) if found is not None and found.action == "accept" else {}
+        answer = await self._request(_PERMISSION, form, types.ElicitResult, seconds)
+        content = (answer.content or {}) if answer is not None and answer.action == "accept" else {}
         chosen, text = content.get("option"), content.get("text")
         if chosen not in options or (chosen == free and not (isinstance(text, str) and text.strip())):
             self._declined.add(asked)
@@ -122,9 +122,9 @@ class Inputs:
 def _decoded(state: str | None) -> dict[str, Any]:
     """Return what an earlier round kept; it passes through the client, so it may be anything."""
     try:
-        found = json.loads(state) if state else {}
+        kept = json.loads(state) if state else {}
     except ValueError:
-        found = {}
-    if not isinstance(found, dict) or not isinstance(found.get("declined", []), list):
+        kept = {}
+    if not isinstance(kept, dict) or not isinstance(kept.get("declined", []), list):
         return {}
-    return found if isinstance(found.get(_ROOTS, []), list) else {}
+    return kept if isinstance(kept.get(_ROOTS, []), list) else {}

@@ -49,16 +49,16 @@ async def follow(
     answered: set[str] = set()
     while True:
         members = await in_thread(caller, _members, caller, target)
-        done = sum(status_of(one) == "finished" for one in members)
-        if done == len(members):
+        finished = sum(status_of(member) == "finished" for member in members)
+        if finished == len(members):
             break
-        seen = max(seen + 1, sum(one.last_seq for one in members))
-        await progress(seen, None, _activity(members, done))
+        seen = max(seen + 1, sum(member.last_seq for member in members))
+        await progress(seen, None, _activity(members, finished))
         left = deadline - anyio.current_time()
         if left <= 0:
             break
         # The worker needs a moment to pass an answer on; until then the question is still there.
-        questions = [(one.id, one.waiting_for) for one in members if one.waiting_for is not None]
+        questions = [(member.id, member.waiting_for) for member in members if member.waiting_for is not None]
         new = next(
             ((id_, request) for id_, request in questions if f"{id_} {request.request_id}" not in answered), None
         )
@@ -98,8 +98,8 @@ async def _answered(
     chosen = await asks(delegation, request, seconds)
     if chosen is None:
         return False
-    given = {"requestId": request.request_id, "option": chosen[0], "note": chosen[1]}
-    answer = partial(caller.call, "delegations/answer", id=delegation, **given)
+    params = {"requestId": request.request_id, "option": chosen[0], "note": chosen[1]}
+    answer = partial(caller.call, "delegations/answer", id=delegation, **params)
     try:
         await in_thread(caller, answer)
     except UnderstudyError as error:
@@ -107,7 +107,7 @@ async def _answered(
     return True
 
 
-def _activity(members: list[Delegation], done: int) -> str:
+def _activity(members: list[Delegation], finished: int) -> str:
     if len(members) > 1:
-        return f"{done} of {len(members)} finished"
+        return f"{finished} of {len(members)} finished"
     return members[0].activity or str(members[0].state)

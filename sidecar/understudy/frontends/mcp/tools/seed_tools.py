@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from understudy.frontends.mcp.tools import tool_params as p
+from understudy.frontends.mcp.tools import tool_params
 from understudy.frontends.mcp.tools.tool_answers import Answer, brief, marked
 from understudy.frontends.mcp.tools.tool_caller import ToolCaller
 from understudy.frontends.mcp.tools.tool_functions import Begun, Follow, start_group, start_once
@@ -30,20 +30,20 @@ _MODELS = 20
 _GOOD = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 
 
-def delegate_to_local_agent(caller: ToolCaller, args: p.LocalAgentTask) -> Follow:
+def delegate_to_local_agent(caller: ToolCaller, args: tool_params.LocalAgentTask) -> Follow:
     """Let an agent do a task, and wait."""
     return _followed(start_once(caller, _params(caller, args), again=False), args.agent_name)
 
 
-def delegate_batch(caller: ToolCaller, args: p.LocalBatch) -> Follow:
+def delegate_batch(caller: ToolCaller, args: tool_params.LocalBatch) -> Follow:
     """Let agents do several tasks, and wait for all."""
     begun = start_group(caller, [_params(caller, task) for task in args.tasks], None)
 
     def render(members: Sequence[Delegation]) -> Answer:
         pairs = zip(members, args.tasks, strict=False)
-        results = [result(one, task.agent_name) | {"task_index": at} for at, (one, task) in enumerate(pairs)]
-        good = sum(bool(one["success"]) for one in results)
-        running = any(one.state is not State.FINISHED for one in members)
+        results = [result(member, task.agent_name) | {"task_index": at} for at, (member, task) in enumerate(pairs)]
+        good = sum(bool(entry["success"]) for entry in results)
+        running = any(member.state is not State.FINISHED for member in members)
         whole: Answer = {"success": good == len(args.tasks), "batch_size": len(args.tasks), "successes": good}
         if running:
             whole |= {"status": "running", "id": begun.id, "next": "wait"}
@@ -54,14 +54,14 @@ def delegate_batch(caller: ToolCaller, args: p.LocalBatch) -> Follow:
     return Follow(begun.id, group=True, render=render)
 
 
-def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
+def delegate_to_provider(caller: ToolCaller, args: tool_params.ProviderTask) -> Follow:
     """Let an agent do a task on a configured model server, and wait. Errors: ``secret_withheld``."""
     reference = _key_reference(args.api_key)
     folder = caller.require_folder(args.workdir)
     workspace = uris.uri_of(folder)
     server = _server(caller.call("modelServers/list", workspace=workspace).model_servers, args.provider_url)
-    own = server.model_server.api_key
-    if reference is not None and (own is None or own.from_env != reference):
+    server_key = server.model_server.api_key
+    if reference is not None and (server_key is None or server_key.from_env != reference):
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
             f"The key of the model server {server.model_server.name!r} is not the variable {reference!r}.",
@@ -69,8 +69,8 @@ def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
             parameter="api_key",
         )
     delegators = caller.call("delegators/list", workspace=workspace).delegators
-    on_it = [one.delegator for one in delegators if one.delegator.model_server == server.model_server.name]
-    exact = [one for one in on_it if one.model == args.model]
+    on_it = [entry.delegator for entry in delegators if entry.delegator.model_server == server.model_server.name]
+    exact = [delegator for delegator in on_it if delegator.model == args.model]
     if not on_it:
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
@@ -78,7 +78,7 @@ def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
             hint=f"The user adds one: understudy delegators add NAME --model-server {server.model_server.name}",
         )
     task = args.task if args.mode_tag == MODE else f"[{args.mode_tag}]\n\n{args.task}"
-    same = p.LocalAgentTask(
+    same = tool_params.LocalAgentTask(
         agent_name=args.agent_name,
         task=task,
         workdir=args.workdir,
@@ -89,24 +89,24 @@ def delegate_to_provider(caller: ToolCaller, args: p.ProviderTask) -> Follow:
     return _followed(start_once(caller, _params(caller, same, (exact or on_it)[0].name), again=False), args.agent_name)
 
 
-def list_local_agents(caller: ToolCaller, args: p.NoArguments) -> Answer:
+def list_local_agents(caller: ToolCaller, args: tool_params.NoArguments) -> Answer:
     """List the agents."""
     _ = args
     agents = caller.call("agents/list", workspace=uris.uri_of(caller.require_folder(None))).agents
     return {
         "agents": [
             {
-                "name": one.name,
-                "description": one.description[:_DESCRIBED],
-                "declared_model": one.model,
-                "path": str(uris.path_of(one.location.uri) or ""),
+                "name": agent.name,
+                "description": agent.description[:_DESCRIBED],
+                "declared_model": agent.model,
+                "path": str(uris.path_of(agent.location.uri) or ""),
             }
-            for one in agents
+            for agent in agents
         ]
     }
 
 
-def local_backend_status(caller: ToolCaller, args: p.NoArguments) -> Answer:
+def local_backend_status(caller: ToolCaller, args: tool_params.NoArguments) -> Answer:
     """Test the model servers."""
     _ = args
     workspace = uris.uri_of(caller.require_folder(None))
@@ -115,30 +115,30 @@ def local_backend_status(caller: ToolCaller, args: p.NoArguments) -> Answer:
         server = entry.model_server
         if caller.cancelled():
             break
-        one: Answer = {"name": server.name, "url": server.base_url}
+        status: Answer = {"name": server.name, "url": server.base_url}
         try:
             listed = caller.call("modelServers/models", name=server.name, workspace=workspace).models
-            one |= {"healthy": True, "models": [model.id for model in listed[:_MODELS]]}
+            status |= {"healthy": True, "models": [model.id for model in listed[:_MODELS]]}
         except UnderstudyError as error:
-            one |= {"healthy": False, "error": error.message}
-        servers.append(one)
-    return {"healthy": bool(servers) and all(one["healthy"] for one in servers), "servers": servers}
+            status |= {"healthy": False, "error": error.message}
+        servers.append(status)
+    return {"healthy": bool(servers) and all(status["healthy"] for status in servers), "servers": servers}
 
 
 def _followed(begun: Begun, agent: str) -> Follow:
     return Follow(begun.id, render=lambda members: marked(result(members[0], agent), begun.marks, again=False))
 
 
-def result(found: Delegation, agent: str) -> Answer:
+def result(delegation: Delegation, agent: str) -> Answer:
     """Return a result with the names that claude-code-delegate-local gave its parts, as far as they apply."""
-    finished = found.state is State.FINISHED
-    good = finished and found.verdict in _GOOD and found.error is None
-    usage = found.usage
+    finished = delegation.state is State.FINISHED
+    good = finished and delegation.verdict in _GOOD and delegation.error is None
+    usage = delegation.usage
     answer: Answer = {
         "success": good,
         "agent_name": agent,
-        "model": found.attempts[-1].model if found.attempts else None,
-        "workdir": found.workspace,
+        "model": delegation.attempts[-1].model if delegation.attempts else None,
+        "workdir": delegation.workspace,
         "turns": usage.turns,
         "tool_calls": usage.tool_calls,
         "tokens_in": usage.input_tokens,
@@ -147,17 +147,17 @@ def result(found: Delegation, agent: str) -> Answer:
         "cache_creation_tokens": usage.cache_write_tokens,
         "incomplete": finished and not good,
     }
-    short = brief(found)
+    short = brief(delegation)
     if "text" in short:
         answer["final_response"] = short.pop("text")
     if finished:
-        answer["stop_reason"] = str(found.verdict)
-        answer["hit_turn_limit"] = found.verdict is Verdict.BUDGET_EXHAUSTED
-        answer["elapsed_s"] = _seconds(found)
+        answer["stop_reason"] = str(delegation.verdict)
+        answer["hit_turn_limit"] = delegation.verdict is Verdict.BUDGET_EXHAUSTED
+        answer["elapsed_s"] = _seconds(delegation)
     return {key: value for key, value in answer.items() if value is not None} | short
 
 
-def _params(caller: ToolCaller, args: p.LocalAgentTask, delegator: str | None = None) -> StartParams:
+def _params(caller: ToolCaller, args: tool_params.LocalAgentTask, delegator: str | None = None) -> StartParams:
     folder = caller.require_folder(args.workdir)
     properties: dict[str, Any] | None = None if args.max_tokens is None else {"max_tokens": args.max_tokens}
     launch = LaunchOverride(model=args.model or None, model_properties=properties)
@@ -172,12 +172,12 @@ def _params(caller: ToolCaller, args: p.LocalAgentTask, delegator: str | None = 
     )
 
 
-def _key_reference(given: Any) -> str | None:
+def _key_reference(value: Any) -> str | None:
     """Return the variable that ``api_key`` refers to. Errors: ``secret_withheld`` for a key; it is not repeated."""
-    if given in (None, ""):
+    if value in (None, ""):
         return None
-    if isinstance(given, dict) and given.keys() == {"from_env"} and isinstance(given["from_env"], str):
-        return str(given["from_env"])
+    if isinstance(value, dict) and value.keys() == {"from_env"} and isinstance(value["from_env"], str):
+        return str(value["from_env"])
     raise UnderstudyError(
         ErrorKind.SECRET_WITHHELD,
         "A key is not accepted as a parameter: it would be in the transcript of this conversation.",
@@ -194,22 +194,22 @@ def _server(entries: Sequence[ModelServerEntry], url: str) -> ModelServerEntry:
         ErrorKind.UNKNOWN_MODEL_SERVER,
         "No model server is configured with this address.",
         hint="The user adds it: understudy servers add",
-        names=[one.model_server.base_url for one in entries][:10] or None,
+        names=[entry.model_server.base_url for entry in entries][:10] or None,
         parameter="provider_url",
     )
 
 
 def _address(url: str) -> tuple[str, str, str]:
     """Return scheme, host and path of an address, without the end that names a request of the API."""
-    found = urlsplit(url)
-    path = found.path.rstrip("/")
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
     for end in ("/chat/completions", "/messages", "/v1"):
         path = path.removesuffix(end).rstrip("/")
-    return found.scheme.lower(), found.netloc.lower(), path
+    return parts.scheme.lower(), parts.netloc.lower(), path
 
 
-def _seconds(found: Delegation) -> float | None:
-    if found.finished_at is None:
+def _seconds(delegation: Delegation) -> float | None:
+    if delegation.finished_at is None:
         return None
-    began, done = (datetime.fromisoformat(text) for text in (found.started_at, found.finished_at))
-    return round((done - began).total_seconds(), 1)
+    began, ended = (datetime.fromisoformat(text) for text in (delegation.started_at, delegation.finished_at))
+    return round((ended - began).total_seconds(), 1)

@@ -18,37 +18,46 @@ MOST_FILES = 100
 Answer = dict[str, Any]
 
 
-def brief(found: Delegation) -> Answer:
+def brief(delegation: Delegation) -> Answer:
     """Return the state of a delegation; ``status`` is ``running``, ``asks`` or ``finished``."""
-    answer: Answer = {"status": status_of(found), "id": found.id, "title": found.title, "delegator": found.delegator}
-    if found.state is not State.FINISHED:
-        answer |= {"state": str(found.state), "activity": found.activity}
-        if found.waiting_for is not None:
-            answer |= {"question": question(found.waiting_for), "next": "answer"}
+    answer: Answer = {
+        "status": status_of(delegation),
+        "id": delegation.id,
+        "title": delegation.title,
+        "delegator": delegation.delegator,
+    }
+    if delegation.state is not State.FINISHED:
+        answer |= {"state": str(delegation.state), "activity": delegation.activity}
+        if delegation.waiting_for is not None:
+            answer |= {"question": question(delegation.waiting_for), "next": "answer"}
         else:
             answer["next"] = "wait"
         return {key: value for key, value in answer.items() if value is not None}
     answer |= {
-        "verdict": str(found.verdict),
-        "meaning": verdict_sentence(found),
-        "cost_usd": found.cost_usd if found.cost_known else None,
-        "tokens": found.usage.input_tokens + found.usage.output_tokens or None,
+        "verdict": str(delegation.verdict),
+        "meaning": verdict_sentence(delegation),
+        "cost_usd": delegation.cost_usd if delegation.cost_known else None,
+        "tokens": delegation.usage.input_tokens + delegation.usage.output_tokens or None,
     }
-    if found.result is not None:
-        text = found.result.text if found.result.text is not None else found.result.summary
-        answer |= shortened(text, found.id)
+    if delegation.result is not None:
+        text = delegation.result.text if delegation.result.text is not None else delegation.result.summary
+        answer |= shortened(text, delegation.id)
         answer["files"] = [
             {"path": file.path, "status": file.status, "added": file.additions, "removed": file.deletions}
-            for file in found.result.files[:MOST_FILES]
+            for file in delegation.result.files[:MOST_FILES]
         ] or None
-    if found.checks:
-        answer["checks"] = {check.name: check_outcome(check.ok, found.reservations) for check in found.checks}
-    if found.error is not None:
-        answer["error"] = {"kind": str(found.error.kind), "message": found.error.message, "hint": found.error.hint}
-    if found.review.pending:
-        answer |= {"pending": found.review.pending, "next": "diff"}
-    if found.superseded_by is not None:
-        answer["continued_by"] = found.superseded_by
+    if delegation.checks:
+        answer["checks"] = {check.name: check_outcome(check.ok, delegation.reservations) for check in delegation.checks}
+    if delegation.error is not None:
+        answer["error"] = {
+            "kind": str(delegation.error.kind),
+            "message": delegation.error.message,
+            "hint": delegation.error.hint,
+        }
+    if delegation.review.pending:
+        answer |= {"pending": delegation.review.pending, "next": "diff"}
+    if delegation.superseded_by is not None:
+        answer["continued_by"] = delegation.superseded_by
     return {key: value for key, value in answer.items() if value is not None}
 
 
@@ -65,21 +74,21 @@ def marked(answer: Answer, marks: Answer | None, *, again: bool) -> Answer:
     return answer | marks
 
 
-def status_of(found: Delegation) -> str:
+def status_of(delegation: Delegation) -> str:
     """Return ``running``, ``asks`` or ``finished``."""
-    if found.state is State.FINISHED:
+    if delegation.state is State.FINISHED:
         return "finished"
-    return "asks" if found.waiting_for is not None else "running"
+    return "asks" if delegation.waiting_for is not None else "running"
 
 
 def of_group(identifier: str, members: Sequence[Delegation]) -> Answer:
     """Return the state of a group, with its members in the order of their tasks."""
-    statuses = [status_of(one) for one in members]
+    statuses = [status_of(member) for member in members]
     status = "asks" if "asks" in statuses else "running" if "running" in statuses else "finished"
     answer: Answer = {"status": status, "id": identifier, "finished": statuses.count("finished"), "of": len(members)}
     if status != "finished":
         answer["next"] = "wait" if status == "running" else "answer"
-    return answer | {"results": [brief(one) for one in members]}
+    return answer | {"results": [brief(member) for member in members]}
 
 
 def question(request: PermissionRequest) -> Answer:
@@ -98,12 +107,12 @@ def question(request: PermissionRequest) -> Answer:
 
 def _named(option: PermissionOption, request: PermissionRequest) -> str:
     """Return what names an option: its kind, if no other one has it."""
-    return option.id if sum(one.kind == option.kind for one in offered(request)) > 1 else option.kind
+    return option.id if sum(other.kind == option.kind for other in offered(request)) > 1 else option.kind
 
 
 def offered(request: PermissionRequest) -> list[PermissionOption]:
     """Return the options for one time only: only the user allows something permanently, elsewhere."""
-    return [one for one in request.options if one.kind in {"allow_once", "reject_once"}]
+    return [option for option in request.options if option.kind in {"allow_once", "reject_once"}]
 
 
 def shortened(text: str | None, identifier: str) -> Answer:

@@ -15,7 +15,7 @@ import msgspec
 
 from understudy.api import result_files
 from understudy.api.serving import base_digest, mcp_permissions
-from understudy.frontends.mcp.tools import tool_params as p
+from understudy.frontends.mcp.tools import tool_params
 from understudy.frontends.mcp.tools.tool_answers import Answer, brief, marked, of_group, offered, question
 from understudy.frontends.mcp.tools.tool_caller import ToolCaller
 from understudy.model.config.delegators import Limits, Scope
@@ -61,14 +61,14 @@ class Begun:
     """What tells the model that an earlier call started it; None if this call did."""
 
 
-def start(caller: ToolCaller, args: p.Start) -> Answer:
+def start(caller: ToolCaller, args: tool_params.Start) -> Answer:
     """Start a delegation, or attach to the one that an equal call started."""
     folder = caller.require_folder(args.workspace, args.files)
     begun = start_once(caller, start_params(args, folder), again=args.again)
     return {**marked(brief(begun.members[0]), begun.marks, again=True), "workspace": str(folder)}
 
 
-def start_params(task: p.Task, folder: Path) -> StartParams:
+def start_params(task: tool_params.Task, folder: Path) -> StartParams:
     """Return the request for a task; relative paths start in ``folder``."""
     limits = Limits(max_turns=task.max_turns, max_usd=task.max_usd)
     return StartParams(
@@ -90,13 +90,13 @@ def start_once(caller: ToolCaller, params: StartParams, *, again: bool) -> Begun
 
     def begin(key: str) -> Begun:
         begun = caller.call("delegations/start", **_wire(msgspec.structs.replace(params, idempotency_key=key)))
-        found: Delegation = caller.call("delegations/get", id=begun.id)
-        return Begun(found.id, [found], found.started_at)
+        delegation: Delegation = caller.call("delegations/get", id=begun.id)
+        return Begun(delegation.id, [delegation], delegation.started_at)
 
     return _once(begin, _key(caller, "start", params, [params], again=again))
 
 
-def batch(caller: ToolCaller, args: p.Batch) -> Answer:
+def batch(caller: ToolCaller, args: tool_params.Batch) -> Answer:
     """Start a group, or attach to the one that an equal call started."""
     folder = caller.require_folder(args.workspace, args.tasks[0].files if args.tasks else ())
     budget = GroupBudget(max_tokens=args.max_tokens, max_usd=args.max_usd)
@@ -123,13 +123,13 @@ def start_group(
     return _once(begin, _key(caller, "batch", [list(tasks), budget], tasks, again=again))
 
 
-def wait(caller: ToolCaller, args: p.Wait) -> Follow:
+def wait(caller: ToolCaller, args: tool_params.Wait) -> Follow:
     """Wait for a delegation or a group."""
     identifier, group = which(caller, args.id)
     return Follow(identifier, args.timeout_seconds, group)
 
 
-def show(caller: ToolCaller, args: p.Named) -> Answer:
+def show(caller: ToolCaller, args: tool_params.Named) -> Answer:
     """Return the state of a delegation or a group."""
     identifier, group = which(caller, args.id)
     if group:
@@ -150,13 +150,13 @@ def which(caller: ToolCaller, named: str) -> tuple[str, bool]:
             raise error from None
 
 
-def diff(caller: ToolCaller, args: p.Diff) -> str:
+def diff(caller: ToolCaller, args: tool_params.Diff) -> str:
     """Return the patch of a result."""
-    found: Delegation = caller.call("delegations/get", id=args.id)
-    changed = [file.path for file in found.result.files] if found.result is not None else []
-    patch = patches.without_notes(result_files.read_review(found.id))
+    delegation: Delegation = caller.call("delegations/get", id=args.id)
+    changed = [file.path for file in delegation.result.files] if delegation.result is not None else []
+    patch = patches.without_notes(result_files.read_review(delegation.id))
     if args.files:
-        names = {path for path in changed if any(_is_below(path, one) for one in args.files)}
+        names = {path for path in changed if any(_is_below(path, named) for named in args.files)}
         if not names:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
@@ -170,55 +170,59 @@ def diff(caller: ToolCaller, args: p.Diff) -> str:
     if not text:
         return "Nothing changed."
     if len(text) > MOST_PATCH:
-        whole = f"understudy://delegations/{found.id}/diff"
+        whole = f"understudy://delegations/{delegation.id}/diff"
         return f"{text[:MOST_PATCH]}\n[cut: {len(text)} characters; pass `files`, or read the resource {whole}]"
     return text
 
 
-def evidence(caller: ToolCaller, args: p.Named) -> str:
+def evidence(caller: ToolCaller, args: tool_params.Named) -> str:
     """Return everything that the verdict rests on."""
     return str(caller.call("delegations/evidence", id=args.id).markdown)
 
 
-def reply(caller: ToolCaller, args: p.Reply) -> Answer:
+def reply(caller: ToolCaller, args: tool_params.Reply) -> Answer:
     """Send a result back; one that was sent back already is answered with its follow-up."""
-    found: Delegation = caller.call("delegations/get", id=args.id)
-    if found.superseded_by is not None:
-        note = f"{found.id} was sent back before; this is its follow-up, and its instructions are the earlier ones."
-        return {**brief(caller.call("delegations/get", id=found.superseded_by)), "note": note}
-    begun = caller.call("delegations/reply", id=found.id, text=args.text)
+    delegation: Delegation = caller.call("delegations/get", id=args.id)
+    if delegation.superseded_by is not None:
+        note = (
+            f"{delegation.id} was sent back before; this is its follow-up, and its instructions are the earlier ones."
+        )
+        return {**brief(caller.call("delegations/get", id=delegation.superseded_by)), "note": note}
+    begun = caller.call("delegations/reply", id=delegation.id, text=args.text)
     return brief(caller.call("delegations/get", id=begun.id))
 
 
-def answer(caller: ToolCaller, args: p.Answer) -> Answer:
+def answer(caller: ToolCaller, args: tool_params.Answer) -> Answer:
     """Answer the permission request of a delegation."""
-    found: Delegation = caller.call("delegations/get", id=args.id)
-    request = found.waiting_for
+    delegation: Delegation = caller.call("delegations/get", id=args.id)
+    request = delegation.waiting_for
     if request is None:
         raise UnderstudyError(
-            ErrorKind.CONFLICT, f"{found.id} does not wait for an answer.", hint="Call wait or show to see its state."
+            ErrorKind.CONFLICT,
+            f"{delegation.id} does not wait for an answer.",
+            hint="Call wait or show to see its state.",
         )
-    picked = [one for one in offered(request) if args.option in {one.kind, one.id, one.title}]
+    picked = [option for option in offered(request) if args.option in {option.kind, option.id, option.title}]
     if len(picked) != 1:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{args.option!r} does not name one of the options.",
             hint="Use an `option` of the question.",
-            names=[str(one["option"]) for one in question(request)["options"]],
+            names=[str(option["option"]) for option in question(request)["options"]],
             parameter="option",
         )
-    given = {"requestId": request.request_id, "option": picked[0].id, "note": args.note}
-    caller.call("delegations/answer", id=found.id, **given)
+    params = {"requestId": request.request_id, "option": picked[0].id, "note": args.note}
+    caller.call("delegations/answer", id=delegation.id, **params)
     answered = picked[0].title if request.kind == "question" else picked[0].kind
-    return {"id": found.id, "answered": answered, "next": "wait"}
+    return {"id": delegation.id, "answered": answered, "next": "wait"}
 
 
-def say(caller: ToolCaller, args: p.Say) -> Answer:
+def say(caller: ToolCaller, args: tool_params.Say) -> Answer:
     """Say something to the agent of a running delegation."""
     return {"delivery": caller.call("delegations/say", id=args.id, text=args.text).delivery}
 
 
-def cancel(caller: ToolCaller, args: p.Named) -> Answer:
+def cancel(caller: ToolCaller, args: tool_params.Named) -> Answer:
     """Stop a delegation or all of a group."""
     identifier, group = which(caller, args.id)
     if group:
@@ -226,35 +230,37 @@ def cancel(caller: ToolCaller, args: p.Named) -> Answer:
     return brief(caller.call("delegations/cancel", id=identifier))
 
 
-def list_delegators(caller: ToolCaller, args: p.Workspace) -> Answer:
+def list_delegators(caller: ToolCaller, args: tool_params.Workspace) -> Answer:
     """List delegators, recipes and agents."""
     workspace = uris.uri_of(caller.require_folder(args.workspace))
-    found = caller.call("delegators/list", workspace=workspace)
+    page = caller.call("delegators/list", workspace=workspace)
     agents = caller.call("agents/list", workspace=workspace).agents
     recipes = caller.call("recipes/list", uri=f"{workspace}/any").recipes
     trusted = caller.call("workspace/trust", workspace=workspace)
     listed: Answer = {
         "delegators": [
             {
-                "name": one.delegator.name,
-                "runs": one.tool_display_name or one.delegator.tool or one.delegator.model_server,
-                "model": one.delegator.model or None,
-                "default": one.is_default or None,
-                "default_for": one.default_for or None,
-                "problem": next((each.message for each in one.state.problems if each.severity == "error"), None),
+                "name": entry.delegator.name,
+                "runs": entry.tool_display_name or entry.delegator.tool or entry.delegator.model_server,
+                "model": entry.delegator.model or None,
+                "default": entry.is_default or None,
+                "default_for": entry.default_for or None,
+                "problem": next(
+                    (problem.message for problem in entry.state.problems if problem.severity == "error"), None
+                ),
             }
-            for one in found.delegators
-            if one.scope is not Scope.BUILTIN or len(found.delegators) == 1
+            for entry in page.delegators
+            if entry.scope is not Scope.BUILTIN or len(page.delegators) == 1
         ],
-        "recipes": {one.name: one.title for one in recipes},
-        "agents": {one.name: one.description[:_DESCRIBED] for one in agents},
+        "recipes": {recipe.name: recipe.title for recipe in recipes},
+        "agents": {agent.name: agent.description[:_DESCRIBED] for agent in agents},
     }
     if not trusted.trusted:
         listed["untrusted"] = f"Only the user can trust this workspace: understudy trust {trusted.workspace}"
     return listed
 
 
-def ask(caller: ToolCaller, args: p.Ask) -> Follow:
+def ask(caller: ToolCaller, args: tool_params.Ask) -> Follow:
     """Ask about files, and wait for the answer."""
     folder = caller.require_folder(args.workspace, args.files)
     params = StartParams(
@@ -269,7 +275,7 @@ def ask(caller: ToolCaller, args: p.Ask) -> Follow:
     return Follow(begun.id, render=lambda members: marked(brief(members[0]), begun.marks, again=True))
 
 
-def decide(caller: ToolCaller, args: p.Decide) -> Answer:
+def decide(caller: ToolCaller, args: tool_params.Decide) -> Answer:
     """Accept or reject a result, if the user allows it. Errors: ``permission_denied``."""
     mcp_permissions.require_decide()
     paths: Sequence[str | None] = args.files or [None]
@@ -277,17 +283,17 @@ def decide(caller: ToolCaller, args: p.Decide) -> Answer:
         {key: value for key, value in entry.items() if value is not None}
         for entry in ({"path": path, "decision": args.decision, "reason": args.reason} for path in paths)
     ]
-    done = caller.call("delegations/decide", id=args.id, decisions=decisions)
+    outcome = caller.call("delegations/decide", id=args.id, decisions=decisions)
     return {
-        "decided": len(done.decided),
-        "conflicts": sorted({one.path for one in done.conflicts}),
-        "undo_token": done.undo_token,
+        "decided": len(outcome.decided),
+        "conflicts": sorted({conflict.path for conflict in outcome.conflicts}),
+        "undo_token": outcome.undo_token,
     }
 
 
 def _uris(paths: Sequence[str], folder: Path) -> list[str] | None:
-    found = [one if one.startswith("file:") else uris.uri_of(folder / Path(one).expanduser()) for one in paths]
-    return found or None
+    spelled = [path if path.startswith("file:") else uris.uri_of(folder / Path(path).expanduser()) for path in paths]
+    return spelled or None
 
 
 def _is_below(path: str, chosen: str) -> bool:
@@ -296,8 +302,8 @@ def _is_below(path: str, chosen: str) -> bool:
 
 
 def _wire(params: StartParams) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(params)
-    return found
+    fields: dict[str, Any] = msgspec.to_builtins(params)
+    return fields
 
 
 def _key(caller: ToolCaller, kind: str, content: Any, tasks: Sequence[StartParams], *, again: bool) -> str:
@@ -325,7 +331,7 @@ def _once(begin: Callable[[str], Begun], key: str) -> Begun:
         begun = begin(key)
         if begun.created_at >= now:
             return begun
-        running = any(each.state is not State.FINISHED for each in begun.members)
+        running = any(member.state is not State.FINISHED for member in begun.members)
         if begun.members and (running or all(map(_attaches, begun.members))):
             return replace(begun, marks=_marks(begun.members))
         key = f"{key} after {begun.id}"
@@ -336,16 +342,18 @@ def _once(begin: Callable[[str], Begun], key: str) -> Begun:
     )
 
 
-def _attaches(found: Delegation) -> bool:
+def _attaches(delegation: Delegation) -> bool:
     """Return whether an equal call gets this work: it runs or waits, or has just ended with a result to decide on."""
-    if found.state is not State.FINISHED:
+    if delegation.state is not State.FINISHED:
         return True
-    is_decided = found.review.accepted or found.review.rejected or found.superseded_by or found.rescue_ref
-    return found.verdict in _RESULTS and not is_decided and _ago(found) < ATTACH_SECONDS
+    is_decided = (
+        delegation.review.accepted or delegation.review.rejected or delegation.superseded_by or delegation.rescue_ref
+    )
+    return delegation.verdict in _RESULTS and not is_decided and _ago(delegation) < ATTACH_SECONDS
 
 
 def _marks(members: Sequence[Delegation]) -> Answer:
-    if any(one.state is not State.FINISHED for one in members):
+    if any(member.state is not State.FINISHED for member in members):
         return {"attached": True}
     return {"attached": True, "finished_seconds_ago": round(min(map(_ago, members)))}
 

@@ -9,9 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.api.serving import mcp_permissions
-from understudy.frontends.mcp.tools import seed_tools
-from understudy.frontends.mcp.tools import tool_functions as f
-from understudy.frontends.mcp.tools import tool_params as p
+from understudy.frontends.mcp.tools import seed_tools, tool_functions, tool_params
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.tool_schema import parameters_of
 
@@ -28,7 +26,7 @@ class Tool:
     """One tool."""
 
     name: str
-    params: type[p.Arguments]
+    params: type[tool_params.Arguments]
     function: Callable[[Any, Any], Any]
     effect: Effect
     description: str
@@ -58,41 +56,73 @@ class Tool:
 _ROWS: tuple[Tool, ...] = (
     Tool(
         "start",
-        p.Start,
-        f.start,
+        tool_params.Start,
+        tool_functions.start,
         "adds",
         "Delegate self-contained work (tests, docs, a fix, a well-described change) to a cheaper agent. Not for a few "
         "lines, or for what needs this conversation. Returns an id at once; then `wait`. An equal call attaches to it "
         "while it runs, and for minutes after.",
     ),
-    Tool("batch", p.Batch, f.batch, "adds", "Start independent tasks together. Returns a group id for `wait`."),
+    Tool(
+        "batch",
+        tool_params.Batch,
+        tool_functions.batch,
+        "adds",
+        "Start independent tasks together. Returns a group id for `wait`.",
+    ),
     Tool(
         "wait",
-        p.Wait,
-        f.wait,
+        tool_params.Wait,
+        tool_functions.wait,
         "reads",
         "Wait up to 45 s for a delegation or group: verdict, files and checks; or `running`: call again; or `asks`: "
         "`answer`.",
     ),
-    Tool("show", p.Named, f.show, "reads", "Like `wait`, without waiting."),
-    Tool("diff", p.Diff, f.diff, "reads", "A result as a patch. The user's files do not have it yet."),
-    Tool("evidence", p.Named, f.evidence, "reads", "What the verdict rests on."),
-    Tool("reply", p.Reply, f.reply, "adds", "Send a finished result back with instructions. Returns a new id."),
-    Tool("answer", p.Answer, f.answer, "adds", "Answer an agent's permission request; if in doubt, ask the user."),
-    Tool("say", p.Say, f.say, "adds", "Say something to a running agent.", idempotent=False),
-    Tool("cancel", p.Named, f.cancel, "stops", "Stop a delegation or group. Partial work is kept."),
-    Tool("list_delegators", p.Workspace, f.list_delegators, "reads", "Delegators, recipes and agents."),
+    Tool("show", tool_params.Named, tool_functions.show, "reads", "Like `wait`, without waiting."),
+    Tool(
+        "diff",
+        tool_params.Diff,
+        tool_functions.diff,
+        "reads",
+        "A result as a patch. The user's files do not have it yet.",
+    ),
+    Tool("evidence", tool_params.Named, tool_functions.evidence, "reads", "What the verdict rests on."),
+    Tool(
+        "reply",
+        tool_params.Reply,
+        tool_functions.reply,
+        "adds",
+        "Send a finished result back with instructions. Returns a new id.",
+    ),
+    Tool(
+        "answer",
+        tool_params.Answer,
+        tool_functions.answer,
+        "adds",
+        "Answer an agent's permission request; if in doubt, ask the user.",
+    ),
+    Tool("say", tool_params.Say, tool_functions.say, "adds", "Say something to a running agent.", idempotent=False),
+    Tool(
+        "cancel", tool_params.Named, tool_functions.cancel, "stops", "Stop a delegation or group. Partial work is kept."
+    ),
+    Tool(
+        "list_delegators",
+        tool_params.Workspace,
+        tool_functions.list_delegators,
+        "reads",
+        "Delegators, recipes and agents.",
+    ),
     Tool(
         "ask",
-        p.Ask,
-        f.ask,
+        tool_params.Ask,
+        tool_functions.ask,
         "adds",
         "Let a cheap model read files and answer, instead of reading them yourself. Changes nothing.",
     ),
     Tool(
         "decide",
-        p.Decide,
-        f.decide,
+        tool_params.Decide,
+        tool_functions.decide,
         "changes",
         "Accept a result into the user's files, or reject it. Read its diff first.",
         decides=True,
@@ -100,7 +130,7 @@ _ROWS: tuple[Tool, ...] = (
     ),
     Tool(
         "delegate_to_local_agent",
-        p.LocalAgentTask,
+        tool_params.LocalAgentTask,
         seed_tools.delegate_to_local_agent,
         "adds",
         "Let an agent (see list_local_agents) do a task in its own worktree of workdir; returns its final response, or "
@@ -109,7 +139,7 @@ _ROWS: tuple[Tool, ...] = (
     ),
     Tool(
         "delegate_batch",
-        p.LocalBatch,
+        tool_params.LocalBatch,
         seed_tools.delegate_batch,
         "adds",
         "Run delegate_to_local_agent for several tasks; results are in the order of the tasks.",
@@ -117,7 +147,7 @@ _ROWS: tuple[Tool, ...] = (
     ),
     Tool(
         "delegate_to_provider",
-        p.ProviderTask,
+        tool_params.ProviderTask,
         seed_tools.delegate_to_provider,
         "adds",
         "Like delegate_to_local_agent, on the model server with this address; the user configures it and its key.",
@@ -125,7 +155,7 @@ _ROWS: tuple[Tool, ...] = (
     ),
     Tool(
         "list_local_agents",
-        p.NoArguments,
+        tool_params.NoArguments,
         seed_tools.list_local_agents,
         "reads",
         "Names and descriptions of the agents that delegate_to_local_agent takes.",
@@ -133,7 +163,7 @@ _ROWS: tuple[Tool, ...] = (
     ),
     Tool(
         "local_backend_status",
-        p.NoArguments,
+        tool_params.NoArguments,
         seed_tools.local_backend_status,
         "reads",
         "Whether the configured model servers answer, and their models.",
@@ -155,8 +185,8 @@ def listed(sets: tuple[str, ...]) -> list[Tool]:
 
 def tool(name: str) -> Tool:
     """Return a tool; raise ``unknown_method`` with similar names."""
-    found = TOOLS.get(name)
-    if found is None:
+    declared = TOOLS.get(name)
+    if declared is None:
         import difflib
 
         raise UnderstudyError(
@@ -165,4 +195,4 @@ def tool(name: str) -> Tool:
             hint="List the tools.",
             names=difflib.get_close_matches(name[:64], TOOLS, n=3),
         )
-    return found
+    return declared
