@@ -52,8 +52,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that ``PermissionRequest`` and the ``Permission`` event share with this."""
-        own = {"question_id", "altered"}
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in own}
+        excluded = {"question_id", "altered"}
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in excluded}
 
 
 Ask = Callable[[Question], Awaitable[tuple[PermissionOption, str | None]]]

@@ -377,12 +377,12 @@ class Agent:
             if not self._prompt and not sys.stdin.isatty():
                 self._prompt = sys.stdin.read()
             named = [name for name in re.findall(r"[\w./-]+\.py\b", self._prompt) if Path(name).is_file()]
-            found = [
+            modules = [
                 path.as_posix()
                 for path in sorted(Path().rglob("*.py"))
                 if not path.name.startswith(("test_", "conftest", "setup")) and "tests" not in path.parts
             ]
-            self._under_test = (named or found or ["module.py"])[0]
+            self._under_test = (named or modules or ["module.py"])[0]
         return self._under_test
 
     # Processes.

@@ -43,16 +43,16 @@ class Tools:
         client = {"name": "scripted", "version": "1"}
         self._ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        self.names = [one["name"] for one in self._ask("tools/list")["tools"]]
+        self.names = [tool["name"] for tool in self._ask("tools/list")["tools"]]
 
     def call(self, name: str, **arguments: Any) -> tuple[Any, bool]:
         """Call a tool; return its answer, decoded if it is JSON, and whether it succeeded."""
-        done = self._ask("tools/call", name=name, arguments=arguments)
-        text = "".join(part.get("text", "") for part in done["content"])
+        response = self._ask("tools/call", name=name, arguments=arguments)
+        text = "".join(part.get("text", "") for part in response["content"])
         try:
-            return json.loads(text), not done.get("isError")
+            return json.loads(text), not response.get("isError")
         except ValueError:
-            return text, not done.get("isError")
+            return text, not response.get("isError")
 
     def close(self) -> None:
         """End the server."""
@@ -65,11 +65,11 @@ class Tools:
         self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         for line in self._process.stdout:
-            said = json.loads(line)
-            if said.get("id") == self._number and "method" not in said:
-                if "error" in said:
-                    return {"content": [{"type": "text", "text": json.dumps(said["error"])}], "isError": True}
-                return said["result"]
+            message = json.loads(line)
+            if message.get("id") == self._number and "method" not in message:
+                if "error" in message:
+                    return {"content": [{"type": "text", "text": json.dumps(message["error"])}], "isError": True}
+                return message["result"]
         raise EOFError
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -104,31 +104,31 @@ def delegate_forever(tools: Tools, task: str, *, ends: bool) -> None:
 
 def play(tools: Tools, steps: list[dict[str, Any]]) -> None:
     """Make the calls of a scenario."""
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     answer: Any = ""
     for step in steps:
-        arguments = json.loads(_filled(json.dumps(step.get("arguments", {})), known))
+        arguments = json.loads(_filled(json.dumps(step.get("arguments", {})), names))
         while True:
             answer, ok = tools.call(step["call"], **arguments)
-            found = answer if isinstance(answer, dict) else {}
-            if found.get("status") in _AGAIN and step["call"] != "delegate":
+            fields = answer if isinstance(answer, dict) else {}
+            if fields.get("status") in _AGAIN and step["call"] != "delegate":
                 continue
-            if ok and step.get("until") and not found.get(step["until"]):
+            if ok and step.get("until") and not fields.get(step["until"]):
                 time.sleep(0.05)
                 continue
             break
-        if step["call"] == "delegate" and "id" in found:
-            known["child"] = found["id"]
-        for one in found.get("messages") or []:
-            known["message"] = one["message_id"]
-        for one in (found.get("peers") or [])[:1]:
-            known["peer"] = one["id"]
+        if step["call"] == "delegate" and "id" in fields:
+            names["child"] = fields["id"]
+        for message in fields.get("messages") or []:
+            names["message"] = message["message_id"]
+        for peer in (fields.get("peers") or [])[:1]:
+            names["peer"] = peer["id"]
         say(type="text", text=json.dumps({"call": step["call"], "ok": ok, "answer": answer}) + "\n")
     say(type="result", ok=True, text=json.dumps(answer))
 
 
-def _filled(text: str, known: dict[str, str]) -> str:
-    for name, value in known.items():
+def _filled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
         text = text.replace(f"@{name}@", value)
     return text
 

@@ -57,7 +57,8 @@ class Runner:
         launch = task.delegator.launch or Launch()
         in_command = any("{model}" in word for word in launch.command or [])
         servers = [
-            {"name": one.name, "command": one.argv[0], "args": one.argv[1:], "env": []} for one in task.mcp_servers
+            {"name": server.name, "command": server.argv[0], "args": server.argv[1:], "env": []}
+            for server in task.mcp_servers
         ]
         session = Session(
             model=None if in_command else task.delegator.model or None,

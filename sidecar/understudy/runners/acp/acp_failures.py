@@ -48,25 +48,25 @@ _RETRIES = ("resetsAt", "retryAt")
 def of_error(tool: Capabilities, error: Any, logins: Sequence[str] = ()) -> ErrorInfo:
     """Return the failure that the ``error`` of a response reports; ``logins``: how the agent offers to log in."""
     error = error if isinstance(error, dict) else {}
-    given = error.get("data")
-    data: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    raw_data = error.get("data")
+    data: Mapping[str, Any] = raw_data if isinstance(raw_data, dict) else {}
     code = error.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 0
     status = next((data[name] for name in _STATUSES if _is_status(data.get(name))), status)
-    said = [_message(string(error.get("message"))), *(string(data.get(name)) for name in _TEXTS), string(given)]
-    text = ": ".join(dict.fromkeys(word.strip() for word in said if word.strip()))
+    texts = [_message(string(error.get("message"))), *(string(data.get(name)) for name in _TEXTS), string(raw_data)]
+    text = ": ".join(dict.fromkeys(word.strip() for word in texts if word.strip()))
     kind = next(
         (_DATA_KINDS[value] for value in data.values() if isinstance(value, str) and value in _DATA_KINDS), None
     )
     if code == _AUTH_REQUIRED and kind is None:
         kind = ErrorKind.AUTH_FAILED
     resets = next((data[name] for name in _RETRIES if isinstance(data.get(name), int | float)), None)
-    found = failure(tool, text, kind=kind, status=status, resets_at=resets)
-    if found.kind is ErrorKind.TOOL_CRASHED and code in _INVALID:
-        return msgspec.structs.replace(found, kind=ErrorKind.BAD_REQUEST)
-    if found.kind is ErrorKind.AUTH_FAILED and logins:
-        return msgspec.structs.replace(found, hint=f"{found.hint} It offers: {'; '.join(logins)}.")
-    return found
+    reported = failure(tool, text, kind=kind, status=status, resets_at=resets)
+    if reported.kind is ErrorKind.TOOL_CRASHED and code in _INVALID:
+        return msgspec.structs.replace(reported, kind=ErrorKind.BAD_REQUEST)
+    if reported.kind is ErrorKind.AUTH_FAILED and logins:
+        return msgspec.structs.replace(reported, hint=f"{reported.hint} It offers: {'; '.join(logins)}.")
+    return reported
 
 
 def of_stop(tool: Capabilities, reason: schema.StopReason, *, rejected: bool) -> ErrorInfo | None:
@@ -98,10 +98,10 @@ def of_answer(tool: Capabilities, text: str) -> ErrorInfo:
 def _message(text: str) -> str:
     """Return the message inside an error that is JSON, as model servers send it; any other text as it is."""
     try:
-        found = foreign_json.decode(text)
+        decoded = foreign_json.decode(text)
     except foreign_json.UNREADABLE:
         return text
-    inner = found.get("error") if isinstance(found, dict) else None
+    inner = decoded.get("error") if isinstance(decoded, dict) else None
     words = [string(inner.get(name)) for name in ("code", "status", "message")] if isinstance(inner, dict) else []
     return " ".join(word for word in words if word) or text
 

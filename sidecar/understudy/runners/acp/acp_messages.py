@@ -67,39 +67,39 @@ class Call:
     announced: bool = False
     ended: bool = False
 
-    def update(self, said: schema.ToolCall | schema.ToolCallUpdate) -> None:
+    def update(self, update: schema.ToolCall | schema.ToolCallUpdate) -> None:
         """Take over what a message says."""
-        self.title = said.title or self.title
-        self.kind = said.kind or self.kind
-        if said.raw_input not in (None, {}, "", []):
-            self.input = said.raw_input
-        if said.raw_output is not None:
-            self.output = _output(said.raw_output)[:_LONGEST_OUTPUT]
-        if said.locations:
-            self.locations = [one.path for one in said.locations[:MOST_ITEMS]]
-        if said.content is None:
+        self.title = update.title or self.title
+        self.kind = update.kind or self.kind
+        if update.raw_input not in (None, {}, "", []):
+            self.input = update.raw_input
+        if update.raw_output is not None:
+            self.output = _output(update.raw_output)[:_LONGEST_OUTPUT]
+        if update.locations:
+            self.locations = [location.path for location in update.locations[:MOST_ITEMS]]
+        if update.content is None:
             return
         texts = []
-        for one in said.content[:MOST_ITEMS]:
-            if isinstance(one, schema.ContentToolCallContent):
-                texts.append(_text_of(one.content))
-            elif isinstance(one, schema.FileEditToolCallContent) and len(self.edits) < MOST_ITEMS:
-                self.edits.setdefault(one.path, "modified" if one.old_text else "added")
+        for block in update.content[:MOST_ITEMS]:
+            if isinstance(block, schema.ContentToolCallContent):
+                texts.append(_text_of(block.content))
+            elif isinstance(block, schema.FileEditToolCallContent) and len(self.edits) < MOST_ITEMS:
+                self.edits.setdefault(block.path, "modified" if block.old_text else "added")
         self.text = "".join(texts)[:_LONGEST_OUTPUT]
 
     def paths(self, tree: WorktreePaths) -> list[str]:
         """Return the files that it reads or changes: relative where they are inside the worktree."""
-        found = dict.fromkeys([*self.edits, *self.locations])
-        return [tree.relative(path) or path for path in found]
+        paths = dict.fromkeys([*self.edits, *self.locations])
+        return [tree.relative(path) or path for path in paths]
 
     @property
     def command(self) -> str | None:
         """The command line that it executes; some agents show it as the title only."""
         if self.kind != "execute":
             return None
-        given = self.input if isinstance(self.input, dict) else {}
+        arguments = self.input if isinstance(self.input, dict) else {}
         for name in _COMMANDS:
-            words = given.get(name)
+            words = arguments.get(name)
             if isinstance(words, str) and words:
                 return words
             if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
@@ -111,8 +111,8 @@ class Call:
         if not self.announced:
             self.announced = True
             title = self._title(tree)
-            given = self.input if isinstance(self.input, dict) else {"input": self.input} if self.input else {}
-            yield ToolCall(call_id=self.call_id, name=self.kind, title=title, input=bounded(given))
+            arguments = self.input if isinstance(self.input, dict) else {"input": self.input} if self.input else {}
+            yield ToolCall(call_id=self.call_id, name=self.kind, title=title, input=bounded(arguments))
 
     def end(self, tree: WorktreePaths, *, ok: bool) -> Iterator[Event]:
         """Yield its result and the files that it changed, once."""
@@ -133,15 +133,15 @@ class Call:
         """Return the permission request about it."""
         paths, command = self.paths(tree), self.command
         kind = _KINDS.get(self.kind, "other")
-        offered = [PermissionOption(id=one.option_id, title=one.name, kind=one.kind) for one in options]
-        if not any(one.kind.startswith("reject") for one in offered):
+        offered = [PermissionOption(id=option.option_id, title=option.name, kind=option.kind) for option in options]
+        if not any(option.kind.startswith("reject") for option in offered):
             offered.append(PermissionOption(id=CANCELLED, title="Reject", kind="reject_once"))
         lines = [f"command: {shortened(command, _LONGEST_DETAIL)}"] if command else []
         lines += [f"file: {path}" for path in paths]
-        given = self.input if isinstance(self.input, dict) else {}
+        arguments = self.input if isinstance(self.input, dict) else {}
         for name in ("diff", "url", "description", "justification", "reason"):
-            if string(given.get(name)):
-                lines.append(f"{name}: {shortened(string(given.get(name)), _LONGEST_DETAIL)}")
+            if string(arguments.get(name)):
+                lines.append(f"{name}: {shortened(string(arguments.get(name)), _LONGEST_DETAIL)}")
         if self.text:
             lines.append(shortened(self.text, _LONGEST_DETAIL))
         return Question(
@@ -175,18 +175,18 @@ def usage_of(usage: schema.Usage | None, meta: Any, *, calls: int, cost_usd: str
     if usage is not None:
         read, written = whole(usage.cached_read_tokens), whole(usage.cached_write_tokens)
         thought = whole(usage.thought_tokens)
-        given, out, total = whole(usage.input_tokens), whole(usage.output_tokens), whole(usage.total_tokens)
-        if given + out not in {total, total - thought} or not total:
-            given += read + written
-        if given + out + thought == total:
+        input_tokens, out, total = whole(usage.input_tokens), whole(usage.output_tokens), whole(usage.total_tokens)
+        if input_tokens + out not in {total, total - thought} or not total:
+            input_tokens += read + written
+        if input_tokens + out + thought == total:
             out += thought
     elif (counted := quota_of(meta)) is not None:
         read = written = thought = 0
-        given, out = (whole(counted.get(name)) for name in ("input_tokens", "output_tokens"))
+        input_tokens, out = (whole(counted.get(name)) for name in ("input_tokens", "output_tokens"))
     else:
         return None
     return UsageReport(
-        input_tokens=given,
+        input_tokens=input_tokens,
         output_tokens=out,
         cache_read_tokens=read,
         cache_write_tokens=written,
@@ -222,7 +222,7 @@ def _output(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        found = next((value[name] for name in _OUTPUTS if isinstance(value.get(name), str) and value[name]), None)
-        if found is not None:
-            return str(found)
+        output = next((value[name] for name in _OUTPUTS if isinstance(value.get(name), str) and value[name]), None)
+        if output is not None:
+            return str(output)
     return shortened(msgspec.json.encode(bounded(value)).decode(), _LONGEST_DETAIL) if value else ""

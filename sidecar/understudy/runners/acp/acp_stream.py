@@ -118,31 +118,35 @@ class AcpStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = foreign_json.decode(line)
+            message = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict) or said.get("jsonrpc") != "2.0":
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return None
         try:
-            if "method" not in said:
-                return list(self._answered(said))
-            if "id" in said:
-                return list(self._request(said))
-            return list(self._notification(said))
+            if "method" not in message:
+                return list(self._answered(message))
+            if "id" in message:
+                return list(self._request(message))
+            return list(self._notification(message))
         except (ValidationError, AttributeError, TypeError, ValueError, KeyError):
             # Another version's structure: kept in the log only. But a question must not wait forever, and neither
             # must we for an answer that cannot be read.
-            if "method" not in said:
-                return [AgentFinished(error=self._malformed(said))] if said.get("id") == self._awaited else None
-            return [_refused(said, _INVALID_PARAMS, "Understudy cannot read the parameters.")] if "id" in said else None
+            if "method" not in message:
+                return [AgentFinished(error=self._malformed(message))] if message.get("id") == self._awaited else None
+            return (
+                [_refused(message, _INVALID_PARAMS, "Understudy cannot read the parameters.")]
+                if "id" in message
+                else None
+            )
 
-    def _answered(self, said: dict[str, Any]) -> Iterator[_Item]:
-        if said.get("id") != self._awaited:
+    def _answered(self, response: dict[str, Any]) -> Iterator[_Item]:
+        if response.get("id") != self._awaited:
             return
-        if "error" in said:
-            yield AgentFinished(error=self._refusal(said["error"]))
+        if "error" in response:
+            yield AgentFinished(error=self._refusal(response["error"]))
             return
-        result = said["result"]
+        result = response["result"]
         if self._step is _Step.INITIALIZE:
             yield from self._initialized(schema.InitializeResponse.model_validate(result))
         elif self._step is _Step.SESSION:
@@ -164,7 +168,7 @@ class AcpStream:
             yield AgentFinished(error=ErrorInfo(ErrorKind.TOOL_MISSING, message, "Install another version of it."))
             return
         self._agent = result.agent_info.name if result.agent_info is not None else ""
-        self._logins = [one.description or one.name for one in result.auth_methods or []]
+        self._logins = [method.description or method.name for method in result.auth_methods or []]
         self._loads = bool(result.agent_capabilities and result.agent_capabilities.load_session)
         session = {"cwd": self._cwd, "mcpServers": self._session.servers}
         if self._session.resumes is None:
@@ -185,47 +189,47 @@ class AcpStream:
     def _configure(self, step: _Step) -> Iterator[_Item]:
         """Send the request of ``step``, or the first one after it that is needed."""
         if step is _Step.MODEL:
-            wanted, what, field_name = self._session.model, "model", "model"
+            requested, what, field_name = self._session.model, "model", "model"
         elif step is _Step.MODE:
-            wanted, what, field_name = self._session.mode, "mode", "launch.permission_mode"
+            requested, what, field_name = self._session.mode, "mode", "launch.permission_mode"
         else:
             self._cost = None if self._session.resumes is not None and self._cost is None else (self._cost or (0, 0))
             yield self._send_prompt(self._prompt or "")
             return
-        if wanted is None:
+        if requested is None:
             yield from self._configure(_Step(step + 1))
             return
         choices = choices_of(self._offered, what)
-        chosen = next((one for one in choices if one.matches(wanted)), None)
+        chosen = next((choice for choice in choices if choice.matches(requested)), None)
         if chosen is not None and not chosen.is_current:
             yield self._send(step, chosen.method, {"sessionId": self._id, **chosen.params})
         elif chosen is not None:
             yield from self._configure(_Step(step + 1))
         else:
-            names = list(dict.fromkeys(one.value for one in choices))
+            names = list(dict.fromkeys(choice.value for choice in choices))
             offers = ", ".join(names[:_OFFERS_SHOWN]) + (", …" if len(names) > _OFFERS_SHOWN else "")
-            message = f"{self._tool.title} offers no {what} {wanted!r} over the Agent Client Protocol."
+            message = f"{self._tool.title} offers no {what} {requested!r} over the Agent Client Protocol."
             hint = (
                 f"Set `{field_name}` to one of: {offers}." if names else f"It offers no choice: remove `{field_name}`."
             )
             kind = ErrorKind.MODEL_NOT_FOUND if what == "model" and names else ErrorKind.CONFIG_INVALID
             yield AgentFinished(error=ErrorInfo(kind, message, hint))
 
-    def _request(self, said: dict[str, Any]) -> Iterator[_Item]:
-        if said["method"] != CLIENT_METHODS["session_request_permission"]:
-            yield _refused(said, _METHOD_NOT_FOUND, f"Understudy does not support {str(said['method'])[:100]}.")
+    def _request(self, request: dict[str, Any]) -> Iterator[_Item]:
+        if request["method"] != CLIENT_METHODS["session_request_permission"]:
+            yield _refused(request, _METHOD_NOT_FOUND, f"Understudy does not support {str(request['method'])[:100]}.")
             return
-        asked = schema.RequestPermissionRequest.model_validate(said["params"])
-        identifier = msgspec.json.encode(said["id"]).decode()
+        asked = schema.RequestPermissionRequest.model_validate(request["params"])
+        identifier = msgspec.json.encode(request["id"]).decode()
         call = self._call(asked.tool_call)
-        self._questions[identifier] = said["id"]
+        self._questions[identifier] = request["id"]
         yield from call.begin(self._tree)
         question = call.question(identifier, asked.options, self._tree)
         allowed = _allowing(question.options) if self._session.allows_everything else None
         yield Reply(data=self.answer(identifier, allowed, None)) if allowed is not None else question
 
-    def _notification(self, said: dict[str, Any]) -> Iterator[_Item]:
-        method, params = said["method"], said.get("params")
+    def _notification(self, notification: dict[str, Any]) -> Iterator[_Item]:
+        method, params = notification["method"], notification.get("params")
         if method == "$/cancel_request":
             identifier = msgspec.json.encode(params["requestId"]).decode() if isinstance(params, dict) else ""
             if self._questions.pop(identifier, None) is not None:
@@ -249,7 +253,9 @@ class AcpStream:
             case schema.ToolCallStart() | schema.ToolCallProgress():
                 yield from self._worked(update)
             case schema.AgentPlanUpdate(entries=entries):
-                yield events.Plan(entries=[{"content": one.content, "status": one.status} for one in entries[:100]])
+                yield events.Plan(
+                    entries=[{"content": entry.content, "status": entry.status} for entry in entries[:100]]
+                )
             case _:
                 yield Heartbeat()
 
@@ -276,23 +282,23 @@ class AcpStream:
         self._forget_text()
         self._own_error = None
         call = self._call(update)
-        done = update.status in {"completed", "failed"}
+        has_ended = update.status in {"completed", "failed"}
         # Many begin without their input, and name it in the next message.
-        if done or call.input is not None or call.edits or call.locations:
+        if has_ended or call.input is not None or call.edits or call.locations:
             yield from call.begin(self._tree)
-        if done:
+        if has_ended:
             yield from call.end(self._tree, ok=update.status == "completed")
         else:
             yield Heartbeat()
 
-    def _call(self, said: Any) -> Call:
-        call = self._calls.get(said.tool_call_id)
+    def _call(self, update: Any) -> Call:
+        call = self._calls.get(update.tool_call_id)
         if call is None:
-            call = Call(said.tool_call_id)
+            call = Call(update.tool_call_id)
             is_full = len(self._calls) >= _MOST_CALLS
-            if not is_full and sum(not one.ended for one in self._calls.values()) < _MOST_OPEN_CALLS:
-                self._calls[said.tool_call_id] = call
-        call.update(said)
+            if not is_full and sum(not other.ended for other in self._calls.values()) < _MOST_OPEN_CALLS:
+                self._calls[update.tool_call_id] = call
+        call.update(update)
         return call
 
     def _counted(self, update: schema.UsageUpdate) -> Iterator[_Item]:
@@ -330,18 +336,18 @@ class AcpStream:
 
     def _refusal(self, error: Any) -> ErrorInfo:
         """Return why the request of the current step was refused."""
-        found = acp_failures.of_error(self._tool, error, self._logins)
+        error_info = acp_failures.of_error(self._tool, error, self._logins)
         if self._step is _Step.INITIALIZE:
             hint = "Check that the program speaks the Agent Client Protocol with these arguments."
-            return msgspec.structs.replace(found, kind=ErrorKind.TOOL_MISSING, hint=hint)
-        known = found.kind not in {ErrorKind.TOOL_CRASHED, ErrorKind.BAD_REQUEST}
-        if self._step is _Step.SESSION and self._session.resumes is not None and not known:
+            return msgspec.structs.replace(error_info, kind=ErrorKind.TOOL_MISSING, hint=hint)
+        is_specific = error_info.kind not in {ErrorKind.TOOL_CRASHED, ErrorKind.BAD_REQUEST}
+        if self._step is _Step.SESSION and self._session.resumes is not None and not is_specific:
             hint = "Start it again without the earlier session."
-            return msgspec.structs.replace(found, kind=ErrorKind.BAD_REQUEST, hint=hint)
-        return found
+            return msgspec.structs.replace(error_info, kind=ErrorKind.BAD_REQUEST, hint=hint)
+        return error_info
 
-    def _malformed(self, said: dict[str, Any]) -> ErrorInfo:
-        shown = msgspec.json.encode(said.get("result")).decode("utf-8", "replace")[:300]
+    def _malformed(self, response: dict[str, Any]) -> ErrorInfo:
+        shown = msgspec.json.encode(response.get("result")).decode("utf-8", "replace")[:300]
         message = f"{self._tool.title} answered the request {self._step.name.lower()} with {shown}."
         return ErrorInfo(ErrorKind.MALFORMED_OUTPUT, message, "Update it, or drive it in another mode.")
 
@@ -399,7 +405,7 @@ class AcpStream:
 
 
 def _allowing(options: Sequence[PermissionOption]) -> PermissionOption | None:
-    return next((one for kind in ("allow_always", "allow_once") for one in options if one.kind == kind), None)
+    return next((option for kind in ("allow_always", "allow_once") for option in options if option.kind == kind), None)
 
 
 def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
@@ -407,5 +413,5 @@ def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 
-def _refused(said: Mapping[str, Any], code: int, message: str) -> Reply:
-    return Reply(data=line_of({"jsonrpc": "2.0", "id": said["id"], "error": {"code": code, "message": message}}))
+def _refused(request: Mapping[str, Any], code: int, message: str) -> Reply:
+    return Reply(data=line_of({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}))

@@ -153,10 +153,10 @@ def _refuse_flags(task: Task, flags: list[str]) -> None:
             raise invalid(task, f"has the flag {name} in `launch.flags`, which Understudy sets itself", "Remove it.")
         setting = flags[place + 1] if flag in {"-c", "--config"} and place + 1 < len(flags) else ""
         setting = setting or (value if name in {"-c", "--config"} else flag[2:] if flag.startswith("-c") else "")
-        if setting and (found := _OWN_SETTINGS.match(setting)):
+        if setting and (match := _OWN_SETTINGS.match(setting)):
             raise invalid(
                 task,
-                f"sets {found[1]} in `launch.flags`",
+                f"sets {match[1]} in `launch.flags`",
                 "Use the delegator's model, model server or permission mode instead.",
             )
 
@@ -164,7 +164,7 @@ def _refuse_flags(task: Task, flags: list[str]) -> None:
 def _toml(value: Any) -> str:
     """Return a value in TOML, on one line; JSON's strings, numbers and truth values are TOML's."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(str(name))} = {_toml(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

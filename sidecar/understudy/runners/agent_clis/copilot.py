@@ -92,9 +92,9 @@ def command_for(task: Task, program: Path, session: str, usage: Path) -> Command
     """
     launch, properties = task.delegator.launch or Launch(), task.delegator.model_properties or {}
     refuse_flags(task, _OURS, _FIELDS)
-    own = ("COPILOT_PROVIDER_", "COPILOT_MODEL", "COPILOT_OFFLINE") if task.model_server is not None else ()
+    reserved = ("COPILOT_PROVIDER_", "COPILOT_MODEL", "COPILOT_OFFLINE") if task.model_server is not None else ()
     for name in sorted(task.environment):
-        if name == "COPILOT_ALLOW_ALL" or name.startswith(own):
+        if name == "COPILOT_ALLOW_ALL" or name.startswith(reserved):
             raise invalid(task, f"sets {name}", "Remove it: Understudy sets what it does itself.")
     _refuse_trusted_folder(task)
     argv = [str(program), "--output-format", "json", "--stream", "on", "--no-auto-update", "--no-color"]
@@ -103,11 +103,11 @@ def command_for(task: Task, program: Path, session: str, usage: Path) -> Command
     argv += _MODES[mode_of(task)]
     if task.mcp_servers:
         servers = {
-            one.name: {"type": "local", "command": one.argv[0], "args": one.argv[1:], "tools": ["*"]}
-            for one in task.mcp_servers
+            server.name: {"type": "local", "command": server.argv[0], "args": server.argv[1:], "tools": ["*"]}
+            for server in task.mcp_servers
         }
         argv += [f"--additional-mcp-config={json.dumps({'mcpServers': servers})}"]
-        argv += [f"--allow-tool={one.name}" for one in task.mcp_servers]
+        argv += [f"--allow-tool={server.name}" for server in task.mcp_servers]
     if task.delegator.model:
         argv.append(f"--model={task.delegator.model}")
     if (effort := properties.get("model_reasoning_effort")) is not None:
@@ -179,14 +179,14 @@ def _refuse_trusted_folder(task: Task) -> None:
 
 
 def _trusted_folders(home: Path) -> list[str]:
-    found: list[Any] = []
+    folders: list[Any] = []
     for name in ("config.json", "settings.json"):
         try:
             with (home / name).open(encoding="utf-8") as file:
                 text = file.read(_MOST_SETTINGS_BYTES)
             # Comment lines come first, which JSON has not.
             told = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
-            found += [*(told.get("trustedFolders") or ()), *(told.get("trusted_folders") or ())]
+            folders += [*(told.get("trustedFolders") or ()), *(told.get("trusted_folders") or ())]
         except (OSError, ValueError, AttributeError, TypeError):
             continue
-    return [folder for folder in found if isinstance(folder, str)]
+    return [folder for folder in folders if isinstance(folder, str)]

@@ -190,28 +190,28 @@ def prompt_for(prompt: str) -> str:
 def _fill_home(task: Task, scratch: Path, mode: str) -> None:
     """Make ``scratch`` the home folder for this run."""
     home = Path({**base_environment(), **task.environment}.get("HOME") or Path.home())
-    own, user = scratch / ".gemini", home / ".gemini"
+    folder, user = scratch / ".gemini", home / ".gemini"
     (scratch / "tmp").mkdir()
-    own.mkdir()
+    folder.mkdir()
     with suppress(OSError):  # then it says itself that it cannot be used
         (user / "tmp").mkdir(parents=True, exist_ok=True)
     settings: dict[str, Any] = {}
     if task.model_server is not None:
-        (own / "tmp").symlink_to(user / "tmp")  # its sessions
+        (folder / "tmp").symlink_to(user / "tmp")  # its sessions
         settings["security"] = {"auth": {"selectedType": "gemini-api-key"}}
     else:
         settings = _read_settings(task, user / "settings.json")
         for entry in user.iterdir() if user.is_dir() else ():
             if entry.name not in {"settings.json", "projects.json", "trustedFolders.json", _NOTE_FILE}:
-                (own / entry.name).symlink_to(entry)
+                (folder / entry.name).symlink_to(entry)
         if (home / ".agents").is_dir():
             (scratch / ".agents").symlink_to(home / ".agents")
         _keep_variables(task, [user / ".env", home / ".env"], scratch / ".env")
-    rules = own / "understudy.toml"
+    rules = folder / "understudy.toml"
     rules.write_text(_RULES[mode], "utf-8")
     settings["policyPaths"] = [str(rules), *(settings.get("policyPaths") or [str(user / "policies")])]
     if "@" in task.prompt:
-        (own / _NOTE_FILE).write_text(_AT_NOTE, "utf-8")
+        (folder / _NOTE_FILE).write_text(_AT_NOTE, "utf-8")
         names = _at(settings, "context").get("fileName") or "GEMINI.md"
         settings["context"] = {
             **_at(settings, "context"),
@@ -222,58 +222,60 @@ def _fill_home(task: Task, scratch: Path, mode: str) -> None:
         match = {"model": task.delegator.model} if task.delegator.model else {"overrideScope": "core"}
         override = {"match": match, "modelConfig": {"generateContentConfig": generation}}
         settings["modelConfigs"] = {**configs, "customOverrides": [*(configs.get("customOverrides") or []), override]}
-    (own / "settings.json").write_text(json.dumps(_merged(settings, _SETTINGS)), "utf-8")
+    (folder / "settings.json").write_text(json.dumps(_merged(settings, _SETTINGS)), "utf-8")
 
 
 def _generation(task: Task) -> dict[str, Any]:
     """Return the fields of a request that the model properties set."""
-    given, found = task.delegator.model_properties or {}, dict[str, Any]()
+    properties, fields = task.delegator.model_properties or {}, dict[str, Any]()
     for name, field, pattern in (
         ("temperature", "temperature", r"[01](\.\d{1,4})?|2(\.0{1,4})?"),
         ("maxTokens", "maxOutputTokens", "[1-9][0-9]{0,8}"),
     ):
-        if name in given:
-            if not re.fullmatch(pattern, str(given[name]), re.ASCII):  # a form sends a text
+        if name in properties:
+            if not re.fullmatch(pattern, str(properties[name]), re.ASCII):  # a form sends a text
                 hint = "Use a number from 0 to 2." if name == "temperature" else "Use a number of tokens."
-                raise invalid(task, f"sets `modelProperties.{name}` to {given[name]!r}", hint)
-            found[field] = float(given[name]) if name == "temperature" else int(given[name])
-    return found
+                raise invalid(task, f"sets `modelProperties.{name}` to {properties[name]!r}", hint)
+            fields[field] = float(properties[name]) if name == "temperature" else int(properties[name])
+    return fields
 
 
 def _read_settings(task: Task, path: Path) -> dict[str, Any]:
     """Return the user's settings; raise ``config_invalid`` if they cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
-            text = _COMMENTS.sub(lambda found: found[1] or "", file.read(_MOST_BYTES))
-        found = json.loads(text or "{}")
+            text = _COMMENTS.sub(lambda match: match[1] or "", file.read(_MOST_BYTES))
+        settings = json.loads(text or "{}")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise invalid(task, f"cannot use the settings {path}: {error}", "Correct the file.") from error
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise invalid(task, f"cannot use the settings {path}: they are not an object", "Correct the file.")
-    return found
+    return settings
 
 
 def _keep_variables(task: Task, files: list[Path], into: Path) -> None:
     """Let Gemini CLI read the user's own file of variables; in an untrusted folder, it takes the keys in it only."""
-    found = next((file for file in files if file.is_file()), None)
-    if found is None:
+    env_file = next((file for file in files if file.is_file()), None)
+    if env_file is None:
         return
-    with found.open(encoding="utf-8", errors="replace") as file:
+    with env_file.open(encoding="utf-8", errors="replace") as file:
         text = file.read(_MOST_BYTES)
     for name in sorted(_REDIRECTS - {"GEMINI_API_KEY", "GOOGLE_API_KEY"}):
         if re.search(rf"^\s*(export\s+)?{name}\s*[=:]", text, re.MULTILINE) and name not in task.environment:
-            raise invalid(task, f"would not get {name} from {found}", f"Set {name} in the delegator's `env`.")
-    into.symlink_to(found)
+            raise invalid(task, f"would not get {name} from {env_file}", f"Set {name} in the delegator's `env`.")
+    into.symlink_to(env_file)
 
 
 def _at(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = settings.get(name)
-    return found if isinstance(found, dict) else {}
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _merged(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in which ``ours`` override ``theirs``."""
-    changed = {name: _merged(_at(theirs, name), one) if isinstance(one, dict) else one for name, one in ours.items()}
+    changed = {
+        name: _merged(_at(theirs, name), value) if isinstance(value, dict) else value for name, value in ours.items()
+    }
     return {**theirs, **changed}

@@ -118,12 +118,12 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
     if instructions is not None:
         settings["instructions"] = [f"{tree}/{instructions}"]
     if (rules := _RULES[mode]) is not None:
-        allowed = {f"{one.name}_*": "allow" for one in task.mcp_servers}
+        allowed = {f"{server.name}_*": "allow" for server in task.mcp_servers}
         settings["agent"] = {_AGENT: {"mode": "primary", "permission": {**rules, **allowed}}}
     if task.mcp_servers:
         settings["mcp"] = {
-            one.name: {"type": "local", "command": one.argv, "timeout": _SERVER_MILLISECONDS}
-            for one in task.mcp_servers
+            server.name: {"type": "local", "command": server.argv, "timeout": _SERVER_MILLISECONDS}
+            for server in task.mcp_servers
         }
     environment = {"TMPDIR": str(scratch), "OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
     secrets = dict[str, str]()
@@ -220,27 +220,27 @@ def _loaded(tree: Path) -> Iterator[Path]:
 
 def own_settings(folder: Path, environment: Mapping[str, str]) -> None:
     """Make ``folder`` the folder for settings: empty for opencode, and the user's own for the programs that it runs."""
-    own = folder / "opencode"
-    (own / "node_modules").mkdir(parents=True)
+    config_folder = folder / "opencode"
+    (config_folder / "node_modules").mkdir(parents=True)
     # opencode installs the types of its plugins in every folder with settings, from the network, unless they are there.
     there = {"dependencies": {"@opencode-ai/plugin": "*"}}
-    (own / "package.json").write_text(json.dumps(there))
-    (own / "package-lock.json").write_text(json.dumps({"packages": {"": there}}))
+    (config_folder / "package.json").write_text(json.dumps(there))
+    (config_folder / "package-lock.json").write_text(json.dumps({"packages": {"": there}}))
     home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/"), ".config"))
     for entry in home.iterdir() if home.is_dir() else ():
-        if entry.name != own.name:
+        if entry.name != config_folder.name:
             (folder / entry.name).symlink_to(entry)
 
 
 def _provider(task: Task, model: str) -> dict[str, Any]:
     """Return the settings that make the task's model server the only provider."""
-    server, given = task.model_server, dict(task.delegator.model_properties or {})
+    server, properties = task.model_server, dict(task.delegator.model_properties or {})
     if server is None or not model:
         raise invalid(task, "names a model server and no model", "Set `model` to the id that the server lists.")
-    if found := sorted(_NO_PROPERTIES & set(given)):
-        raise invalid(task, f"sets `modelProperties.{found[0]}`, which opencode sets itself", "Remove it.")
-    if "reasoning_effort" in given:
-        given["reasoningEffort"] = given.pop("reasoning_effort")
+    if reserved := sorted(_NO_PROPERTIES & set(properties)):
+        raise invalid(task, f"sets `modelProperties.{reserved[0]}`, which opencode sets itself", "Remove it.")
+    if "reasoning_effort" in properties:
+        properties["reasoningEffort"] = properties.pop("reasoning_effort")
     options: dict[str, Any] = {"baseURL": server.base_url}
     if server.headers:
         options["headers"] = server.headers
@@ -249,7 +249,7 @@ def _provider(task: Task, model: str) -> dict[str, Any]:
         "name": server.name,
         "env": [_KEY_VARIABLE],
         "options": options,
-        "models": {model: {"name": model, "tool_call": True, "options": given}},
+        "models": {model: {"name": model, "tool_call": True, "options": properties}},
     }
     chosen = f"{_PROVIDER}/{model}"
     return {
@@ -279,7 +279,7 @@ def _refuse_flags(task: Task, flags: list[str]) -> None:
 
 
 def _refuse_variables(task: Task) -> None:
-    given = {*(task.delegator.env or {}), *task.environment}
+    variables = {*(task.delegator.env or {}), *task.environment}
     for name in _OURS if task.model_server is None else _OURS + _REDIRECTS:
-        if name in given:
+        if name in variables:
             raise invalid(task, f"sets {name}, which Understudy sets itself", "Remove it from `env`.")

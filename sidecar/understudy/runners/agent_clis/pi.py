@@ -124,11 +124,11 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
         argv += ["--provider", _PROVIDER, "--session-dir", str(_session_folder(task, agent))]
         provider, variables, secrets = _provider(task, task.model_server, properties)
         environment |= variables
-        own = scratch / "agent"
-        own.mkdir()
-        (own / "models.json").write_text(json.dumps({"providers": {_PROVIDER: provider}}), "utf-8")
-        (own / "bin").symlink_to(agent / "bin")  # the search programs that it has downloaded
-        agent = own
+        agent_folder = scratch / "agent"
+        agent_folder.mkdir()
+        (agent_folder / "models.json").write_text(json.dumps({"providers": {_PROVIDER: provider}}), "utf-8")
+        (agent_folder / "bin").symlink_to(agent / "bin")  # the search programs that it has downloaded
+        agent = agent_folder
     return Command(
         argv=[*argv, *(launch.flags or [])],
         cwd=task.worktree or Path("/"),
@@ -144,8 +144,8 @@ def mode_of(task: Task) -> str:
 
 def _masked_package(task: Task, program: Path, scratch: Path) -> Path:
     """Return a copy of pi's package in which the folder with a project's configuration is ours."""
-    found = next((folder for folder in program.resolve().parents if _is_package(folder)), None)
-    if found is None:
+    installed = next((folder for folder in program.resolve().parents if _is_package(folder)), None)
+    if installed is None:
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING,
             f"The package of pi was not found next to {program}, so a repository's `.pi` could not be masked.",
@@ -155,10 +155,10 @@ def _masked_package(task: Task, program: Path, scratch: Path) -> Path:
     package.mkdir()
     project.mkdir()
     (project / "settings.json").write_text(json.dumps(_SETTINGS), "utf-8")
-    for entry in found.iterdir():
+    for entry in installed.iterdir():
         if entry.name != "package.json":
             (package / entry.name).symlink_to(entry)
-    described = json.loads((found / "package.json").read_text("utf-8"))
+    described = json.loads((installed / "package.json").read_text("utf-8"))
     # pi joins this with the folder in which it works.
     leads = os.path.relpath(os.path.realpath(project), os.path.realpath(task.worktree or "/"))
     described["piConfig"] = {**(described.get("piConfig") or {}), "configDir": leads}
@@ -216,5 +216,5 @@ def _provider(
         "compat": {"supportsDeveloperRole": False, "supportsStore": False},
         **({"headers": variables} if variables else {}),
     }
-    given = {variables[name]: text for name, text in headers.items()}
-    return provider, given | ({} if key else {_KEY_VARIABLE: _NO_KEY}), {_KEY_VARIABLE: key} if key else {}
+    header_values = {variables[name]: text for name, text in headers.items()}
+    return provider, header_values | ({} if key else {_KEY_VARIABLE: _NO_KEY}), {_KEY_VARIABLE: key} if key else {}

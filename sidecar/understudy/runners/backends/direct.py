@@ -168,7 +168,7 @@ class _WaitingAttempt(Attempt):
             raise self.unfinished()
         if when is not None and now >= when:
             raise self.too_slow()
-        return min(one for one in (when, self._last, now + _LONGEST_WAIT) if one is not None) - now
+        return min(limit for limit in (when, self._last, now + _LONGEST_WAIT) if limit is not None) - now
 
 
 def _waited(

@@ -133,8 +133,8 @@ class Exchange:
                     limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
                     if self._server is not None and limited:
                         server_slots.hold(self._server, seconds)
-                    said = strip_controls(again.error.message)
-                    text = f"{said} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
+                    reason = strip_controls(again.error.message)
+                    text = f"{reason} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
                     yield Note(level="warning", text=text)
                     yield Retrying(after_seconds=seconds)
                     self._line.pause(seconds)
@@ -335,15 +335,17 @@ class Exchange:
     def _broken(self, error: Exception) -> Exception:
         import httpx
 
-        said = self.redactor.redact(strip_controls(str(error)))[: http_errors.SHOWN_CHARACTERS] or type(error).__name__
+        reason = (
+            self.redactor.redact(strip_controls(str(error)))[: http_errors.SHOWN_CHARACTERS] or type(error).__name__
+        )
         if self.answer.events:
             return UnderstudyError(
-                ErrorKind.STREAM_TRUNCATED, f"{self.subject} closed the connection mid-answer: {said}.", hint="Retry."
+                ErrorKind.STREAM_TRUNCATED, f"{self.subject} closed the connection mid-answer: {reason}.", hint="Retry."
             )
-        if isinstance(error, httpx.ProtocolError) and "disconnected" not in said and "closed" not in said:
+        if isinstance(error, httpx.ProtocolError) and "disconnected" not in reason and "closed" not in reason:
             return UnderstudyError(
                 ErrorKind.MALFORMED_OUTPUT,
-                f"{self.subject} sent an invalid HTTP response: {said}.",
+                f"{self.subject} sent an invalid HTTP response: {reason}.",
                 hint="Check the host and port in `base_url`.",
             )
         url = self._where.base
@@ -351,7 +353,7 @@ class Exchange:
         return _Retryable(
             UnderstudyError(
                 ErrorKind.CONNECTION_FAILED,
-                f"{self.subject} could not be reached at {place}: {said}.",
+                f"{self.subject} could not be reached at {place}: {reason}.",
                 hint="Check that the server is running and that `base_url` is correct.",
             )
         )

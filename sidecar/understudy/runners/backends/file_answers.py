@@ -56,7 +56,7 @@ class Block(msgspec.Struct, frozen=True):
 
 def blocks(text: str) -> list[Block]:
     """Return the fenced blocks of ``text`` by CommonMark's rules: a closing fence may not be shorter."""
-    found: list[Block] = []
+    fenced: list[Block] = []
     lines: list[str] = []
     opened: tuple[str, str, str] | None = None
     for line in text.splitlines(keepends=True):
@@ -68,13 +68,13 @@ def blocks(text: str) -> list[Block]:
             continue
         indent, fence, info = opened
         if match and match[2][0] == fence[0] and len(match[2]) >= len(fence) and not match[3].strip():
-            found.append(Block(info, "".join(lines), closed=True))
+            fenced.append(Block(info, "".join(lines), closed=True))
             opened = None
         else:
             lines.append(line.removeprefix(indent))
     if opened is not None:
-        found.append(Block(opened[2], "".join(lines), closed=False))
-    return found
+        fenced.append(Block(opened[2], "".join(lines), closed=False))
+    return fenced
 
 
 def file_content(text: str) -> str:
@@ -82,12 +82,12 @@ def file_content(text: str) -> str:
     stripped = text.strip("\r\n \t\ufeff")
     content = text
     if stripped.startswith(("```", "~~~")):
-        found = blocks(stripped)
+        fenced = blocks(stripped)
         last = stripped.splitlines()[-1]
-        if len(found) == 1 and not found[0].closed:
+        if len(fenced) == 1 and not fenced[0].closed:
             raise _malformed("opens a code fence and does not close it: it was cut off")
-        if len(found) == 1 and _FENCE.match(last):
-            content = found[0].content
+        if len(fenced) == 1 and _FENCE.match(last):
+            content = fenced[0].content
     if not content.strip():
         raise UnderstudyError(
             ErrorKind.EMPTY_OUTPUT, "The model's file is empty.", hint="Retry, or choose another model."
@@ -106,14 +106,14 @@ def write_tests(tree: Path, text: str, files: list[str]) -> list[str]:
     Error kinds: ``malformed_output`` (no block, a cut-off block, or an unnamed block among several),
     ``empty_output``, ``path_escape``. Either all files are written or none.
     """
-    found = [block for block in blocks(text) if block.content.strip()]
-    if not found:
+    fenced = [block for block in blocks(text) if block.content.strip()]
+    if not fenced:
         raise _malformed("contains no code block with a test file")
-    if not found[-1].closed:
+    if not fenced[-1].closed:
         raise _malformed("ends inside a code block: it was cut off")
-    named = [(path, block) for block in found if (path := _path(block.info, files))]
+    named = [(path, block) for block in fenced if (path := _path(block.info, files))]
     if not named:
-        longest = max(found, key=lambda block: len(block.content))
+        longest = max(fenced, key=lambda block: len(block.content))
         source = files[0] if files else "new.py"
         named = [(conventional_test_path(source), longest)]
     if len(named) > _MAX_FILES:

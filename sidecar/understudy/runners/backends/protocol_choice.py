@@ -73,31 +73,31 @@ def order_for(model: str) -> list[str]:
 def expected(server: ModelServer, model: str) -> Choice:
     """Return what will be used, as far as it is known without asking the server."""
     order = order_for(model)
-    known = _read(server)
-    if known is not None:
-        found = next((one for one in order if known.get(one)), None)
-        if found is not None:
-            return Choice(found, "the server was found to support it")
+    answers = _read(server)
+    if answers is not None:
+        first = next((protocol for protocol in order if answers.get(protocol)), None)
+        if first is not None:
+            return Choice(first, "the server was found to support it")
     return Choice(order[0], "the name of the model suggests it; the server is asked before the first request")
 
 
 def decide(server: ModelServer, model: str, where: http_client.Endpoint) -> Choice:
     """Return the protocol for requests to ``server``, which is asked unless its answers are known."""
     order = order_for(model)
-    known = _read(server) or {}
+    answers = _read(server) or {}
     asked = False
     for protocol in order:
-        supported = known.get(protocol)
+        supported = answers.get(protocol)
         if supported is None:
             supported = _ask(where, protocol)
             asked = True
             if supported is None:
                 break
-            known[protocol] = supported
+            answers[protocol] = supported
         if supported:
             if asked:
-                _keep(server, known)
-            return Choice(protocol, _why(order, known, protocol), asked)
+                _keep(server, answers)
+            return Choice(protocol, _why(order, answers, protocol), asked)
     return Choice(
         order[0], "the name of the model suggests it; the server's answers do not show what it supports", asked
     )
@@ -114,8 +114,8 @@ def with_protocol(server: ModelServer, protocol: str) -> ModelServer:
     return msgspec.structs.replace(server, protocols=[protocol])
 
 
-def _why(order: list[str], known: dict[str, bool], protocol: str) -> str:
-    missing = [f"`{one}`" for one in order[: order.index(protocol)] if known.get(one) is False]
+def _why(order: list[str], answers: dict[str, bool], protocol: str) -> str:
+    missing = [f"`{other}`" for other in order[: order.index(protocol)] if answers.get(other) is False]
     if missing:
         return f"the server has no {' and no '.join(missing)}"
     return "the name of the model suggests it, and the server supports it"
@@ -160,18 +160,18 @@ def _dialect(protocol: str) -> Dialect:
 
 def _read(server: ModelServer) -> dict[str, bool] | None:
     try:
-        found = msgspec.json.decode(durable.read_whole(_file(server), _MOST_BYTES), type=ready(_Supported))
+        stored = msgspec.json.decode(durable.read_whole(_file(server), _MOST_BYTES), type=ready(_Supported))
     except (OSError, UnderstudyError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    age = time.time() - found.checked_at
-    return dict(found.protocols) if 0 <= age < KEPT_SECONDS else None
+    age = time.time() - stored.checked_at
+    return dict(stored.protocols) if 0 <= age < KEPT_SECONDS else None
 
 
-def _keep(server: ModelServer, known: dict[str, bool]) -> None:
+def _keep(server: ModelServer, answers: dict[str, bool]) -> None:
     place = _file(server)
     with contextlib.suppress(OSError, UnderstudyError):  # it is asked again then
         place.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        durable.replace(place, msgspec.json.encode(_Supported(time.time(), known)))
+        durable.replace(place, msgspec.json.encode(_Supported(time.time(), answers)))
 
 
 def _file(server: ModelServer) -> Path:

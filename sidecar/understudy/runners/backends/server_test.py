@@ -171,7 +171,7 @@ def _round_trip(
     answered = value.get(dialect.answer_field) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(answered, list) or not answered:
         if isinstance(value, dict) and value.get("error"):
-            raise http_errors.reported(value["error"], server.name, lambda said: said)
+            raise http_errors.reported(value["error"], server.name, lambda text: text)
         raise UnderstudyError(
             ErrorKind.MALFORMED_OUTPUT,
             f"Model server {server.name!r} did not send a completion: {strip_controls(text[:200])}",
@@ -231,13 +231,13 @@ def _request(
             hint="If it is loading a model, try again in a minute.",
         ) from None
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        said = (
+        reason = (
             re.sub(r"\s+", " ", redactor.redact(strip_controls(str(error))))[: http_errors.SHOWN_CHARACTERS]
             or type(error).__name__
         )
         raise UnderstudyError(
             ErrorKind.CONNECTION_FAILED,
-            f"Model server {server.name!r} could not be reached at {server.base_url}: {said}.",
+            f"Model server {server.name!r} could not be reached at {server.base_url}: {reason}.",
             hint="Check that the server is running and that `base_url` is correct.",
         ) from None
     text = content.decode("utf-8", "replace")

@@ -142,7 +142,7 @@ def _typed(tool: ToolDefinition, crash: ErrorInfo, child: Child | None, redactor
     if child is None or child.ended is None or crash.kind is not ErrorKind.TOOL_CRASHED:
         return crash
     stderr = redactor.redact(child.stderr_tail().decode("utf-8", "replace")).strip()
-    if matching(tool, "", stderr=stderr, code=child.ended.code, said=None) is None:
+    if matching(tool, "", stderr=stderr, code=child.ended.code, record=None) is None:
         return crash
     error = classified(tool, "", stderr=stderr, code=child.ended.code)
     return msgspec.structs.replace(error, message=crash.message)

@@ -58,17 +58,17 @@ class _Compiled:
         self.failed = conditions(rule.failed or {})
         self.paths = {name: json_paths.parse(path) for name in _PATHS if (path := getattr(rule, name)) is not None}
 
-    def all(self, said: Any, name: str) -> list[Any]:
+    def all(self, record: Any, name: str) -> list[Any]:
         """Return the values of a field, in order; none without the field."""
-        return json_paths.values(said, self.paths[name]) if name in self.paths else []
+        return json_paths.values(record, self.paths[name]) if name in self.paths else []
 
-    def first(self, said: Any, name: str) -> Any:
+    def first(self, record: Any, name: str) -> Any:
         """Return the first value of a field; None if there is none."""
-        return next(iter(self.all(said, name)), None)
+        return next(iter(self.all(record, name)), None)
 
-    def text(self, said: Any, name: str, between: str = "") -> str:
+    def text(self, record: Any, name: str, between: str = "") -> str:
         """Return the texts of a field, joined."""
-        return between.join(value for value in self.all(said, name) if isinstance(value, str))
+        return between.join(value for value in self.all(record, name) if isinstance(value, str))
 
 
 class MappedLines:
@@ -93,77 +93,82 @@ class MappedLines:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events."""
         try:
-            said = foreign_json.decode(line)
+            record = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict):
+        if not isinstance(record, dict):
             return None
-        found: list[SourceItem] = []
+        items: list[SourceItem] = []
         for rule in self._rules:
-            if holds(rule.when, said):
-                found += self._events(rule, said)
+            if holds(rule.when, record):
+                items += self._events(rule, record)
         # Nothing counts after the end.
-        return sorted(found, key=lambda item: isinstance(item, AgentFinished))
+        return sorted(items, key=lambda item: isinstance(item, AgentFinished))
 
     def ended(self, code: int, stderr: str) -> list[SourceItem]:
         """Return how a program ended that exited with ``code`` without announcing a result."""
         if self._failure is not None:
-            text, status, resets_at, said = self._failure
+            text, status, resets_at, record = self._failure
             error = classified(
-                self._tool, text, stderr=stderr, code=code, said=said, status=status, resets_at=resets_at
+                self._tool, text, stderr=stderr, code=code, record=record, status=status, resets_at=resets_at
             )
             return [AgentFinished(error=error)]
         if not self._by_exit or code != 0:
             return []
         return [self._result or AgentFinished(text=self._message, summary=self._message)]
 
-    def _events(self, rule: _Compiled, said: dict[str, Any]) -> Iterator[SourceItem]:
+    def _events(self, rule: _Compiled, record: dict[str, Any]) -> Iterator[SourceItem]:
         match rule.rule.event:
             case "session":
-                session = rule.first(said, "session_id")
+                session = rule.first(record, "session_id")
                 if _SESSION.fullmatch(_printed(session)) and str(session) != self._session:
                     self._session = str(session)
                     yield events.Session(session_id=self._session)
             case "text":
-                yield from self._text(rule, said)
+                yield from self._text(rule, record)
             case "thinking":
-                if thought := rule.text(said, "text"):
+                if thought := rule.text(record, "text"):
                     yield Thinking(text=thought)
             case "phase":
-                if activity := rule.text(said, "text"):
+                if activity := rule.text(record, "text"):
                     yield Phase(text=activity[:_TITLE_CHARACTERS])
             case "plan":
-                states = rule.all(said, "statuses")
-                contents = [str(one) for one in rule.all(said, "contents") if isinstance(one, str | int | float)]
+                states = rule.all(record, "statuses")
+                contents = [
+                    str(content) for content in rule.all(record, "contents") if isinstance(content, str | int | float)
+                ]
                 named = [
-                    *(_STATUSES.get(one, "pending") if isinstance(one, str | bool) else "pending" for one in states)
+                    *(
+                        _STATUSES.get(state, "pending") if isinstance(state, str | bool) else "pending"
+                        for state in states
+                    )
                 ]
                 named += ["pending"] * len(contents)
                 yield Plan(entries=[{"content": c, "status": s} for c, s in zip(contents, named, strict=False)])
             case "tool_call":
-                yield self._call(rule, said)
+                yield self._call(rule, record)
             case "tool_result":
-                outputs = [_printed(value) for value in rule.all(said, "output")]
-                ok = not (rule.failed and holds(rule.failed, said))
-                yield ToolResult(call_id=_printed(rule.first(said, "call_id")), ok=ok, output="\n".join(outputs))
+                outputs = [_printed(value) for value in rule.all(record, "output")]
+                ok = not (rule.failed and holds(rule.failed, record))
+                yield ToolResult(call_id=_printed(rule.first(record, "call_id")), ok=ok, output="\n".join(outputs))
             case "file":
-                for path in rule.all(said, "path"):
+                for path in rule.all(record, "path"):
                     if (relative := self._tree.relative(string(path))) not in {None, "."}:
                         yield File(path=str(relative), change=rule.rule.change or "modified")
             case "usage":
-                yield self._usage(rule, said)
+                yield self._usage(rule, record)
             case "result":
                 self._failure = None
-                text = rule.text(said, "text") or self._message
-                self._result = AgentFinished(text=text, summary=rule.text(said, "summary") or text)
+                text = rule.text(record, "text") or self._message
+                self._result = AgentFinished(text=text, summary=rule.text(record, "summary") or text)
                 if not self._by_exit:
                     yield self._result
             case "failure":
                 self._result = None
-                yield from self._failed(rule, said)
+                yield from self._failed(rule, record)
 
-    def _text(self, rule: _Compiled, said: dict[str, Any]) -> Iterator[SourceItem]:
-        text = rule.text(said, "text")
+    def _text(self, rule: _Compiled, record: dict[str, Any]) -> Iterator[SourceItem]:
+        text = rule.text(record, "text")
         if not text:
             return
         if rule.rule.whole:
@@ -172,51 +177,51 @@ class MappedLines:
             text = apart + text
         yield Text(text=text)
 
-    def _call(self, rule: _Compiled, said: dict[str, Any]) -> ToolCall:
+    def _call(self, rule: _Compiled, record: dict[str, Any]) -> ToolCall:
         self._calls += 1
-        name = rule.text(said, "name") or "tool"
+        name = rule.text(record, "name") or "tool"
         return ToolCall(
-            call_id=_printed(rule.first(said, "call_id")) or f"call-{self._calls}",
+            call_id=_printed(rule.first(record, "call_id")) or f"call-{self._calls}",
             name=name,
-            title=(rule.text(said, "title") or name).partition("\n")[0][:_TITLE_CHARACTERS],
-            input=bounded(rule.first(said, "input")),
+            title=(rule.text(record, "title") or name).partition("\n")[0][:_TITLE_CHARACTERS],
+            input=bounded(rule.first(record, "input")),
         )
 
-    def _usage(self, rule: _Compiled, said: dict[str, Any]) -> UsageReport:
+    def _usage(self, rule: _Compiled, record: dict[str, Any]) -> UsageReport:
         before = {} if rule.rule.totals else self._used
-        cost = _amount(rule.first(said, "cost_usd"))
+        cost = _amount(rule.first(record, "cost_usd"))
         for name in _COUNTS:
-            counted = whole(rule.first(said, name)) if name in rule.paths else int(name == "turns")
+            counted = whole(rule.first(record, name)) if name in rule.paths else int(name == "turns")
             self._used[name] = whole(before.get(name, 0) + counted)
         if cost is not None:
             self._cost = cost if rule.rule.totals or self._cost is None else self._cost + cost
         amount = money(format(self._cost, "f")) if self._cost is not None else None
         return UsageReport(**self._used, tool_calls=self._calls, cost_usd=amount)
 
-    def _failed(self, rule: _Compiled, said: dict[str, Any]) -> Iterator[SourceItem]:
-        resets_at = rule.first(said, "retry_at")
+    def _failed(self, rule: _Compiled, record: dict[str, Any]) -> Iterator[SourceItem]:
+        resets_at = rule.first(record, "retry_at")
         self._failure = (
-            rule.text(said, "message") or _printed(rule.first(said, "message")),
-            whole(rule.first(said, "status")),
+            rule.text(record, "message") or _printed(rule.first(record, "message")),
+            whole(rule.first(record, "status")),
             float(resets_at) if _is_time(resets_at) else None,
-            said,
+            record,
         )
         if not self._by_exit:
             text, status, lifted, _ = self._failure
-            error = classified(self._tool, text, said=said, status=status, resets_at=lifted)
+            error = classified(self._tool, text, record=record, status=status, resets_at=lifted)
             yield AgentFinished(error=error)
 
 
 def unmatched(rules: Rules, output: bytes) -> list[str]:
     """Return the lines of JSON in ``output`` that no rule uses, in order."""
     compiled = [_Compiled(rule) for rule in rules.events]
-    found = []
+    unused = []
     for line in output.splitlines():
         with contextlib.suppress(*foreign_json.UNREADABLE):
-            said = foreign_json.decode(line)
-            if isinstance(said, dict) and not any(holds(rule.when, said) for rule in compiled):
-                found.append(line.decode(errors="replace"))
-    return found
+            record = foreign_json.decode(line)
+            if isinstance(record, dict) and not any(holds(rule.when, record) for rule in compiled):
+                unused.append(line.decode(errors="replace"))
+    return unused
 
 
 def classified(
@@ -225,52 +230,53 @@ def classified(
     *,
     stderr: str = "",
     code: int | None = None,
-    said: Any = None,
+    record: Any = None,
     status: int = 0,
     resets_at: float | None = None,
 ) -> ErrorInfo:
     """Return the failure with the message ``text``, as the first rule of ``tool`` that matches says.
 
-    ``code`` is the exit code, None while it is unknown; ``said`` the line that reported the failure; ``status`` an HTTP
-    status. Without a rule, the status and the message decide.
+    ``code`` is the exit code, None while it is unknown; ``record`` the line that reported the failure; ``status`` an
+    HTTP status. Without a rule, the status and the message decide.
     """
     capabilities = tool.capabilities()
-    rule = matching(tool, text, stderr=stderr, code=code, said=said)
+    rule = matching(tool, text, stderr=stderr, code=code, record=record)
     if rule is None:
         return failure(capabilities, text, status=status, resets_at=resets_at)
     error = failure(capabilities, text, kind=ErrorKind(rule.kind), resets_at=resets_at)
     return msgspec.structs.replace(error, hint=rule.hint) if rule.hint else error
 
 
-def matching(tool: ToolDefinition, text: str, *, stderr: str, code: int | None, said: Any) -> FailureRule | None:
+def matching(tool: ToolDefinition, text: str, *, stderr: str, code: int | None, record: Any) -> FailureRule | None:
     """Return the first rule of ``tool`` for a failure whose conditions all hold."""
     words = f"{text[:_SEARCHED_CHARACTERS]}\n{stderr[-_SEARCHED_CHARACTERS:]}".casefold()
     for rule in tool.failures:
         if rule.exit_codes is not None and code not in rule.exit_codes:
             continue
-        if rule.when is not None and (said is None or not holds(conditions(rule.when), said)):
+        if rule.when is not None and (record is None or not holds(conditions(rule.when), record)):
             continue
-        if rule.contains is not None and not any(one.casefold() in words for one in rule.contains):
+        if rule.contains is not None and not any(phrase.casefold() in words for phrase in rule.contains):
             continue
         return rule
     return None
 
 
-def conditions(given: Mapping[str, Any]) -> Conditions:
+def conditions(declared: Mapping[str, Any]) -> Conditions:
     """Return conditions with their paths parsed, and with the values that each allows."""
-    return [(json_paths.parse(path), one if isinstance(one, list) else [one]) for path, one in given.items()]
+    return [(json_paths.parse(path), value if isinstance(value, list) else [value]) for path, value in declared.items()]
 
 
-def holds(given: Conditions, said: Any) -> bool:
+def holds(parsed: Conditions, record: Any) -> bool:
     """Return whether every condition holds: one of the values at its path is one of those that it allows."""
     return all(
-        any(_same(found, one) for found in json_paths.values(said, path) for one in wanted) for path, wanted in given
+        any(_same(value, allowed_value) for value in json_paths.values(record, path) for allowed_value in allowed)
+        for path, allowed in parsed
     )
 
 
-def _same(found: Any, wanted: Any) -> bool:
+def _same(value: Any, allowed: Any) -> bool:
     """Compare as JSON does: true is not 1."""
-    return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
+    return isinstance(value, bool) == isinstance(allowed, bool) and bool(value == allowed)
 
 
 def _is_time(value: Any) -> bool:

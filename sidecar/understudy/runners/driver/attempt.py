@@ -259,8 +259,8 @@ class Attempt:
                 f"{who} exited without announcing a result.{self._unread()}",
                 hint="Retry. If it happens again, run the agent in a terminal to see why.",
             )
-        given = self._finished
-        text = self._redactor.redact(given.text) if given.text is not None else "".join(self._parts)
+        finished = self._finished
+        text = self._redactor.redact(finished.text) if finished.text is not None else "".join(self._parts)
         if returns != "tree":
             if not text.strip():
                 raise UnderstudyError(
@@ -281,7 +281,7 @@ class Attempt:
             self._emit(Note(level="warning", text=text_of_note))
         return Outcome(
             text=text if returns == "file" else strip_controls(text[:MAX_TEXT_CHARACTERS]),
-            summary=self._clean_text(given.summary)[:_MESSAGE_CHARACTERS] if given.summary else None,
+            summary=self._clean_text(finished.summary)[:_MESSAGE_CHARACTERS] if finished.summary else None,
             session_id=self._session,
             usage=usage,
             cost_usd=cost,

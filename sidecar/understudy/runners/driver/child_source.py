@@ -175,8 +175,8 @@ class _ChildSource:
         if child is None or child.ended is None or child.ended.code == 0:
             return None
         stderr = self._stderr(child).strip()
-        if self._dialect is not None and (known := self._dialect.explain(stderr)) is not None:
-            return known
+        if self._dialect is not None and (explained := self._dialect.explain(stderr)) is not None:
+            return explained
         ended = child.ended
         how = f"was killed by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
         after = " after announcing a result" if self._announced else ""
@@ -279,10 +279,10 @@ class JsonLinesSource(_ChildSource):
             if line is None:
                 break
             if line.strip():
-                found = self._parser.line(line)
-                if found is None:
-                    found = [] if self._announced else self._unrecognized(child, line)
-                self._ready.extend(found)
+                items = self._parser.line(line)
+                if items is None:
+                    items = [] if self._announced else self._unrecognized(child, line)
+                self._ready.extend(items)
         ended = await child.wait()
         by_itself = not (self._announced or self._interrupted or self._torn)
         if by_itself and ended.code is not None and isinstance(self._parser, EndsByExit):
@@ -320,10 +320,10 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     for role in ("AUTHOR", "COMMITTER"):
         extra[f"GIT_{role}_NAME"] = f"{name} (Understudy)"
         extra[f"GIT_{role}_EMAIL"] = f"{name}@understudy.invalid"
-    given = dict(command.secrets)
+    secrets = dict(command.secrets)
     network = not locality.is_bound(task.delegator, task.model_server)
-    variables = environment.base_environment({**extra, **task.environment, **given}, network=network)
-    return variables, {**task.secrets, **given, **command.secret_input}
+    variables = environment.base_environment({**extra, **task.environment, **secrets}, network=network)
+    return variables, {**task.secrets, **secrets, **command.secret_input}
 
 
 def _write_private(path: Path, data: bytes) -> None:
@@ -355,7 +355,7 @@ def _last_lines(text: str) -> str:
 def _error(text: str) -> str | None:
     """Return the line with which the text names an error, if it looks like an uncaught one."""
     lines = text.splitlines()
-    if _TRACEBACK.search(text) and (found := [line for line in lines if _EXCEPTION.match(line)]):
-        return found[-1]
-    found = [line for line in lines if _ERROR.match(line)]
-    return found[-1] if found else None
+    if _TRACEBACK.search(text) and (matches := [line for line in lines if _EXCEPTION.match(line)]):
+        return matches[-1]
+    matches = [line for line in lines if _ERROR.match(line)]
+    return matches[-1] if matches else None

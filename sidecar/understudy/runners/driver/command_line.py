@@ -51,16 +51,16 @@ def fill(template: list[str], values: Mapping[str, str | None], options: Sequenc
     option before it is left out too: ``["--resume", "{sessionId}"]``. Other braces are kept.
     """
     filled: list[str] = []
-    own = 1
+    first_optional = 1
     """The first argument of the template that may be left out: the program and the options never are."""
     for argument in template:
         if argument == OPTIONS_SLOT and options is not None:
             filled += options
-            own = len(filled)
+            first_optional = len(filled)
             continue
         names = SLOT.findall(argument)
         if any(not values.get(name) for name in names):
-            if SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > own:
+            if SLOT.fullmatch(argument) and filled and filled[-1].startswith("-") and len(filled) > first_optional:
                 filled.pop()
             continue
         filled.append(SLOT.sub(lambda match: values[match[1]] or "", argument))
@@ -89,7 +89,7 @@ def prepared(
         if "{prompt}" not in joined:
             template = [*template, "{prompt}"]
         _check_argument(task, template)
-    with _folder(task) as (cwd, tree), _prompt_file(task, tree, wanted="{promptFile}" in joined) as prompt_file:
+    with _folder(task) as (cwd, tree), _prompt_file(task, tree, needed="{promptFile}" in joined) as prompt_file:
         values = {
             "model": task.delegator.model,
             "prompt": task.prompt,
@@ -130,8 +130,8 @@ def _folder(task: Task) -> Iterator[tuple[Path, Path | None]]:
 
 
 @contextmanager
-def _prompt_file(task: Task, tree: Path | None, *, wanted: bool) -> Iterator[str | None]:
-    if not wanted:
+def _prompt_file(task: Task, tree: Path | None, *, needed: bool) -> Iterator[str | None]:
+    if not needed:
         yield None
         return
     if tree is None:

@@ -59,15 +59,15 @@ def kind_by_words(*texts: str) -> ErrorKind | None:
     return None
 
 
-def kind_of(status: int, said: str, body: str = "") -> ErrorKind:
+def kind_of(status: int, message: str, body: str = "") -> ErrorKind:
     """Return the kind of a failed request: HTTP status (0: unknown), the message, and the body around it."""
     if status in {401, 407}:
         return ErrorKind.AUTH_FAILED
     if status == 402:
         return ErrorKind.QUOTA_EXHAUSTED
-    if (named := kind_by_words(said, body[:4096])) is not None:
+    if (named := kind_by_words(message, body[:4096])) is not None:
         return named
-    if status == 404 and said.startswith("model: "):  # Anthropic's whole message
+    if status == 404 and message.startswith("model: "):  # Anthropic's whole message
         return ErrorKind.MODEL_NOT_FOUND
     if status == 413:
         return ErrorKind.CONTEXT_TOO_LONG

@@ -36,7 +36,7 @@ def report(output: str) -> str | None:
 
 def _documents(output: str) -> list[Any] | None:
     """Return the JSON documents that ``output`` consists of; None if there is anything else in it."""
-    decoder, position, found = json.JSONDecoder(), 0, []
+    decoder, position, documents = json.JSONDecoder(), 0, []
     while position < len(output):
         if output[position].isspace():
             position += 1
@@ -47,18 +47,18 @@ def _documents(output: str) -> list[Any] | None:
             document, position = decoder.raw_decode(output, position)
         except (ValueError, RecursionError):
             return None
-        found.append(wire.whole(document))
-    return found or None
+        documents.append(wire.whole(document))
+    return documents or None
 
 
 def _event(line: str) -> dict[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        found = foreign_json.decode(line)
+        event = foreign_json.decode(line)
     except foreign_json.UNREADABLE:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
 
 
 def _last_message(documents: list[Any]) -> str:
@@ -71,8 +71,8 @@ def _message(value: Any, depth: int) -> str:
         return next((text for item in reversed(value) if (text := _message(item, depth - 1))), "")
     if isinstance(value, dict) and depth:
         for place in _PLACES:
-            found = value.get(place)
-            text = found.strip() if isinstance(found, str) else _message(found, depth - 1)
+            inner = value.get(place)
+            text = inner.strip() if isinstance(inner, str) else _message(inner, depth - 1)
             if text:
                 return text
     return ""

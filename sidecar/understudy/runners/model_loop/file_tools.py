@@ -76,49 +76,49 @@ class FileTools:
     def listing(self, path: str = "") -> str:
         """Return the paths of all files below a folder."""
         path = path if path.strip("./") else ""
-        found: list[str] = []
+        listed: list[str] = []
         total = 0
         size = 0
         for name, is_link in self._walk(self._path(path) if path else ""):
             total += 1
             shown = _name(name) + (" (a link)" if is_link else "")
-            if len(found) < MAX_LIST and size < RESULT_BYTES:
-                found.append(shown)
+            if len(listed) < MAX_LIST and size < RESULT_BYTES:
+                listed.append(shown)
                 size += len(shown.encode("utf-8", "replace"))
             if total >= MAX_VISITED:
                 break
-        if not found:
+        if not listed:
             return "There are no files."
-        more = total - len(found)
-        return "\n".join(found) + (_mark(f"{more} more files; name a folder in path") if more else "")
+        more = total - len(listed)
+        return "\n".join(listed) + (_mark(f"{more} more files; name a folder in path") if more else "")
 
     def search(self, text: str, path: str = "", glob: str = "") -> str:
         """Return the lines that contain ``text``, as ``path:line: text``.
 
         Not a regular expression: a model could write one that takes years, and nothing can interrupt it.
         """
-        wanted = text.encode("utf-8", "replace")
-        if not wanted or b"\n" in wanted:
+        needle = text.encode("utf-8", "replace")
+        if not needle or b"\n" in needle:
             raise ToolError("Give the text to look for in `text`: one line, or a part of one.")
         if len(glob) > MAX_GLOB:
             raise ToolError(f"The glob has more than {MAX_GLOB} characters.")
         path = path if path.strip("./") else ""
         until = time.monotonic() + SEARCH_SECONDS
-        found: list[str] = []
+        matches: list[str] = []
         size = 0
         for number, (name, is_link) in enumerate(self._walk(self._path(path) if path else "")):
             if number >= MAX_VISITED or time.monotonic() > until:
-                found.append(_mark("the search was ended here; name a folder in path, or a glob").strip())
+                matches.append(_mark("the search was ended here; name a folder in path, or a glob").strip())
                 break
             if is_link or (glob and not _fits(name, glob)) or self._withheld(name):
                 continue
-            for line, found_text in self._matches(name, wanted):
+            for line, found_text in self._matches(name, needle):
                 shown = f"{_name(name)}:{line}: {found_text}"
-                if len(found) >= MAX_MATCHES or size + len(shown) > RESULT_BYTES:
-                    return "\n".join(found) + _mark("there are more matches; narrow the text, path or glob")
-                found.append(shown)
+                if len(matches) >= MAX_MATCHES or size + len(shown) > RESULT_BYTES:
+                    return "\n".join(matches) + _mark("there are more matches; narrow the text, path or glob")
+                matches.append(shown)
                 size += len(shown)
-        return "\n".join(found) if found else "Nothing was found."
+        return "\n".join(matches) if matches else "Nothing was found."
 
     def edit(self, path: str, old_string: str, new_string: str) -> tuple[str, Change]:
         """Replace the one place in a file that is exactly ``old_string``; return what was done, and how."""
@@ -185,31 +185,31 @@ class FileTools:
             raise ToolError(f"{path} cannot be written: {error.strerror}.") from None
 
     def _walk(self, path: str) -> list[tuple[str, bool]]:
-        found: list[tuple[str, bool]] = []
+        items: list[tuple[str, bool]] = []
         try:
             for item in nofollow.walk(self._tree, path):
-                found.append(item)
-                if len(found) >= MAX_VISITED:
+                items.append(item)
+                if len(items) >= MAX_VISITED:
                     break
         except UnderstudyError as error:
             raise ToolError(_said(error)) from None
-        return found
+        return items
 
-    def _matches(self, name: str, wanted: bytes) -> list[tuple[int, str]]:
+    def _matches(self, name: str, needle: bytes) -> list[tuple[int, str]]:
         try:
             content = nofollow.read(self._tree, name, SEARCH_FILE_BYTES)
         except (UnderstudyError, OSError):
             return []
         if content is None or b"\0" in content[:8192]:
             return []
-        found = []
+        matches = []
         for number, line in enumerate(content.split(b"\n"), 1):
-            if wanted in line:
+            if needle in line:
                 text = _shown(line.rstrip(b"\r"))
-                found.append((number, text if len(text) <= MAX_LINE else text[:MAX_LINE] + " [… the line goes on]"))
-                if len(found) > MAX_MATCHES:
+                matches.append((number, text if len(text) <= MAX_LINE else text[:MAX_LINE] + " [… the line goes on]"))
+                if len(matches) > MAX_MATCHES:
                     break
-        return found
+        return matches
 
 
 def replace_once(content: bytes, old: str, new: str, path: str) -> tuple[bytes, int]:
@@ -219,26 +219,26 @@ def replace_once(content: bytes, old: str, new: str, path: str) -> tuple[bytes, 
     """
     if not old:
         raise ToolError("old_string is empty. Use write_file to create a file.")
-    wanted, replacement = old.encode("utf-8", "replace"), new.encode("utf-8", "replace")
-    count = content.count(wanted)
-    if count == 0 and b"\r\n" in content and b"\r" not in wanted:
-        wanted, replacement = wanted.replace(b"\n", b"\r\n"), replacement.replace(b"\n", b"\r\n")
-        count = content.count(wanted)
+    needle, replacement = old.encode("utf-8", "replace"), new.encode("utf-8", "replace")
+    count = content.count(needle)
+    if count == 0 and b"\r\n" in content and b"\r" not in needle:
+        needle, replacement = needle.replace(b"\n", b"\r\n"), replacement.replace(b"\n", b"\r\n")
+        count = content.count(needle)
     if count == 0:
         raise ToolError(
             f"old_string is not in {path}; nothing was changed. It must match exactly, with all spaces and line ends. "
             "Read the file again and copy the text without the line numbers."
         )
     if count > 1:
-        places = [str(content.count(b"\n", 0, match.start()) + 1) for match in re.finditer(re.escape(wanted), content)]
+        places = [str(content.count(b"\n", 0, match.start()) + 1) for match in re.finditer(re.escape(needle), content)]
         raise ToolError(
             f"old_string is in {path} {count} times (lines {', '.join(places[:10])}{' …' if count > 10 else ''}); "
             "nothing was changed. Include more of the lines around it, so that it is unique."
         )
     if old == new:
         raise ToolError("new_string is the same as old_string; nothing was changed.")
-    place = content.index(wanted)
-    return content[:place] + replacement + content[place + len(wanted) :], content.count(b"\n", 0, place) + 1
+    place = content.index(needle)
+    return content[:place] + replacement + content[place + len(needle) :], content.count(b"\n", 0, place) + 1
 
 
 def _numbered(content: bytes, first: int, count: int | None) -> str:

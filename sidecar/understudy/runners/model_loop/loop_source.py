@@ -180,7 +180,7 @@ class LoopSource(ExchangeSource):
             yield ToolResult(call_id=shown, ok=ok, output=text)
             size += len(text)
             results.append(CallResult(call_id=call.call_id, text=text, ok=ok))
-        left_out = len(calls) - sum(1 for one in results if not one.text.startswith("Not executed: "))
+        left_out = len(calls) - sum(1 for result in results if not result.text.startswith("Not executed: "))
         if left_out and len(calls) > 1:
             yield Note(level="info", text=f"{left_out} of {len(calls)} calls of this turn were not executed.")
 
@@ -198,10 +198,10 @@ class LoopSource(ExchangeSource):
         items = self._end_of_work()
         ends = any(isinstance(item, AgentFinished) for item in items)
         as_files = self._in_text and not self._called and not self._toolbox.changed  # written once
-        said = self._take_messages() if ends and not as_files and turn < self._limit else None
-        if said is None:
+        user_text = self._take_messages() if ends and not as_files and turn < self._limit else None
+        if user_text is None:
             return items
-        self._kept.say(said)
+        self._kept.say(user_text)
         return [item for item in items if not isinstance(item, AgentFinished)]
 
     def _end_of_work(self) -> Sequence[SourceItem]:
@@ -213,8 +213,8 @@ class LoopSource(ExchangeSource):
             if blocks:
                 return [*self._toolbox.apply(blocks), finished]
         except ToolError as error:
-            said = f"Nothing was changed:\n{error}\nAnswer again with all blocks."
-            self._kept.say(said)
+            refusal = f"Nothing was changed:\n{error}\nAnswer again with all blocks."
+            self._kept.say(refusal)
             return [Note(level="info", text=f"The edits of the model were refused: {error}"[:_SUMMARY_CHARACTERS])]
         if self._toolbox.changed or self._called:
             return [finished]
@@ -249,7 +249,7 @@ class LoopSource(ExchangeSource):
             return None
         self._said += self._inbox
         self._inbox.clear()
-        return instructions.said_by_user([one.text for one in self._said])
+        return instructions.said_by_user([message.text for message in self._said])
 
     def _begin_checkpoint(self) -> None:
         """Commit what changed while the model thinks, so that not even a killed worker loses it."""
@@ -269,10 +269,10 @@ class LoopSource(ExchangeSource):
     async def _checkpointed(self, limit_seconds: float | None = None) -> None:
         """Wait for a checkpoint that is being made: nothing may change files meanwhile."""
         if self._checkpoint is not None:
-            done, _ = await asyncio.wait([self._checkpoint], timeout=limit_seconds)
-            for one in done:
-                if not one.cancelled():
-                    one.exception()  # the last checkpoint reports what is wrong
+            completed, _ = await asyncio.wait([self._checkpoint], timeout=limit_seconds)
+            for checkpoint in completed:
+                if not checkpoint.cancelled():
+                    checkpoint.exception()  # the last checkpoint reports what is wrong
             self._checkpoint = None
 
     async def close(self) -> Sequence[Event]:

@@ -114,10 +114,10 @@ class Toolbox:
     def offered(self) -> list[ToolSpec]:
         """The tools as the model is to know them."""
         every = [*FILE_TOOLS, *([RUN_COMMAND] if self.environment is not None else [])]
-        own = [one for one in every if self.may(one.name)]
+        usable = [tool for tool in every if self.may(tool.name)]
         relayed = self.relay.tools if self.relay is not None else ()
-        return own + [
-            ToolSpec(name=one.name, description=one.description, parameters=one.parameters) for one in relayed
+        return usable + [
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in relayed
         ]
 
     def may(self, name: str) -> bool:
@@ -147,9 +147,9 @@ class Toolbox:
         """Execute a call; return the text for the model, whether it succeeded, and the events of changed files."""
         if call.problem is not None:
             return f"Not executed: {call.problem}. Make the call again.", False, []
-        spec = next((one for one in self.offered if one.name == call.name), None)
+        spec = next((tool for tool in self.offered if tool.name == call.name), None)
         if spec is None:
-            names = ", ".join(one.name for one in self.offered)
+            names = ", ".join(tool.name for tool in self.offered)
             return f"There is no tool {call.name[:80]!r}. The tools are: {names}.", False, []
         if self._is_relayed(call.name) and self.relay is not None:
             text, ok = await self.relay.call(call.name, call.arguments)
@@ -173,7 +173,7 @@ class Toolbox:
             return f"{spec.name} failed: {error.strerror or error}.", False, []
 
     def _is_relayed(self, name: str) -> bool:
-        return self.relay is not None and any(one.name == name for one in self.relay.tools)
+        return self.relay is not None and any(tool.name == name for tool in self.relay.tools)
 
     def _on_files(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
         if name == "read_file":
@@ -182,15 +182,15 @@ class Toolbox:
             return self.files.listing(**arguments), True, []
         if name == "search_files":
             return self.files.search(**arguments), True, []
-        said, change = (self.files.edit if name == "edit_file" else self.files.write)(**arguments)
+        answer, change = (self.files.edit if name == "edit_file" else self.files.write)(**arguments)
         path = arguments["path"].removeprefix("./")
         self.changed.add(path)
         self.touched = True
-        return said, True, [File(path=path, change=change)]
+        return answer, True, [File(path=path, change=change)]
 
     async def _run(self, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
         self.touched = True
-        done = await command_tool.run(
+        result = await command_tool.run(
             arguments["command"],
             tree=self.tree,
             environment=command_tool.environment_for(dict(self.environment or {})),
@@ -198,24 +198,24 @@ class Toolbox:
             seconds=command_tool.seconds_of(arguments.get("seconds")),
             confinement=self.confinement,
         )
-        self.sandbox = done.sandbox
-        return done.text, done.ok, []
+        self.sandbox = result.sandbox
+        return result.text, result.ok, []
 
 
 def _checked(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that a tool knows; raise ``ToolError`` for a wrong type or a missing one."""
-    known: Mapping[str, Any] = spec.parameters["properties"]
+    properties: Mapping[str, Any] = spec.parameters["properties"]
     checked: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name not in known:
-            raise ToolError(f"{spec.name} has no argument {name[:80]!r}; it has {', '.join(known)}.")
+        if name not in properties:
+            raise ToolError(f"{spec.name} has no argument {name[:80]!r}; it has {', '.join(properties)}.")
         if value is None and name not in spec.parameters["required"]:
             continue  # as some models leave an argument out
-        wanted = str if known[name]["type"] == "string" else int
-        if wanted is int and isinstance(value, float) and value.is_integer():
+        expected = str if properties[name]["type"] == "string" else int
+        if expected is int and isinstance(value, float) and value.is_integer():
             value = int(value)  # noqa: PLW2901 - JSON has one type for numbers
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise ToolError(f"{spec.name}: {name} must be {'a text' if wanted is str else 'a whole number'}.")
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise ToolError(f"{spec.name}: {name} must be {'a text' if expected is str else 'a whole number'}.")
         if isinstance(value, int) and abs(value) > _MOST:
             raise ToolError(f"{spec.name}: {name} is too large a number.")
         checked[name] = value

@@ -113,8 +113,8 @@ class TerminalSource:
         if self._reported or ended is None:
             return None
         # A key that contains an escape sequence is found only without it.
-        said = self.redactor.redact(strip_controls(bytes(self._last_words).decode("utf-8", "replace")))
-        lines = " ".join(said.split())[-_SHOWN_CHARACTERS:]
+        output = self.redactor.redact(strip_controls(bytes(self._last_words).decode("utf-8", "replace")))
+        lines = " ".join(output.split())[-_SHOWN_CHARACTERS:]
         how = f"was killed by signal {ended.signal}" if ended.signal is not None else f"exited with code {ended.code}"
         kind = ErrorKind.TOOL_NO_RESULT if ended.code == 0 else ErrorKind.TOOL_CRASHED
         message = f"{self.subject} {how} and wrote no report to {DONE_FILE}"

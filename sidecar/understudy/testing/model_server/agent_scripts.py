@@ -85,9 +85,9 @@ def script_of(name: str, answers: Mapping[str, Any] | None = None) -> list[dict[
 
     ``answers`` may have a scenario of the test: ``{"script": [turn, …]}``.
     """
-    own = (answers or {}).get(name)
-    if isinstance(own, dict) and "script" in own:
-        return list(own["script"])
+    scripted = (answers or {}).get(name)
+    if isinstance(scripted, dict) and "script" in scripted:
+        return list(scripted["script"])
     return SCRIPTS.get("edits" if name.startswith("late_") else name)
 
 
@@ -96,14 +96,16 @@ def fault_of(name: str, rounds: int) -> tuple[int, str, str] | None:
     return FAULTS.get(name.removeprefix("late_")) if not name.startswith("late_") or rounds else None
 
 
-def calls(turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], said: str) -> list[tuple[str, dict[str, Any]]]:
+def calls(
+    turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], request_text: str
+) -> list[tuple[str, dict[str, Any]]]:
     """Return the calls of a turn: the name of an offered tool, and its arguments.
 
-    ``offered`` has a ``name`` and a JSON schema (``parameters``, ``input_schema``) for each tool, ``said`` is the text
-    of the request, which names the working folder.
+    ``offered`` has a ``name`` and a JSON schema (``parameters``, ``input_schema``) for each tool, ``request_text`` is
+    the text of the request, which names the working folder.
     """
     tools = {str(tool["name"]): tool for tool in offered}
-    found = _CWD.search(said.replace("\\n", "\n"))
+    match = _CWD.search(request_text.replace("\\n", "\n"))
     result = []
     for what, values in turn.get("tools", ()):
         name = next((name for name in _NAMES[what] if name in tools), None)
@@ -112,39 +114,39 @@ def calls(turn: Mapping[str, Any], offered: Iterable[Mapping[str, Any]], said: s
                 result.append(("bash", {"command": _as_command(what, values)}))
             continue
         declared = tools[name]
-        schemas = [declared.get(one) for one in ("parameters", "parametersJsonSchema", "input_schema")]
-        schema: dict[str, Any] = next((one for one in schemas if one), {})
-        known = schema.get("properties", {})
+        schemas = [declared.get(field) for field in ("parameters", "parametersJsonSchema", "input_schema")]
+        schema: dict[str, Any] = next((candidate for candidate in schemas if candidate), {})
+        properties = schema.get("properties", {})
         arguments: dict[str, Any] = {}
         for key, value in values.items():
-            argument = next((one for one in _ARGUMENTS[key] if one in known), _ARGUMENTS[key][0])
+            argument = next((spelling for spelling in _ARGUMENTS[key] if spelling in properties), _ARGUMENTS[key][0])
             # An agent that does not name its folder takes paths relative to it.
-            arguments[argument] = value.replace("{cwd}", found[1]) if found else value.replace("{cwd}/", "")
-        if what == "edit" and "edits" in known:  # several replacements at once
+            arguments[argument] = value.replace("{cwd}", match[1]) if match else value.replace("{cwd}/", "")
+        if what == "edit" and "edits" in properties:  # several replacements at once
             arguments = {"path": arguments["path"], "edits": [{"oldText": values["old"], "newText": values["new"]}]}
         for required in schema.get("required", ()):
             if required not in arguments:
-                arguments[required] = False if known.get(required, {}).get("type") == "boolean" else "As asked"
+                arguments[required] = False if properties.get(required, {}).get("type") == "boolean" else "As asked"
         result.append((name, arguments))
     return result
 
 
-def without_tools(name: str, turn: Mapping[str, Any], said: str, rounds: int) -> str:
+def without_tools(name: str, turn: Mapping[str, Any], request_text: str, rounds: int) -> str:
     """Return the answer for an agent without tools: its edits are in the text, in one of aider's formats.
 
     The first turn of a ``late_…`` scenario names a file of the repository, which aider sends with its second request.
     """
     if name.startswith("late_") and not rounds:
         return "First I need to see `greeting.py`."
-    if name.startswith("edits") and "*file listing*" in said:
+    if name.startswith("edits") and "*file listing*" in request_text:
         return "It is easy:\n\nhello.txt\n```\ngood morning\n```\n\nDone: it is as you asked."
-    if "*SEARCH/REPLACE" in said and (name.startswith("edits") or name in {"outside", "misfit"}):
+    if "*SEARCH/REPLACE" in request_text and (name.startswith("edits") or name in {"outside", "misfit"}):
         path, old = ("/tmp/understudy-outside.txt" if name == "outside" else "hello.txt"), ""  # noqa: S108 - it is denied
         if name == "misfit":
             path, old = "greeting.py", "this is not in it\n"
         block = f"```\n<<<<<<< SEARCH\n{old}=======\ngood morning\n>>>>>>> REPLACE\n```"
         return f"It is easy:\n\n{path}\n{block}\n\nDone: it is as you asked."
-    if "*SEARCH/REPLACE" in said and name.endswith("shell"):
+    if "*SEARCH/REPLACE" in request_text and name.endswith("shell"):
         command = dict(SCRIPTS[name][0]["tools"])["shell"]["command"]
         return f"I need a command.\n\n```bash\n{command}\n```\n"
     return str(turn.get("text", "Scripted title"))

@@ -25,35 +25,35 @@ CHAT_USAGE = {
 
 def send_agent_chat(answer: Answer) -> bool:
     """Answer a request whose path names a scenario; return whether it does."""
-    found = re.match(r"/s/([^/]+)/", answer.request.path)
-    if found is None:
+    match = re.match(r"/s/([^/]+)/", answer.request.path)
+    if match is None:
         return False
-    name, rounds = found[1], _rounds(answer.body)
+    name, rounds = match[1], _rounds(answer.body)
     if (fault := fault_of(name, rounds)) is not None:
         status, text, code = fault
         answer.refuse(status, text, code, **({"retry_after": "0"} if status == 429 else {}))
         return True
     turns = script_of(name, answer.owner.answers) or script_of("good") or []
     offered = [tool["function"] for tool in answer.body.get("tools") or () if "function" in tool]
-    said = text_of(answer.body)
+    request_text = text_of(answer.body)
     turn = turns[min(rounds, len(turns) - 1)]
     if not offered:  # clients request titles and summaries on the side; aider has no tools at all
-        turn = {**turn, "tools": (), "text": without_tools(name, turn, said, rounds)}
-    elif SUBMITS in said and turn.get("text") and not turn.get("tools"):
+        turn = {**turn, "tools": (), "text": without_tools(name, turn, request_text, rounds)}
+    elif SUBMITS in request_text and turn.get("text") and not turn.get("tools"):
         turn = {**turn, "tools": [("shell", {"command": f"echo {SUBMITS}; echo '{turn['text']}'"})]}
-    wanted = [
+    tool_calls = [
         {"id": f"call_{time.monotonic_ns():x}{number}", "type": "function",
          "function": {"name": tool, "arguments": json.dumps(arguments)}}
-        for number, (tool, arguments) in enumerate(calls(turn, offered, said))
+        for number, (tool, arguments) in enumerate(calls(turn, offered, request_text))
     ]  # fmt: skip
-    _send(answer, turn, wanted, cut=name == "cut")
+    _send(answer, turn, tool_calls, cut=name == "cut")
     return True
 
 
-def _send(answer: Answer, turn: dict[str, Any], wanted: list[dict[str, Any]], *, cut: bool) -> None:
-    text, finish = str(turn.get("text", "")), "tool_calls" if wanted else "stop"
+def _send(answer: Answer, turn: dict[str, Any], tool_calls: list[dict[str, Any]], *, cut: bool) -> None:
+    text, finish = str(turn.get("text", "")), "tool_calls" if tool_calls else "stop"
     if not answer.body.get("stream"):
-        message = {"role": "assistant", "content": text, **({"tool_calls": wanted} if wanted else {})}
+        message = {"role": "assistant", "content": text, **({"tool_calls": tool_calls} if tool_calls else {})}
         if turn.get("thinking"):
             message["reasoning_content"] = turn["thinking"]
         choice = {"index": 0, "message": message, "finish_reason": finish}
@@ -74,7 +74,7 @@ def _send(answer: Answer, turn: dict[str, Any], wanted: list[dict[str, Any]], *,
         if cut and number == 1:
             return
         answer.chunk({"content": piece})
-    for number, call in enumerate(wanted):
+    for number, call in enumerate(tool_calls):
         answer.chunk({"tool_calls": [{"index": number, **call}]})
     answer.end(finish, CHAT_USAGE)
 

@@ -38,15 +38,17 @@ _DETAILS = {
 
 def send_gemini(answer: Answer) -> None:
     """Answer ``models/<model>:streamGenerateContent`` and ``:generateContent``."""
-    found = re.match(r"/s/([^/]+)/", answer.request.path)
-    name, rounds = found[1] if found else answer.model, _rounds(answer.body)
+    match = re.match(r"/s/([^/]+)/", answer.request.path)
+    name, rounds = match[1] if match else answer.model, _rounds(answer.body)
     if (fault := fault_of(name, rounds)) is not None:
         status, text, _ = fault
         error = {"code": status, "message": text, "status": _STATUSES[status]}
         answer.json(status, {"error": {**error, "details": _DETAILS.get(name.removeprefix("late_"), [])}})
         return
     turns = script_of(name) or script_of("good") or []
-    offered = [one for tool in answer.body.get("tools") or () for one in tool.get("functionDeclarations") or ()]
+    offered = [
+        declaration for tool in answer.body.get("tools") or () for declaration in tool.get("functionDeclarations") or ()
+    ]
     # Clients request titles and summaries on the side, without tools.
     turn = turns[min(rounds, len(turns) - 1)] if offered else {"text": "Scripted title"}
     parts: list[dict[str, Any]] = [

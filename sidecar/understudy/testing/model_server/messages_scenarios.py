@@ -77,12 +77,12 @@ def send_messages(answer: Answer) -> None:
     if path.endswith("/count_tokens"):
         answer.json(200, {"input_tokens": len(json.dumps(answer.body)) // 4})
         return
-    found = re.match(r"/s/([^/]+)/", path)
-    name = found[1] if found else answer.model
+    match = re.match(r"/s/([^/]+)/", path)
+    name = match[1] if match else answer.model
     if name in answer.owner.answers:
-        own = answer.owner.answers[name]
-        turns = _turns_of(own, answer.body)
-        play(answer, turns, float(own.get("delay_seconds", 0)) if isinstance(own, dict) else 0.0)
+        scripted = answer.owner.answers[name]
+        turns = _turns_of(scripted, answer.body)
+        play(answer, turns, float(scripted.get("delay_seconds", 0)) if isinstance(scripted, dict) else 0.0)
     elif name in FAULTS:
         FAULTS[name](answer)
     elif name in SCRIPTS:
@@ -98,8 +98,8 @@ def play(answer: Answer, turns: list[dict[str, Any]], delay_seconds: float = 0.0
         turn: dict[str, Any] = {"text": "Scripted title"} if any("tools" in turn for turn in turns) else turns[0]
     else:
         turn = turns[min(turn_due(answer.body), len(turns) - 1)]
-    found = _CWD.search(json.dumps(answer.body))
-    blocks = list(_blocks(turn, found[1] if found else "/nonexistent"))
+    match = _CWD.search(json.dumps(answer.body))
+    blocks = list(_blocks(turn, match[1] if match else "/nonexistent"))
     if answer.body.get("stream"):
         answer.head()
         for kind, value in stream(answer.model, blocks):
@@ -163,23 +163,23 @@ def refuse(answer: Answer, status: int, kind: str, text: str, **headers: str) ->
     answer.json(status, {"type": "error", "error": {"type": kind, "message": text}, "request_id": "req_1"}, **headers)
 
 
-def _turns_of(own: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
+def _turns_of(scripted: Any, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the turns of a test's own answer; those of a script call the tools that the request offers."""
-    if not isinstance(own, dict) or not ({"turns", "script"} & own.keys()):
-        return [_plain(own)]
-    if "turns" in own:
-        return list(own["turns"])
-    offered, said = body.get("tools") or [], json.dumps(body)
+    if not isinstance(scripted, dict) or not ({"turns", "script"} & scripted.keys()):
+        return [_plain(scripted)]
+    if "turns" in scripted:
+        return list(scripted["turns"])
+    offered, request_text = body.get("tools") or [], json.dumps(body)
     return [
-        {**turn, "tools": [{"name": name, "input": values} for name, values in calls(turn, offered, said)]}
+        {**turn, "tools": [{"name": name, "input": values} for name, values in calls(turn, offered, request_text)]}
         if "tools" in turn
         else turn
-        for turn in own["script"]
+        for turn in scripted["script"]
     ]
 
 
-def _plain(own: Any) -> dict[str, Any]:
-    return {"text": TEXT, **own} if isinstance(own, dict) else {"text": str(own)}
+def _plain(scripted: Any) -> dict[str, Any]:
+    return {"text": TEXT, **scripted} if isinstance(scripted, dict) else {"text": str(scripted)}
 
 
 def _blocks(turn: dict[str, Any], cwd: str) -> Iterator[dict[str, Any]]:

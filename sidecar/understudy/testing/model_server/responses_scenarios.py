@@ -62,8 +62,8 @@ _FAULTS = {
 
 def send_responses(answer: Answer) -> None:
     """Answer a request of the Responses API: a script or an error."""
-    found = re.match(r"/s/([^/]+)/", answer.request.path)
-    name = found[1] if found else answer.model
+    match = re.match(r"/s/([^/]+)/", answer.request.path)
+    name = match[1] if match else answer.model
     if name.removeprefix("late_") in _FAULTS and (not name.startswith("late_") or turn_due(answer.body)):
         status, text, code = _FAULTS[name.removeprefix("late_")]
         answer.refuse(status, text, code, **({"retry_after": "0"} if status == 429 else {}))

@@ -53,11 +53,11 @@ class _Call:
     """A call of a turn."""
 
     def __init__(self, number: int, call: dict[str, Any]) -> None:
-        given = call.get("arguments", {})
+        arguments = call.get("arguments", {})
         self.name = str(call.get("name", ""))
         self.call_id = str(call.get("id", f"call_{number}"))  # the same ids in each turn, as some servers do
-        self.given = given
-        self.text = given if isinstance(given, str) else json.dumps(given)
+        self.given = arguments
+        self.text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         self.namespace = call.get("namespace")
 
 

@@ -54,14 +54,16 @@ def failure(
     ``kind`` is what a typed field says, ``status`` the HTTP status (0: unknown), ``resets_at`` when a used-up limit is
     lifted, in epoch seconds.
     """
-    found = kind or kind_reported(text, status)
-    limited = found in {ErrorKind.QUOTA_EXHAUSTED, ErrorKind.RATE_LIMITED}
+    error_kind = kind or kind_reported(text, status)
+    limited = error_kind in {ErrorKind.QUOTA_EXHAUSTED, ErrorKind.RATE_LIMITED}
     return ErrorInfo(
-        found,
+        error_kind,
         f"{tool.title} failed: {text.strip()[:_SHOWN_CHARACTERS] or 'It gave no reason.'}",
-        login_hint(tool) if found is ErrorKind.AUTH_FAILED else _HINTS.get(found, "Correct what it names, then retry."),
+        login_hint(tool)
+        if error_kind is ErrorKind.AUTH_FAILED
+        else _HINTS.get(error_kind, "Correct what it names, then retry."),
         retry_at=retry_time(resets_at) if limited and resets_at is not None else None,
-        scope=scope_of(found),
+        scope=scope_of(error_kind),
     )
 
 

@@ -109,10 +109,10 @@ class ClaudeStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = foreign_json.decode(line)
+            record = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict):
+        if not isinstance(record, dict):
             return None
         read = {
             "system": self._system,
@@ -121,47 +121,47 @@ class ClaudeStream:
             "user": self._user,
             "result": self._result,
             "control_request": self._control,
-        }.get(str(said.get("type")))
-        if said.get("type") == "control_cancel_request":
-            return [QuestionWithdrawn(question_id=str(said.get("request_id")))]
+        }.get(str(record.get("type")))
+        if record.get("type") == "control_cancel_request":
+            return [QuestionWithdrawn(question_id=str(record.get("request_id")))]
         try:
-            return list(read(said)) if read is not None else []
+            return list(read(record)) if read is not None else []
         except (AttributeError, TypeError, ValueError, KeyError):
             # Another version's structure: kept in the log only. But a question must not wait forever.
-            return [_not_answered(said, "it")] if said.get("type") == "control_request" else None
+            return [_not_answered(record, "it")] if record.get("type") == "control_request" else None
 
     def ended(self, code: int, stderr: str) -> list[SourceItem]:  # noqa: ARG002
         """Return the end of the last turn, if it exited before the one that a message was to begin."""
         return [self._last_turn] if self._last_turn is not None and code == 0 else []
 
-    def _system(self, said: dict[str, Any]) -> Iterator[_Item]:
-        kind = said.get("subtype")
+    def _system(self, record: dict[str, Any]) -> Iterator[_Item]:
+        kind = record.get("subtype")
         if kind == "init":
-            version = str(said.get(self.version_field, ""))
+            version = str(record.get(self.version_field, ""))
             if is_too_old(version, self.oldest):
                 yield AgentFinished(error=self._too_old(f"{self.tool.title} {version} is too old for Understudy."))
                 return
-            if said.get("session_id") and said["session_id"] != self._session:
-                self._session = str(said["session_id"])
+            if record.get("session_id") and record["session_id"] != self._session:
+                self._session = str(record["session_id"])
                 yield Session(session_id=self._session)
         elif kind == "api_retry":
-            status = said.get("error_status") or said.get("error") or "no answer"
-            count = f"{said.get('attempt')} of {said.get('max_retries')}"
+            status = record.get("error_status") or record.get("error") or "no answer"
+            count = f"{record.get('attempt')} of {record.get('max_retries')}"
             yield Phase(text=f"The API failed ({status}); retrying, {count}")
-        elif kind == "status" and said.get("status") == "compacting":
+        elif kind == "status" and record.get("status") == "compacting":
             yield Phase(text="Compacting its conversation")
         elif kind == "task_notification":
             self._notified = True
             yield Heartbeat()
         elif kind == "background_tasks_changed":
-            self._background = len(said["tasks"])
+            self._background = len(record["tasks"])
             if self._last_turn is not None and not (self._background or self._notified or self._sent):
                 yield self._last_turn
             else:
                 yield Heartbeat()
 
-    def _stream(self, said: dict[str, Any]) -> Iterator[_Item]:
-        event = said["event"]
+    def _stream(self, record: dict[str, Any]) -> Iterator[_Item]:
+        event = record["event"]
         kind = event.get("type")
         if kind == "message_start":
             self._message = str(event["message"].get("id"))
@@ -169,7 +169,7 @@ class ClaudeStream:
         elif kind == "message_delta":
             self._count(self._message, event.get("usage"))
             yield self._usage()
-        elif kind == "content_block_delta" and said.get("parent_tool_use_id") is None:
+        elif kind == "content_block_delta" and record.get("parent_tool_use_id") is None:
             delta = event["delta"]
             if delta.get("type") == "text_delta":
                 self._streamed.add(self._message)
@@ -180,15 +180,15 @@ class ClaudeStream:
             elif delta.get("type") == "input_json_delta":
                 yield Heartbeat()  # it is writing the input of a tool, perhaps a whole file
 
-    def _assistant(self, said: dict[str, Any]) -> Iterator[_Item]:
+    def _assistant(self, record: dict[str, Any]) -> Iterator[_Item]:
         self._last_turn = None
-        message = said["message"]
+        message = record["message"]
         name = str(message.get("id"))
         if self._is_error(message):
             return  # an error instead of the model's answer; the result repeats it, with its kind
         if name not in self._used:
             self._count(name, message.get("usage"))
-        mine = said.get("parent_tool_use_id") is None
+        mine = record.get("parent_tool_use_id") is None
         for block in message.get("content") or ():
             kind = block.get("type")
             if kind == "tool_use":
@@ -202,19 +202,19 @@ class ClaudeStream:
 
     def _tool_call(self, block: dict[str, Any]) -> ToolCall:
         self._calls += 1
-        given = block.get("input") or {}
+        arguments = block.get("input") or {}
         identifier, tool = str(block.get("id")), str(block.get("name"))
-        path = given.get("file_path") or given.get("notebook_path")
+        path = arguments.get("file_path") or arguments.get("notebook_path")
         if self.kinds.get(tool) == "edit" and isinstance(path, str) and len(self._edits) < MOST_ITEMS * 10:
             self._edits[identifier] = path
-        return ToolCall(call_id=identifier, name=tool, title=self._title(tool, given), input=bounded(given))
+        return ToolCall(call_id=identifier, name=tool, title=self._title(tool, arguments), input=bounded(arguments))
 
-    def _user(self, said: dict[str, Any]) -> Iterator[_Item]:
-        if said.get("isReplay") and said.get("uuid") in self._sent:
-            self._sent.remove(said["uuid"])
-            yield MessageTaken(message_id=said["uuid"])
-        content = said["message"].get("content")
-        detail = said.get("tool_use_result")
+    def _user(self, record: dict[str, Any]) -> Iterator[_Item]:
+        if record.get("isReplay") and record.get("uuid") in self._sent:
+            self._sent.remove(record["uuid"])
+            yield MessageTaken(message_id=record["uuid"])
+        content = record["message"].get("content")
+        detail = record.get("tool_use_result")
         for block in content if isinstance(content, list) else ():
             if block.get("type") != "tool_result":
                 continue
@@ -225,36 +225,36 @@ class ClaudeStream:
             if relative is not None:
                 yield File(path=relative, change="added" if self._created({**block, "detail": detail}) else "modified")
 
-    def _control(self, said: dict[str, Any]) -> Iterator[_Item]:
-        identifier, request = str(said["request_id"]), said["request"]
+    def _control(self, record: dict[str, Any]) -> Iterator[_Item]:
+        identifier, request = str(record["request_id"]), record["request"]
         if request.get("subtype") != "can_use_tool":
-            yield _not_answered(said, repr(request.get("subtype")))
+            yield _not_answered(record, repr(request.get("subtype")))
             return
-        given = request.get("input") or {}
+        arguments = request.get("input") or {}
         rules = [item for item in request.get("permission_suggestions") or () if item.get("type") == "addRules"]
         options = [PermissionOption(id="allow_once", title="Allow", kind="allow_once")]
         if rules:
             options.append(PermissionOption(id="allow_always", title="Allow for this run", kind="allow_always"))
         options.append(PermissionOption(id="reject_once", title="Reject", kind="reject_once"))
-        self._inputs[identifier] = (given, rules)
+        self._inputs[identifier] = (arguments, rules)
         tool = str(request.get("tool_name"))
         kind = self.kinds.get(tool, "other")
         yield Question(
             question_id=identifier,
-            title=self._title(tool, given),
-            detail=self._detail(request, given),
+            title=self._title(tool, arguments),
+            detail=self._detail(request, arguments),
             options=options,
             tool=tool,
             kind=kind,
-            command=given["command"] if kind == "execute" and isinstance(given.get("command"), str) else None,
-            paths=self._paths(tool, given) if kind in {"read", "edit"} else None,
+            command=arguments["command"] if kind == "execute" and isinstance(arguments.get("command"), str) else None,
+            paths=self._paths(tool, arguments) if kind in {"read", "edit"} else None,
         )
 
-    def _result(self, said: dict[str, Any]) -> Iterator[_Item]:
-        used = self._final_usage(said)
+    def _result(self, record: dict[str, Any]) -> Iterator[_Item]:
+        used = self._final_usage(record)
         yield used
-        text = said.get("result") if isinstance(said.get("result"), str) else None
-        failed = self._failure(said)
+        text = record.get("result") if isinstance(record.get("result"), str) else None
+        failed = self._failure(record)
         if failed is not None:
             yield AgentFinished(error=failed)
             return
@@ -293,10 +293,10 @@ class ClaudeStream:
 
     def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:
         """Return the answer to a question; an allowed rule applies to this run and is not saved."""
-        given, rules = self._inputs.pop(question_id, ({}, []))
+        arguments, rules = self._inputs.pop(question_id, ({}, []))
         answer: dict[str, Any]
         if option.kind.startswith("allow"):
-            answer = {"behavior": "allow", "updatedInput": given}
+            answer = {"behavior": "allow", "updatedInput": arguments}
             if option.kind == "allow_always":
                 answer["updatedPermissions"] = [{**rule, "destination": "session"} for rule in rules]
         else:
@@ -312,15 +312,15 @@ class ClaudeStream:
         """Return the request to end the turn."""
         return line_of({"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}})
 
-    def explain(self, said: str) -> ErrorInfo | None:
+    def explain(self, stderr: str) -> ErrorInfo | None:
         """Return why it exited before its first line."""
-        if "root/sudo" in said:
+        if "root/sudo" in stderr:
             hint = "Run as another user, or choose another permission mode."
             return ErrorInfo(ErrorKind.PERMISSION_DENIED, "Claude Code refuses to bypass permissions as root.", hint)
-        if found := re.search(r"unknown option '?(-[^\s'=]*)", said):
-            return self._too_old(f"This version of Claude Code does not know the option {found[1]}.")
-        if "permission-prompt-tool" in said or "stream-json" in said:
-            return self._too_old(f"This version of Claude Code does not support two-way JSON: {said[:200]}")
+        if match := re.search(r"unknown option '?(-[^\s'=]*)", stderr):
+            return self._too_old(f"This version of Claude Code does not know the option {match[1]}.")
+        if "permission-prompt-tool" in stderr or "stream-json" in stderr:
+            return self._too_old(f"This version of Claude Code does not support two-way JSON: {stderr[:200]}")
         return None
 
     # -- what differs between tools that speak this format -----------------------------------------------------
@@ -334,9 +334,9 @@ class ClaudeStream:
         detail = result["detail"]
         return isinstance(detail, dict) and detail.get("type") == "create"
 
-    def _failure(self, said: Mapping[str, Any]) -> ErrorInfo | None:
+    def _failure(self, record: Mapping[str, Any]) -> ErrorInfo | None:
         """Return the failure that a ``result`` line reports."""
-        return failure_of(said)
+        return failure_of(record)
 
     def _too_old(self, message: str) -> ErrorInfo:
         hint = f"{self.tool.install_hint} again for the current version, or correct `launch.flags`."
@@ -344,31 +344,31 @@ class ClaudeStream:
 
     # -- details ---------------------------------------------------------------------------------------------
 
-    def _title(self, tool: str, given: Mapping[str, Any]) -> str:
-        path = given.get("file_path") or given.get("notebook_path") or given.get("path")
+    def _title(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
         if self.kinds.get(tool) == "execute":
-            command = str(given.get("command", "")).strip()
+            command = str(arguments.get("command", "")).strip()
             first = command.split("\n")[0][:160]
             return f"Run {first}{'' if first == command else ' …'}"
         if isinstance(path, str):
             return f"{tool} {self._tree.relative(path) or path}"[:200]
         for name in ("url", "query", "pattern", "description", "skill", "subject"):
-            if isinstance(given.get(name), str):
-                return f"{tool} {given[name]}"[:200]
+            if isinstance(arguments.get(name), str):
+                return f"{tool} {arguments[name]}"[:200]
         return tool
 
-    def _paths(self, tool: str, given: Mapping[str, Any]) -> list[str] | None:
-        path = given.get("file_path") or given.get("notebook_path") or given.get("path")
+    def _paths(self, tool: str, arguments: Mapping[str, Any]) -> list[str] | None:
+        path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
         if path is None and tool in self.searches:
             path = "."
         return [self._tree.relative(path) or path] if isinstance(path, str) else None
 
-    def _detail(self, request: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    def _detail(self, request: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
         values = {
             name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            for name, value in given.items()
+            for name, value in arguments.items()
         }
-        said = values.pop("description", None)
+        description = values.pop("description", None)
         lines = []
         if isinstance(request.get("blocked_path"), str):
             lines.append(f"It accesses {request['blocked_path']}, outside the folders that it may use.")
@@ -377,8 +377,8 @@ class ClaudeStream:
         # The effect comes before the agent's description of it, and a long value does not displace a short one.
         for name, shown in sorted(values.items(), key=lambda item: len(item[1])):
             lines.append(f"{name}: {shortened(shown, LONGEST_DETAIL)}")
-        if said is not None:
-            lines.append(f"The agent's description: {shortened(said, LONGEST_DETAIL)}")
+        if description is not None:
+            lines.append(f"The agent's description: {shortened(description, LONGEST_DETAIL)}")
         return shortened("\n".join(lines), LONGEST_QUESTION)
 
     def _count(self, name: str, usage: Any) -> None:
@@ -403,16 +403,16 @@ class ClaudeStream:
             cost_usd=cost,
         )
 
-    def _final_usage(self, said: dict[str, Any]) -> UsageReport:
+    def _final_usage(self, record: dict[str, Any]) -> UsageReport:
         # By model, because that includes its subagents; and since the last result, because a resumed session starts
         # with its earlier usage. Versions without usage by model report only the total of the session.
         names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-        since = said.get("model_usage_since_last_result")
+        since = record.get("model_usage_since_last_result")
         fresh = isinstance(since, dict)
-        given = since if fresh else said.get("modelUsage")
-        models = [model for model in (given or {}).values() if isinstance(model, dict)]
+        by_model = since if fresh else record.get("modelUsage")
+        models = [model for model in (by_model or {}).values() if isinstance(model, dict)]
         totals = [tuple(whole(model.get(name)) for name in names) for model in models]
-        cost = sum(float(model.get("costUSD") or 0) for model in models) if fresh else said.get("total_cost_usd")
+        cost = sum(float(model.get("costUSD") or 0) for model in models) if fresh else record.get("total_cost_usd")
         turns = len(self._used) + (self._earlier.turns if self._earlier is not None else 0)
         if fresh and self._earlier is not None and self._earlier.cost_usd is not None:
             cost = float(cost or 0) + float(self._earlier.cost_usd)
@@ -429,18 +429,18 @@ class ClaudeStream:
         return report
 
 
-def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
+def failure_of(record: Mapping[str, Any]) -> ErrorInfo | None:
     """Return the failure that a ``result`` line reports, None for success.
 
     ``subtype`` says ``success`` for failed requests too: only ``is_error`` and the status count.
     """
-    kind, reason = str(said.get("subtype")), str(said.get("terminal_reason", ""))
-    if said.get("stop_reason") == "refusal":
+    kind, reason = str(record.get("subtype")), str(record.get("terminal_reason", ""))
+    if record.get("stop_reason") == "refusal":
         return ErrorInfo(ErrorKind.CONTENT_REFUSED, "The model refused the task.", "Reword the task.")
-    if not said.get("is_error") and kind == "success":
+    if not record.get("is_error") and kind == "success":
         return None
-    errors = said.get("errors")
-    texts = [said["result"]] if said.get("result") else [str(text) for text in errors or ()]
+    errors = record.get("errors")
+    texts = [record["result"]] if record.get("result") else [str(text) for text in errors or ()]
     text = "; ".join(map(str, texts))[:1000] or f"The run ended with {reason or kind}."
     if kind == "error_max_turns":
         return ErrorInfo(ErrorKind.BUDGET_EXHAUSTED, f"Claude Code stopped: {text}", "Raise `max_turns`.")
@@ -450,7 +450,7 @@ def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
         return ErrorInfo(ErrorKind.TOOL_CRASHED, f"Claude Code was interrupted ({reason}).", "Try again.")
     # The time at which a subscription's limit resets follows the text, in epoch seconds: "… limit reached|1767225600".
     until = re.search(r"limit reached\|(\d{10})\b", text)
-    status = whole(said.get("api_error_status"))
+    status = whole(record.get("api_error_status"))
     return failure(
         CAPABILITIES,
         text,
@@ -462,8 +462,8 @@ def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
 
 def is_too_old(version: str, oldest: tuple[int, ...] = OLDEST) -> bool:
     """Return whether a version, as reported by the program, is known to lack what Understudy needs."""
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    return found is not None and tuple(map(int, found.groups())) < oldest
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    return match is not None and tuple(map(int, match.groups())) < oldest
 
 
 def _named_kind(text: str, status: int) -> ErrorKind | None:
@@ -486,6 +486,10 @@ def _money(value: Any) -> str | None:
     return format(amount.normalize(), "f") if 0 <= amount < 10**9 else None
 
 
-def _not_answered(said: Mapping[str, Any], what: str) -> Reply:
-    error = {"subtype": "error", "request_id": said.get("request_id"), "error": f"Understudy does not support {what}."}
+def _not_answered(record: Mapping[str, Any], what: str) -> Reply:
+    error = {
+        "subtype": "error",
+        "request_id": record.get("request_id"),
+        "error": f"Understudy does not support {what}.",
+    }
     return Reply(data=line_of({"type": "control_response", "response": error}))

@@ -116,26 +116,26 @@ class CodexStream:
     def line(self, line: bytes) -> list[_Item] | None:
         """Parse one line and return its events."""
         try:
-            said = foreign_json.decode(line)
+            message = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict):
+        if not isinstance(message, dict):
             return None
         try:
-            if "method" not in said:
-                return list(self._answered(said))
-            if "id" in said:
-                return list(self._request(said))
-            read = self._NOTIFICATIONS.get(str(said["method"]))
-            return list(read(self, said["params"])) if read is not None else []
+            if "method" not in message:
+                return list(self._answered(message))
+            if "id" in message:
+                return list(self._request(message))
+            read = self._NOTIFICATIONS.get(str(message["method"]))
+            return list(read(self, message["params"])) if read is not None else []
         except (AttributeError, TypeError, ValueError, KeyError):
             # Another version's structure: kept in the log only. But a question must not wait forever.
-            return [_refused(said)] if "method" in said and "id" in said else None
+            return [_refused(message)] if "method" in message and "id" in message else None
 
-    def _answered(self, said: dict[str, Any]) -> Iterator[_Item]:
-        step = said.get("id")
-        if "error" in said and step != _Step.LATER:
-            message = string(said["error"].get("message")) or "no reason"
+    def _answered(self, response: dict[str, Any]) -> Iterator[_Item]:
+        step = response.get("id")
+        if "error" in response and step != _Step.LATER:
+            message = string(response["error"].get("message")) or "no reason"
             unknown = self._session.resumes is not None and step == _Step.THREAD
             hint = "Start it again without the earlier session." if unknown else "Correct what it names, then retry."
             kind = ErrorKind.BAD_REQUEST if step != _Step.INITIALIZE else ErrorKind.TOOL_MISSING
@@ -143,19 +143,19 @@ class CodexStream:
         elif step == _Step.INITIALIZE:
             yield Reply(data=line_of({"method": "initialized", "params": {}}) + self._start_thread())
         elif step == _Step.THREAD:
-            self._thread = str(said["result"]["thread"]["id"])
+            self._thread = str(response["result"]["thread"]["id"])
             yield events.Session(session_id=self._thread)
             yield Reply(data=self._start_turn())
         elif step == _Step.TURN:
-            self._turn = str(said["result"]["turn"]["id"])
+            self._turn = str(response["result"]["turn"]["id"])
             held, self._held = self._held, []
-            for one in held:
-                yield Reply(data=self.further(one))
+            for held_message in held:
+                yield Reply(data=self.further(held_message))
 
-    def _request(self, said: dict[str, Any]) -> Iterator[_Item]:
-        params = said["params"]
-        method, item = said["method"], string(params.get("itemId"))
-        identifier = f"{said['id']}"
+    def _request(self, request: dict[str, Any]) -> Iterator[_Item]:
+        params = request["params"]
+        method, item = request["method"], string(params.get("itemId"))
+        identifier = f"{request['id']}"
         if method == "item/commandExecution/requestApproval":
             command = _command(params["command"]) if isinstance(params.get("command"), str) else None
             title = f"Run {_first_line(command)}" if command else "Reach the network"
@@ -165,9 +165,9 @@ class CodexStream:
             title = f"Edit {', '.join(paths[:3]) or 'files'}"[:200]
             question = {"tool": "apply_patch", "kind": "edit", "paths": paths or None}
         else:
-            yield _refused(said)
+            yield _refused(request)
             return
-        self._questions[identifier] = said["id"]
+        self._questions[identifier] = request["id"]
         yield Question(
             question_id=identifier,
             title=title,
@@ -201,12 +201,12 @@ class CodexStream:
             yield Phase(text="Compacting its conversation")
         described = self._call(kind, item)
         if kind == "fileChange" and len(self._edits) < MOST_ITEMS:
-            paths = [string(one["path"]) for one in item["changes"][:MOST_ITEMS]]
+            paths = [string(edit["path"]) for edit in item["changes"][:MOST_ITEMS]]
             self._edits[identifier] = [self._tree.relative(path) or path for path in paths]
         if described is not None:
-            name, title, given = described
+            name, title, arguments = described
             self._calls += 1
-            yield ToolCall(call_id=identifier, name=name, title=title, input=bounded(given))
+            yield ToolCall(call_id=identifier, name=name, title=title, input=bounded(arguments))
 
     def _call(self, kind: str, item: dict[str, Any]) -> tuple[str, str, dict[str, Any]] | None:
         """Return name, title and input of a tool call; None for items of other kinds."""
@@ -214,7 +214,7 @@ class CodexStream:
             command = _command(item["command"])
             return "shell", f"Run {_first_line(command)}", {"command": command, "cwd": item.get("cwd")}
         if kind == "fileChange":
-            paths = [self._tree.relative(string(one["path"])) or string(one["path"]) for one in item["changes"]]
+            paths = [self._tree.relative(string(edit["path"])) or string(edit["path"]) for edit in item["changes"]]
             return "apply_patch", f"Edit {', '.join(paths[:3])}"[:200], {"changes": item["changes"]}
         if kind == "mcpToolCall":
             return (
@@ -245,18 +245,18 @@ class CodexStream:
         yield ToolResult(call_id=identifier, ok=good, output=_output(item))
         if kind == "fileChange":
             self._edits.pop(identifier, None)
-            for one in item["changes"] if good else ():
-                path = self._tree.relative(string(one["path"]))
+            for edit in item["changes"] if good else ():
+                path = self._tree.relative(string(edit["path"]))
                 if path is not None:
-                    change = "renamed" if one["kind"].get("move_path") else _CHANGES[one["kind"]["type"]]
+                    change = "renamed" if edit["kind"].get("move_path") else _CHANGES[edit["kind"]["type"]]
                     yield File(path=path, change=change)  # type: ignore[arg-type]
 
     def _plan(self, params: dict[str, Any]) -> Iterator[_Item]:
         states = {"inProgress": "in_progress"}
         yield events.Plan(
             entries=[
-                {"content": string(one["step"]), "status": states.get(one["status"], one["status"])}
-                for one in params["plan"][:100]
+                {"content": string(step["step"]), "status": states.get(step["status"], step["status"])}
+                for step in params["plan"][:100]
             ]
         )
 
@@ -287,7 +287,11 @@ class CodexStream:
 
     def _rate_limits(self, params: dict[str, Any]) -> Iterator[_Item]:
         windows = [params["rateLimits"].get(name) for name in ("primary", "secondary")]
-        full = [one["resetsAt"] for one in windows if one and one.get("usedPercent", 0) >= 100 and one.get("resetsAt")]
+        full = [
+            window["resetsAt"]
+            for window in windows
+            if window and window.get("usedPercent", 0) >= 100 and window.get("resetsAt")
+        ]
         self._resets_at = max(full, default=None)
         yield from ()
 
@@ -336,13 +340,13 @@ class CodexStream:
         if not self._turn:
             self._held.append(message)
             return b""
-        given = {
+        params = {
             "threadId": self._thread,
             "expectedTurnId": self._turn,
             "clientUserMessageId": message.message_id,
             "input": [_user_text(message.text)],
         }
-        return _call(_Step.LATER, "turn/steer", given)
+        return _call(_Step.LATER, "turn/steer", params)
 
     def answer(self, question_id: str, option: PermissionOption, note: str | None) -> bytes:  # noqa: ARG002
         """Return the answer to a question; Codex takes no note."""
@@ -353,29 +357,29 @@ class CodexStream:
         """Return the request to end the turn."""
         return _call(_Step.LATER, "turn/interrupt", {"threadId": self._thread, "turnId": self._turn})
 
-    def explain(self, said: str) -> ErrorInfo | None:
+    def explain(self, stderr: str) -> ErrorInfo | None:
         """Return why it exited before its first line."""
-        if "unrecognized subcommand" in said or "unexpected argument" in said:
+        if "unrecognized subcommand" in stderr or "unexpected argument" in stderr:
             hint = "Install the current version (npm install -g @openai/codex@latest), or correct `launch.flags`."
-            return ErrorInfo(ErrorKind.TOOL_MISSING, f"This version of Codex cannot be driven: {said[:200]}", hint)
-        if "Error loading config" in said or "error loading config" in said:
+            return ErrorInfo(ErrorKind.TOOL_MISSING, f"This version of Codex cannot be driven: {stderr[:200]}", hint)
+        if "Error loading config" in stderr or "error loading config" in stderr:
             return ErrorInfo(
-                ErrorKind.CONFIG_INVALID, f"Codex refused its configuration: {said[:400]}", "Correct what it names."
+                ErrorKind.CONFIG_INVALID, f"Codex refused its configuration: {stderr[:400]}", "Correct what it names."
             )
         return None
 
     def _start_thread(self) -> bytes:
         session = self._session
         # Read-only, because a thread that may write makes Codex trust the folder permanently; the turn may write.
-        given = {
+        params = {
             "cwd": session.tree,
             "model": session.model,
             "approvalPolicy": session.approval,
             "sandbox": "read-only",
         }
         if session.resumes is None:
-            return _call(_Step.THREAD, "thread/start", given)
-        return _call(_Step.THREAD, "thread/resume", {"threadId": session.resumes, "excludeTurns": True, **given})
+            return _call(_Step.THREAD, "thread/start", params)
+        return _call(_Step.THREAD, "thread/resume", {"threadId": session.resumes, "excludeTurns": True, **params})
 
     def _start_turn(self) -> bytes:
         return _call(
@@ -422,9 +426,9 @@ def _user_text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text.encode("utf-8", "replace").decode("utf-8"), "text_elements": []}
 
 
-def _refused(said: Mapping[str, Any]) -> Reply:
-    error = {"code": _METHOD_NOT_FOUND, "message": f"Understudy does not support {said['method']}."}
-    return Reply(data=line_of({"id": said["id"], "error": error}))
+def _refused(request: Mapping[str, Any]) -> Reply:
+    error = {"code": _METHOD_NOT_FOUND, "message": f"Understudy does not support {request['method']}."}
+    return Reply(data=line_of({"id": request["id"], "error": error}))
 
 
 _SHELLS = frozenset(f"{folder}/{name}" for folder in ("/bin", "/usr/bin") for name in ("bash", "sh", "zsh"))

@@ -66,22 +66,22 @@ class CopilotStream:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events; raise the failure of a request that it would try too often."""
         try:
-            said = foreign_json.decode(line)
+            event = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict) or not isinstance(said.get("type"), str):
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             return None
-        kind = said["type"]
+        kind = event["type"]
         self._has_result |= kind == "result"
         read = self._EVENTS.get(kind)
         try:
-            found: list[SourceItem] = list(read(self, said["data"])) if read is not None else []
+            items: list[SourceItem] = list(read(self, event["data"])) if read is not None else []
         except (AttributeError, TypeError, ValueError, KeyError):
             return None  # another version's structure: kept in the log only
         if self._session is not None:
-            found.insert(0, events.Session(session_id=self._session))
+            items.insert(0, events.Session(session_id=self._session))
             self._session = None
-        return found
+        return items
 
     def ended(self, code: int, stderr: str) -> Sequence[SourceItem]:
         """Return the usage and the result: the last line of the output says that there is one."""
@@ -89,8 +89,8 @@ class CopilotStream:
         if self._error is not None:
             return [*used, AgentFinished(error=failure_of(self._error))]
         if not self._has_result:
-            known = next((kind for words, kind in _WORDS if words.search(stderr)), None) if code else None
-            return [AgentFinished(error=_at_start(stderr, known))] if known is not None else used
+            error_kind = next((kind for words, kind in _WORDS if words.search(stderr)), None) if code else None
+            return [AgentFinished(error=_at_start(stderr, error_kind))] if error_kind is not None else used
         if code != 0:
             return used
         return [*used, AgentFinished(text=self._last_text, summary=self._last_text or None)]
@@ -117,19 +117,19 @@ class CopilotStream:
 
     def _tool_started(self, data: dict[str, Any]) -> Iterator[SourceItem]:
         self._calls += 1
-        tool, given = str(data["toolName"]), data.get("arguments") or {}
-        path = string(given.get("path"))
-        shown = string(given.get("command")).strip() if tool in {"bash", "shell"} else ""
+        tool, arguments = str(data["toolName"]), data.get("arguments") or {}
+        path = string(arguments.get("path"))
+        shown = string(arguments.get("command")).strip() if tool in {"bash", "shell"} else ""
         first = shown.split("\n")[0][:160]
         title = f"Run {first}{'' if first == shown else ' …'}" if shown else string(data.get("toolTitle")) or tool
         if path and not shown:
             title = f"{title}: {self._tree.relative(path) or path}"[:200]
-        yield ToolCall(call_id=str(data["toolCallId"]), name=tool, title=title, input=bounded(given))
+        yield ToolCall(call_id=str(data["toolCallId"]), name=tool, title=title, input=bounded(arguments))
 
     def _tool_ended(self, data: dict[str, Any]) -> Iterator[SourceItem]:
-        done = bool(data.get("success"))
-        good = done and (data.get("shellExecution") or {}).get("exitCode") in {None, 0}
-        output = (data.get("result") or {}).get("content") if done else (data.get("error") or {}).get("message")
+        succeeded = bool(data.get("success"))
+        good = succeeded and (data.get("shellExecution") or {}).get("exitCode") in {None, 0}
+        output = (data.get("result") or {}).get("content") if succeeded else (data.get("error") or {}).get("message")
         yield ToolResult(call_id=str(data["toolCallId"]), ok=good, output=string(output))
         for edit in (data.get("fileEdits") or [])[:MOST_ITEMS] if good else ():
             path = self._tree.relative(string(edit["path"]))
@@ -208,7 +208,7 @@ def failure_of(error: Mapping[str, Any]) -> ErrorInfo:
     text, status = string(error.get("message")), whole(error.get("statusCode"))
     kind = _KINDS.get(string(error.get("errorType")))
     if kind is None and not status:
-        kind = next((found for words, found in _WORDS[2:-1] if words.search(text)), None)
+        kind = next((error_kind for words, error_kind in _WORDS[2:-1] if words.search(text)), None)
     return failure(CAPABILITIES, text, kind=kind, status=status)
 
 

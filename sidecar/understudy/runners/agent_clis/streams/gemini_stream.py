@@ -93,9 +93,9 @@ class GeminiStream:
     def line(self, line: bytes) -> list[SourceItem] | None:
         """Parse one line and return its events."""
         try:
-            said = foreign_json.decode(line)
-            read = self._LINES.get(said["type"])
-            return list(read(self, said)) if read is not None else []
+            event = foreign_json.decode(line)
+            read = self._LINES.get(event["type"])
+            return list(read(self, event)) if read is not None else []
         except foreign_json.UNREADABLE:
             return None  # not JSON: kept in the log only
         except (AttributeError, TypeError, ValueError, KeyError):
@@ -115,16 +115,16 @@ class GeminiStream:
             return [AgentFinished(error=failure_of(text, code))]
         return []
 
-    def _init(self, said: dict[str, Any]) -> Iterator[SourceItem]:
-        if session := string(said.get("session_id")):
+    def _init(self, event: dict[str, Any]) -> Iterator[SourceItem]:
+        if session := string(event.get("session_id")):
             yield events.Session(session_id=session)
 
-    def _message(self, said: dict[str, Any]) -> Iterator[SourceItem]:
-        if said.get("role") != "assistant":
+    def _message(self, event: dict[str, Any]) -> Iterator[SourceItem]:
+        if event.get("role") != "assistant":
             yield Heartbeat()  # it repeats the prompt
             return
         self._begin_turn()
-        text = string(said.get("content"))
+        text = string(event.get("content"))
         self._answer += text
         yield Text(text=text)
 
@@ -134,32 +134,32 @@ class GeminiStream:
             self._answer = ""
         self._between = False
 
-    def _tool_started(self, said: dict[str, Any]) -> Iterator[SourceItem]:
+    def _tool_started(self, event: dict[str, Any]) -> Iterator[SourceItem]:
         self._begin_turn()
         self._calls += 1
-        tool, call, given = string(said["tool_name"]), string(said["tool_id"]), said.get("parameters") or {}
-        path = string(given.get("file_path"))
+        tool, call, arguments = string(event["tool_name"]), string(event["tool_id"]), event.get("parameters") or {}
+        path = string(arguments.get("file_path"))
         if path and len(self._edits) < MOST_ITEMS:
             self._edits[call] = (tool, path)
-        subject = next((string(given[name]) for name in _SUBJECTS if string(given.get(name))), "").strip()
+        subject = next((string(arguments[name]) for name in _SUBJECTS if string(arguments.get(name))), "").strip()
         if subject and subject == path:
             subject = self._tree.relative(path) or path
         first = subject.split("\n")[0][:160]
         title = f"{_TITLES.get(tool, tool)} {first}{'' if first == subject else ' …'}"
-        yield ToolCall(call_id=call, name=tool, title=title.strip(), input=bounded(given))
+        yield ToolCall(call_id=call, name=tool, title=title.strip(), input=bounded(arguments))
         if tool == "write_todos":
             entries = [
-                {"content": string(one["description"]), "status": _TODO_STATES[one["status"]]}
-                for one in given["todos"][:MOST_ITEMS]
-                if one["status"] in _TODO_STATES
+                {"content": string(todo["description"]), "status": _TODO_STATES[todo["status"]]}
+                for todo in arguments["todos"][:MOST_ITEMS]
+                if todo["status"] in _TODO_STATES
             ]
             yield events.Plan(entries=entries)
 
-    def _tool_ended(self, said: dict[str, Any]) -> Iterator[SourceItem]:
+    def _tool_ended(self, event: dict[str, Any]) -> Iterator[SourceItem]:
         self._between = True
-        good = said.get("status") == "success"
-        output = string(said.get("output")) or string((said.get("error") or {}).get("message"))
-        call = string(said["tool_id"])
+        good = event.get("status") == "success"
+        output = string(event.get("output")) or string((event.get("error") or {}).get("message"))
+        call = string(event["tool_id"])
         yield ToolResult(call_id=call, ok=good, output=output)
         tool, path = self._edits.pop(call, ("", ""))
         relative = self._tree.relative(path) if path and good else None
@@ -172,16 +172,16 @@ class GeminiStream:
             yield File(path=relative, change=change)
         self._known.add(relative)
 
-    def _error(self, said: dict[str, Any]) -> Iterator[SourceItem]:
-        text = string(said.get("message"))
-        if said.get("severity") == "error" or text.startswith("Loop detected"):
+    def _error(self, event: dict[str, Any]) -> Iterator[SourceItem]:
+        text = string(event.get("message"))
+        if event.get("severity") == "error" or text.startswith("Loop detected"):
             self._said = text
             yield Heartbeat()
         else:
             yield events.Note(level="warning", text=text)
 
-    def _result(self, said: dict[str, Any]) -> Iterator[SourceItem]:
-        stats = said.get("stats") or {}
+    def _result(self, event: dict[str, Any]) -> Iterator[SourceItem]:
+        stats = event.get("stats") or {}
         total, read, written = (whole(stats.get(f"{name}_tokens")) for name in ("total", "input", "output"))
         thought = max(0, total - read - written)
         if total:
@@ -194,10 +194,10 @@ class GeminiStream:
                 turns=self._turns,
                 tool_calls=self._calls,
             )
-        if said.get("status") == "success" and not self._said:
+        if event.get("status") == "success" and not self._said:
             yield AgentFinished(text=self._answer, summary=self._answer or None)
         else:
-            self._failed = string((said.get("error") or {}).get("message"))
+            self._failed = string((event.get("error") or {}).get("message"))
 
     _LINES = {  # noqa: RUF012 - never changed
         "init": _init,
@@ -216,15 +216,15 @@ def failure_of(text: str, code: int) -> ErrorInfo:
     """
     status = code + 256 if 144 <= code <= 255 else 0
     kind = None if status else _EXITS.get(code)
-    if (found := _API_ERROR.search(text)) is not None:
-        text = found[1]
+    if (match := _API_ERROR.search(text)) is not None:
+        text = match[1]
         try:
             error = foreign_json.decode(text[text.index("{") :])["error"]
             status, text = whole(error.get("code"), status), string(error.get("message")) or text
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass  # a sentence
     if kind is None:
-        kind = next((known for words, known in _WORDS if words.search(text)), None)
+        kind = next((error_kind for words, error_kind in _WORDS if words.search(text)), None)
     wait = _RETRY.search(text)
     resets_at = time.time() + float(wait[1]) if wait is not None else None
     error_info = failure(CAPABILITIES, text, kind=kind, status=status, resets_at=resets_at)

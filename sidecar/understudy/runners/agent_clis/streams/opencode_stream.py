@@ -74,13 +74,13 @@ class OpencodeStream:
         opencode would compact it and try again, without a limit, and end with a failure even if that helped.
         """
         try:
-            said = foreign_json.decode(line)
+            event = foreign_json.decode(line)
         except foreign_json.UNREADABLE:
             return None
-        if not isinstance(said, dict):
+        if not isinstance(event, dict):
             return None
         try:
-            items = list(self._parse(said))
+            items = list(self._parse(event))
         except (AttributeError, TypeError, ValueError, KeyError):
             return None  # another version's structure: kept in the log only
         if self._error is not None and self._error.kind is ErrorKind.CONTEXT_TOO_LONG:
@@ -99,17 +99,17 @@ class OpencodeStream:
             error = _failure_on_stderr(stderr)
         return [AgentFinished(error=error)] if error is not None else []
 
-    def _parse(self, said: dict[str, Any]) -> Iterator[SourceItem]:
-        session = string(said.get("sessionID"))
+    def _parse(self, event: dict[str, Any]) -> Iterator[SourceItem]:
+        session = string(event.get("sessionID"))
         if session and not self._session:
             self._session = session
             yield events.Session(session_id=session)
-        kind = said["type"]
+        kind = event["type"]
         if kind == "error":
-            self._error = failure_of(said["error"], said.get("timestamp"))
-            self._reference = string((said["error"].get("data") or {}).get("ref"))
+            self._error = failure_of(event["error"], event.get("timestamp"))
+            self._reference = string((event["error"].get("data") or {}).get("ref"))
             return
-        part = said["part"]
+        part = event["part"]
         if kind == "step_start":
             self._reason = ""
         elif kind == "text":
@@ -133,32 +133,36 @@ class OpencodeStream:
 
     def _tool(self, tool: str, identifier: str, state: dict[str, Any]) -> Iterator[SourceItem]:
         """Report a call, which is printed once, when it has ended."""
-        given = state.get("input") or {}
+        arguments = state.get("input") or {}
         details = state.get("metadata") or {}
         good = state["status"] == "completed" and details.get("exit") in {0, None}
         output = string(state.get("output")) or string(state.get("error"))
         self._calls += 1
-        yield ToolCall(call_id=identifier, name=tool, title=self._title(tool, given, state), input=bounded(given))
+        yield ToolCall(
+            call_id=identifier, name=tool, title=self._title(tool, arguments, state), input=bounded(arguments)
+        )
         yield ToolResult(call_id=identifier, ok=good, output=output)
         if not good:
             return
         if tool == "todowrite":
-            entries = [{"content": string(one["content"]), "status": string(one["status"])} for one in given["todos"]]
+            entries = [
+                {"content": string(todo["content"]), "status": string(todo["status"])} for todo in arguments["todos"]
+            ]
             yield events.Plan(entries=entries[:MOST_ITEMS])
-        for path, change in _changed(tool, given, details):
+        for path, change in _changed(tool, arguments, details):
             relative = self._tree.relative(path)
             if relative is not None:
                 yield File(path=relative, change=change)  # type: ignore[arg-type]
 
-    def _title(self, tool: str, given: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    def _title(self, tool: str, arguments: Mapping[str, Any], state: Mapping[str, Any]) -> str:
         if tool == "bash":
-            command = string(given.get("command")).strip()
+            command = string(arguments.get("command")).strip()
             first = command.split("\n")[0][:160]
             return f"Run {first}{'' if first == command else ' …'}"
         if tool == "apply_patch":
-            found = [path for path, _ in _changed(tool, given, state.get("metadata") or {})]
-            return f"Edit {', '.join(self._tree.relative(path) or path for path in found[:3]) or 'files'}"[:200]
-        subject = next((string(given[name]) for name in _SUBJECTS if string(given.get(name))), "")
+            paths = [path for path, _ in _changed(tool, arguments, state.get("metadata") or {})]
+            return f"Edit {', '.join(self._tree.relative(path) or path for path in paths[:3]) or 'files'}"[:200]
+        subject = next((string(arguments[name]) for name in _SUBJECTS if string(arguments.get(name))), "")
         if subject.startswith("/"):
             subject = self._tree.relative(subject) or subject
         if tool in _VERBS and subject:
@@ -200,21 +204,21 @@ def failure_of(error: Mapping[str, Any], timestamp: Any = None) -> ErrorInfo:
     return failure(CAPABILITIES, text, kind=kind, status=whole(details.get("statusCode")), resets_at=resets_at)
 
 
-def _failure_in_log(said: str, reference: str) -> ErrorInfo | None:
+def _failure_in_log(log: str, reference: str) -> ErrorInfo | None:
     """Return the failure that the log explains under ``reference``, None if it does not."""
-    found = next((found for found in _LOGGED.finditer(said) if found[1] == reference), None)
-    if found is None:
+    match = next((match for match in _LOGGED.finditer(log) if match[1] == reference), None)
+    if match is None:
         return None
-    known = failure(CAPABILITIES, found[3], kind=_KINDS.get(found[2]))
-    if known.kind is not ErrorKind.MODEL_NOT_FOUND:
-        return known
+    error = failure(CAPABILITIES, match[3], kind=_KINDS.get(match[2]))
+    if error.kind is not ErrorKind.MODEL_NOT_FOUND:
+        return error
     hint = "Log in to its provider with `opencode auth login`, or correct the model; `opencode models` lists yours."
-    return msgspec.structs.replace(known, hint=hint)
+    return msgspec.structs.replace(error, hint=hint)
 
 
-def _failure_on_stderr(said: str) -> ErrorInfo | None:
+def _failure_on_stderr(stderr: str) -> ErrorInfo | None:
     """Return the failure that a program reported only on standard error, None if it is unknown."""
-    text = _COLORS.sub("", said).strip()
+    text = _COLORS.sub("", stderr).strip()
     if text.endswith("Session not found"):
         hint = "Start it again without the earlier session."
         return ErrorInfo(ErrorKind.BAD_REQUEST, "opencode does not know the session.", hint)
@@ -223,12 +227,12 @@ def _failure_on_stderr(said: str) -> ErrorInfo | None:
     return None
 
 
-def _changed(tool: str, given: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _changed(tool: str, arguments: Mapping[str, Any], details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Return the paths that a successful call changed, and how."""
     if tool == "write":
-        yield string(given.get("filePath")), "modified" if details.get("exists") else "added"
+        yield string(arguments.get("filePath")), "modified" if details.get("exists") else "added"
     elif tool == "edit":
-        yield string(given.get("filePath")), "modified" if given.get("oldString") else "added"
+        yield string(arguments.get("filePath")), "modified" if arguments.get("oldString") else "added"
     elif tool == "apply_patch":
-        for one in (details.get("files") or [])[:MOST_ITEMS]:
-            yield string(one.get("movePath")) or string(one["filePath"]), _CHANGES.get(one.get("type"), "modified")
+        for file in (details.get("files") or [])[:MOST_ITEMS]:
+            yield string(file.get("movePath")) or string(file["filePath"]), _CHANGES.get(file.get("type"), "modified")

@@ -182,21 +182,21 @@ class PiStream:
         """Parse one line and return its events."""
         try:
             kind = foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=_Line)).type
-            known = self._LINES.get(kind)
-            if known is None:
+            declared = self._LINES.get(kind)
+            if declared is None:
                 return [] if kind else None
-            read, structure = known
+            read, structure = declared
             return list(read(self, foreign_json.decode(line, lambda data: msgspec.json.decode(data, type=structure))))
         except foreign_json.UNREADABLE:
             return None  # another version's structure, or not in the format: kept in the log only
 
-    def _response(self, said: _Response) -> Iterator[_Item]:
-        if said.command == "prompt" and not said.success:
-            yield AgentFinished(error=failure_of(said.error, _kind_at_start(said.error)))
-        elif said.command == "get_state" and said.data is not None and said.data.session_id:
-            if said.id == "start":
-                yield events.Session(session_id=said.data.session_id)
-            elif said.id == f"end-{self._ends}" and not self._continues:
+    def _response(self, response: _Response) -> Iterator[_Item]:
+        if response.command == "prompt" and not response.success:
+            yield AgentFinished(error=failure_of(response.error, _kind_at_start(response.error)))
+        elif response.command == "get_state" and response.data is not None and response.data.session_id:
+            if response.id == "start":
+                yield events.Session(session_id=response.data.session_id)
+            elif response.id == f"end-{self._ends}" and not self._continues:
                 yield self._finished()
 
     def _finished(self) -> AgentFinished:
@@ -223,8 +223,8 @@ class PiStream:
         self._ends += 1
         yield Reply(data=line_of({"id": f"end-{self._ends}", "type": "get_state"}))
 
-    def _update(self, said: _Update) -> Iterator[_Item]:
-        change = said.assistant_message_event
+    def _update(self, update: _Update) -> Iterator[_Item]:
+        change = update.assistant_message_event
         if change.type == "text_delta":
             yield Text(text=change.delta)
         elif change.type == "thinking_delta":
@@ -232,11 +232,11 @@ class PiStream:
         else:
             yield Heartbeat()  # it is writing the input of a tool, perhaps a whole file
 
-    def _message(self, said: _MessageEnd) -> Iterator[_Item]:
-        message = said.message
+    def _message(self, ended: _MessageEnd) -> Iterator[_Item]:
+        message = ended.message
         if message.role == "user" and self._sent:
             text = _text_of(message)
-            taken = next((one for one in self._sent if _exact(one.text) == text), None)
+            taken = next((sent for sent in self._sent if _exact(sent.text) == text), None)
             if taken is not None:
                 self._sent.remove(taken)
                 yield MessageTaken(message_id=taken.message_id)
@@ -265,24 +265,24 @@ class PiStream:
             cost_usd=format(self._cost.quantize(Decimal("0.000001")).normalize(), "f") if self._cost else None,
         )
 
-    def _tool_started(self, said: _ToolStart) -> Iterator[_Item]:
+    def _tool_started(self, start: _ToolStart) -> Iterator[_Item]:
         self._calls += 1
-        given = said.args
-        path = string(given.get("path"))
+        arguments = start.args
+        path = string(arguments.get("path"))
         relative = (self._tree.relative(path) if path else None) or path
         if path and len(self._edits) < MOST_ITEMS:
-            self._edits[said.tool_call_id] = (said.tool_name, path)
-        shown = string(given.get("command")).strip() or string(given.get("pattern")) or relative
+            self._edits[start.tool_call_id] = (start.tool_name, path)
+        shown = string(arguments.get("command")).strip() or string(arguments.get("pattern")) or relative
         first = shown.split("\n")[0][:160]
-        title = f"{_TITLES.get(said.tool_name, said.tool_name.capitalize())} {first}{'' if first == shown else ' …'}"
-        yield ToolCall(call_id=said.tool_call_id, name=said.tool_name, title=title.strip(), input=bounded(given))
+        title = f"{_TITLES.get(start.tool_name, start.tool_name.capitalize())} {first}{'' if first == shown else ' …'}"
+        yield ToolCall(call_id=start.tool_call_id, name=start.tool_name, title=title.strip(), input=bounded(arguments))
 
-    def _tool_ended(self, said: _ToolEnd) -> Iterator[_Item]:
-        blocks = said.result.content[:MOST_ITEMS] if said.result is not None else []
+    def _tool_ended(self, end: _ToolEnd) -> Iterator[_Item]:
+        blocks = end.result.content[:MOST_ITEMS] if end.result is not None else []
         output = "\n".join(block.text if block.type == "text" else f"[{block.type}]" for block in blocks)
-        yield ToolResult(call_id=said.tool_call_id, ok=not said.is_error, output=output)
-        tool, path = self._edits.pop(said.tool_call_id, ("", ""))
-        relative = self._tree.relative(path) if path and not said.is_error else None
+        yield ToolResult(call_id=end.tool_call_id, ok=not end.is_error, output=output)
+        tool, path = self._edits.pop(end.tool_call_id, ("", ""))
+        relative = self._tree.relative(path) if path and not end.is_error else None
         if relative is None:
             return
         if tool in {"write", "edit"}:
@@ -295,27 +295,27 @@ class PiStream:
     def _alive(self, _said: _Line) -> Iterator[_Item]:
         yield Heartbeat()
 
-    def _retrying(self, said: _Retry) -> Iterator[_Item]:
+    def _retrying(self, retry: _Retry) -> Iterator[_Item]:
         self._continues = True
-        count = f"{said.attempt} of {said.max_attempts}"
-        yield Phase(text=f"The request failed ({said.error_message[:200]}); retrying, {count}")
+        count = f"{retry.attempt} of {retry.max_attempts}"
+        yield Phase(text=f"The request failed ({retry.error_message[:200]}); retrying, {count}")
 
     def _compacting(self, _said: _Line) -> Iterator[_Item]:
         self._continues = True
         yield Phase(text="Compacting its conversation")
 
-    def _compacted(self, said: _Compacted) -> Iterator[_Item]:
-        if said.will_retry:
+    def _compacted(self, compaction: _Compacted) -> Iterator[_Item]:
+        if compaction.will_retry:
             yield Heartbeat()
             return
-        if said.reason == "overflow" and self._last.stop_reason == "error":
-            self._failed = self._last.error_message or said.error_message or ""
+        if compaction.reason == "overflow" and self._last.stop_reason == "error":
+            self._failed = self._last.error_message or compaction.error_message or ""
         yield from self._agent_ended(_Line())
 
-    def _dialog(self, said: _Dialog) -> Iterator[_Item]:
+    def _dialog(self, dialog: _Dialog) -> Iterator[_Item]:
         # Only the user's own extensions ask; a dialog that is cancelled allows nothing.
-        if said.method in _DIALOGS:
-            yield Reply(data=line_of({"type": "extension_ui_response", "id": said.id, "cancelled": True}))
+        if dialog.method in _DIALOGS:
+            yield Reply(data=line_of({"type": "extension_ui_response", "id": dialog.id, "cancelled": True}))
 
     _LINES: dict[str, tuple[Any, type]] = {  # noqa: RUF012 - never changed
         "response": (_response, _Response),

@@ -77,19 +77,19 @@ class QwenStream(ClaudeStream):
     def _user_message(self, text: str) -> dict[str, Any]:
         return super()._user_message(text.replace("@", ESCAPED_AT))
 
-    def explain(self, said: str) -> ErrorInfo | None:
+    def explain(self, stderr: str) -> ErrorInfo | None:
         """Return why it exited before its first line."""
-        if "No saved session found" in said:
-            return failure(CAPABILITIES, said, kind=ErrorKind.BAD_REQUEST)
-        if found := re.search(r"Unknown arguments?: ([^\n]*)", said):
-            return self._too_old(f"This version of Qwen Code does not know the option {found[1]}.")
+        if "No saved session found" in stderr:
+            return failure(CAPABILITIES, stderr, kind=ErrorKind.BAD_REQUEST)
+        if match := re.search(r"Unknown arguments?: ([^\n]*)", stderr):
+            return self._too_old(f"This version of Qwen Code does not know the option {match[1]}.")
         return None
 
-    def _system(self, said: dict[str, Any]) -> Iterator[SourceItem | Reply]:
-        if said.get("subtype") != "retry":
-            yield from super()._system(said)
+    def _system(self, record: dict[str, Any]) -> Iterator[SourceItem | Reply]:
+        if record.get("subtype") != "retry":
+            yield from super()._system(record)
             return
-        if said["data"].get("attempt") is not None:
+        if record["data"].get("attempt") is not None:
             # The pauses after a 429 or 503, of a minute and more, that settings cannot turn off for all providers.
             text = "The model server refuses more requests for now."
             yield Reply(data=self.interrupt())
@@ -109,14 +109,14 @@ class QwenStream(ClaudeStream):
                 )
             )
 
-    def _stream(self, said: dict[str, Any]) -> Iterator[SourceItem | Reply]:
-        items = super()._stream(said)
+    def _stream(self, record: dict[str, Any]) -> Iterator[SourceItem | Reply]:
+        items = super()._stream(record)
         yield from (item for item in items if not (isinstance(item, Text) and item.text.startswith(_ERROR)))
 
-    def _assistant(self, said: dict[str, Any]) -> Iterator[SourceItem | Reply]:
+    def _assistant(self, record: dict[str, Any]) -> Iterator[SourceItem | Reply]:
         # Its deltas belong to one message, which it then repeats as several, each with an id of its own.
-        self._streamed.add(str(said["message"].get("id")))
-        yield from super()._assistant(said)
+        self._streamed.add(str(record["message"].get("id")))
+        yield from super()._assistant(record)
         if self._used:
             yield self._usage()
 
@@ -124,8 +124,8 @@ class QwenStream(ClaudeStream):
         if isinstance(usage, dict) and usage.get("output_tokens"):  # thoughts are a message of their own, without usage
             super()._count(name, usage)
 
-    def _control(self, said: dict[str, Any]) -> Iterator[SourceItem | Reply]:
-        for item in super()._control(said):
+    def _control(self, record: dict[str, Any]) -> Iterator[SourceItem | Reply]:
+        for item in super()._control(record):
             if isinstance(item, Question) and self._allows(item):
                 yield Reply(data=self.answer(item.question_id, item.options[0], None))
             else:
@@ -147,16 +147,16 @@ class QwenStream(ClaudeStream):
     def _created(self, result: Mapping[str, Any]) -> bool:
         return str(result.get("content")).startswith("Successfully created")
 
-    def _failure(self, said: Mapping[str, Any]) -> ErrorInfo | None:
-        return failure_of(said)
+    def _failure(self, record: Mapping[str, Any]) -> ErrorInfo | None:
+        return failure_of(record)
 
 
-def failure_of(said: Mapping[str, Any]) -> ErrorInfo | None:
+def failure_of(record: Mapping[str, Any]) -> ErrorInfo | None:
     """Return the failure that a ``result`` line reports, None for success."""
-    if not said.get("is_error") and said.get("subtype") == "success":
+    if not record.get("is_error") and record.get("subtype") == "success":
         return None
-    error = said.get("error")
-    text = str(error.get("message")) if isinstance(error, dict) else f"The run ended with {said.get('subtype')}."
+    error = record.get("error")
+    text = str(error.get("message")) if isinstance(error, dict) else f"The run ended with {record.get('subtype')}."
     # ``[API Error: 401 Incorrect API key]``: its error has no field for the status.
     status = re.match(r"\[API Error: (\d{3})\b", text)
     kind = ErrorKind.AUTH_FAILED if text.startswith(("Missing API key", "No auth type")) else None

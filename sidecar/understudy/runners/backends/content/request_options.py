@@ -60,8 +60,8 @@ def adapt(body: dict[str, Any], status: int, refusal: str) -> str | None:
 
 def _largest(refusal: str) -> int | None:
     for pattern in _LARGEST:
-        found = re.search(pattern, refusal)
-        if found is not None:
-            return int(found[1])
+        match = re.search(pattern, refusal)
+        if match is not None:
+            return int(match[1])
     context = re.search(_CONTEXT, refusal)
     return int(context[1]) - int(context[2]) if context is not None else None

@@ -139,11 +139,11 @@ class StreamedAnswer(msgspec.Struct):
         usage.turns = 1
         for name, count in self.reported_usage.items():
             setattr(usage, name, count)
-        known = "input_tokens" in self.reported_usage and "output_tokens" in self.reported_usage
-        if not known:
+        is_reported = "input_tokens" in self.reported_usage and "output_tokens" in self.reported_usage
+        if not is_reported:
             usage.input_tokens = self.reported_usage.get("input_tokens", estimate_tokens(prompt))
             usage.output_tokens = self.reported_usage.get("output_tokens", estimate_tokens_of(self.characters))
-        return usage, not known
+        return usage, not is_reported
 
     # -- for the protocols -----------------------------------------------------------------------------------------
 
@@ -200,11 +200,11 @@ class StreamedAnswer(msgspec.Struct):
 
 def part(value: Any, name: str) -> dict[str, Any]:
     """Return an object of an event; empty if it is missing or something else."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    inner = value.get(name) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def parts(value: Any, name: str) -> list[dict[str, Any]]:
     """Return the objects in a list of an event."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    listed = value.get(name) if isinstance(value, dict) else None
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []

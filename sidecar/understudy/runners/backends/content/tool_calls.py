@@ -95,24 +95,24 @@ class CallAssembler:
     def complete(self) -> list[RequestedCall]:
         """Return the calls with their arguments, and a unique id for each."""
         used: set[str] = set()
-        found = []
+        requested = []
         for number, call in enumerate(self.calls):
             if not call.call_id or call.call_id in used:
                 call.call_id = _free_id(number, used)
             used.add(call.call_id)
             arguments, problem = parse_arguments(call.text)
-            found.append(RequestedCall(call_id=call.call_id, name=call.name, arguments=arguments, problem=problem))
-        return found
+            requested.append(RequestedCall(call_id=call.call_id, name=call.name, arguments=arguments, problem=problem))
+        return requested
 
     def _place(self, index: int | None, call_id: str, *, begins: bool) -> PartialCall | None:
-        known = self._by_index.get(index) if index is not None else self._by_id.get(call_id)
-        if index is None and known is None and not call_id and self.calls and not (begins and self.calls[-1].name):
-            known = self.calls[-1]
-        if known is not None and call_id and known.call_id and known.call_id != call_id:
-            known = self._by_id.get(call_id)
-            if known is None:
+        call = self._by_index.get(index) if index is not None else self._by_id.get(call_id)
+        if index is None and call is None and not call_id and self.calls and not (begins and self.calls[-1].name):
+            call = self.calls[-1]
+        if call is not None and call_id and call.call_id and call.call_id != call_id:
+            call = self._by_id.get(call_id)
+            if call is None:
                 return self._new(index)
-        return known or self._new(index)
+        return call or self._new(index)
 
     def _new(self, index: int | None) -> PartialCall | None:
         if len(self.calls) >= MAX_CALLS:

@@ -121,7 +121,7 @@ class Dialect(Protocol):
         ...
 
     def extend(
-        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], said: str | None
+        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], user_text: str | None
     ) -> list[dict[str, Any]]:
         """Append an answer, the results of its calls and what the user says; nothing before them changes.
 
@@ -144,10 +144,10 @@ class Dialect(Protocol):
 
 def dialect_of(server: ModelServer) -> Dialect:
     """Return the dialect of the first protocol of ``server`` that has one; raise ``config_invalid`` if none has."""
-    known = _known(tuple(__path__))
+    dialects = _known(tuple(__path__))
     spoken = declarations.protocols_of(server)
     for protocol in spoken:
-        for dialect in known:
+        for dialect in dialects:
             if protocol in dialect.protocols:
                 return dialect()
     raise UnderstudyError(

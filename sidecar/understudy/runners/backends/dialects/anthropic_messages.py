@@ -78,15 +78,15 @@ class Dialect(dialects.Dialect):
         first["content"] = [{"type": "text", "text": first["content"], "cache_control": dict(_CACHED)}]
 
     def extend(
-        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], said: str | None
+        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], user_text: str | None
     ) -> list[dict[str, Any]]:
         """Append an answer, the results of its calls and what the user says; the mark moves to their end."""
         added: list[dict[str, Any]] = [
-            {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text}
-            | ({} if one.ok else {"is_error": True})
-            for one in results
+            {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
+            | ({} if result.ok else {"is_error": True})
+            for result in results
         ]
-        content = added if said is None else [*added, {"type": "text", "text": said}]
+        content = added if user_text is None else [*added, {"type": "text", "text": user_text}]
         _unmark(body["messages"])
         if content:
             content[-1]["cache_control"] = dict(_CACHED)
@@ -97,7 +97,7 @@ class Dialect(dialects.Dialect):
         """Remove all thoughts: their signatures cover the history before them."""
         for message in body["messages"]:
             if message["role"] == "assistant":
-                message["content"] = [one for one in message["content"] if one.get("type") not in _THOUGHTS]
+                message["content"] = [block for block in message["content"] if block.get("type") not in _THOUGHTS]
 
     def answer(self, server: str, redactor: Redactor) -> MessagesStream:
         """Return the parser of one answer."""
@@ -155,7 +155,7 @@ class MessagesStream(StreamedAnswer):
 
     def history(self) -> list[dict[str, Any]]:
         """Return the message with all its blocks, also empty and redacted thoughts, as they were received."""
-        known = {call.call_id: call for call in self.calls()}
+        calls = {call.call_id: call for call in self.calls()}
         content = []
         for index, name in self.pieces:
             if index in self.blocks:
@@ -165,7 +165,7 @@ class MessagesStream(StreamedAnswer):
         for index, block in sorted(self.blocks.items()):
             call = self.inputs.get(index)
             if call is not None:
-                content.append({**block, "id": call.call_id, "input": known[call.call_id].arguments})
+                content.append({**block, "id": call.call_id, "input": calls[call.call_id].arguments})
             elif block.get("type") != "text" or block.get("text"):  # the protocol allows no empty text
                 content.append(block)
         return [{"role": "assistant", "content": content}] if content else []
@@ -190,9 +190,9 @@ class MessagesStream(StreamedAnswer):
             self.blocks[index] = dict(block)
         if block.get("type") == "tool_use":
             # Servers that do not stream the arguments have them here.
-            given = block.get("input") or None
+            arguments = block.get("input") or None
             before = len(self.assembler.calls)
-            self.take_call(index=index, call_id=block.get("id"), name=block.get("name"), arguments=given)
+            self.take_call(index=index, call_id=block.get("id"), name=block.get("name"), arguments=arguments)
             if len(self.assembler.calls) > before:
                 self.inputs[index] = self.assembler.calls[-1]
             else:

@@ -57,7 +57,11 @@ class Dialect(dialects.Dialect):
         if status in {400, 422} and "reasoning_content" in refusal and not self._reasoned:
             # DeepSeek wants it back with every tool call, even if it was empty.
             self._reasoned = True
-            asked = [one for one in body["messages"] if one.get("tool_calls") and "reasoning_content" not in one]
+            asked = [
+                message
+                for message in body["messages"]
+                if message.get("tool_calls") and "reasoning_content" not in message
+            ]
             for message in asked:
                 message["reasoning_content"] = ""
             return bool(asked)
@@ -75,7 +79,7 @@ class Dialect(dialects.Dialect):
         ]
 
     def extend(
-        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], said: str | None
+        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], user_text: str | None
     ) -> list[dict[str, Any]]:
         """Append an answer, the results of its calls and what the user says."""
         self._reasoned = self._reasoned or any("reasoning_content" in message for message in history)
@@ -83,10 +87,10 @@ class Dialect(dialects.Dialect):
             for message in history:
                 if message.get("tool_calls"):
                     message.setdefault("reasoning_content", "")
-        added = [{"role": "tool", "tool_call_id": one.call_id, "content": one.text} for one in results]
+        added = [{"role": "tool", "tool_call_id": result.call_id, "content": result.text} for result in results]
         body["messages"] += [*history, *added]
-        if said is not None:
-            body["messages"].append({"role": "user", "content": said})
+        if user_text is not None:
+            body["messages"].append({"role": "user", "content": user_text})
         return added
 
     def answer(self, server: str, redactor: Redactor) -> ChatStream:
@@ -211,4 +215,4 @@ def _text_of(content: Any) -> str:
     """Return the text of ``content``: a string, or a list of parts as some servers send it."""
     if isinstance(content, str):
         return content
-    return "".join(one["text"] for one in parts({"content": content}, "content") if isinstance(one.get("text"), str))
+    return "".join(item["text"] for item in parts({"content": content}, "content") if isinstance(item.get("text"), str))

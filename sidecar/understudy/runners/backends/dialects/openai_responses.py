@@ -68,13 +68,15 @@ class Dialect(dialects.Dialect):
         body.setdefault("include", ["reasoning.encrypted_content"])
 
     def extend(
-        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], said: str | None
+        self, body: dict[str, Any], history: list[dict[str, Any]], results: Sequence[CallResult], user_text: str | None
     ) -> list[dict[str, Any]]:
         """Append an answer, the results of its calls and what the user says."""
-        added = [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in results]
+        added = [
+            {"type": "function_call_output", "call_id": result.call_id, "output": result.text} for result in results
+        ]
         body["input"] += [*history, *added]
-        if said is not None:
-            body["input"].append({"type": "message", "role": "user", "content": said})
+        if user_text is not None:
+            body["input"].append({"type": "message", "role": "user", "content": user_text})
         return added
 
     def answer(self, server: str, redactor: Redactor) -> ResponsesStream:
@@ -93,22 +95,22 @@ class ResponsesStream(StreamedAnswer):
     def history(self) -> list[dict[str, Any]]:
         """Return the items as the server wants them back: thoughts only with their content, calls with valid JSON."""
         calls = {call.call_id: call for call in self.calls()}
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         for _, item in sorted(self.items.items()):
             kind = item.get("type")
             if kind == "function_call":
                 call = calls.pop(str(item.get("call_id") or item.get("id")), None)
                 if call is not None:
-                    found.append(item if call.problem is None else {**item, "arguments": "{}"})
+                    items.append(item if call.problem is None else {**item, "arguments": "{}"})
             elif kind != "reasoning" or item.get("encrypted_content") or item.get("content"):
                 # Thoughts without content are only an id, which a server that stores nothing does not know.
-                found.append(item)
+                items.append(item)
         for call in calls.values():  # of a stream whose items were not completed
             text = "{}" if call.problem else msgspec.json.encode(call.arguments).decode()
-            found.append({"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": text})
-        if self.text and not any(item.get("type") == "message" for item in found):
-            found.insert(0, {"type": "message", "role": "assistant", "content": self.text})
-        return found
+            items.append({"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": text})
+        if self.text and not any(item.get("type") == "message" for item in items):
+            items.insert(0, {"type": "message", "role": "assistant", "content": self.text})
+        return items
 
     def value(self, value: dict[str, Any]) -> list[Event]:
         """Take one decoded event, or a whole response that was not streamed."""

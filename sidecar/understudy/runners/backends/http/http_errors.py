@@ -47,12 +47,12 @@ def _hint(kind: ErrorKind, server: str) -> str | None:
 
 def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
     """Return the error for a response with HTTP ``status`` (not 200) and ``body`` (possibly cut off)."""
-    said = message_of(body)
+    reason = message_of(body)
     from understudy.runners.driver.error_texts import kind_of
 
-    kind = kind_of(status, said, body)
+    kind = kind_of(status, reason, body)
     text = f"Model server {server!r} answered {status}"
-    shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
+    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip()
     hint = _hint(kind, server)
     if 300 <= status < 400:
         return UnderstudyError(
@@ -65,15 +65,15 @@ def refusal(status: int, body: str, server: str, scrub: Callable[[str], str]) ->
 
 def reported(error: Any, server: str, scrub: Callable[[str], str]) -> UnderstudyError:
     """Return the error for an error object inside a response with HTTP 200."""
-    said = _from_object(error) or "an error without a message"
+    reason = _from_object(error) or "an error without a message"
     status = error.get("code") if isinstance(error, dict) else None
     if isinstance(status, str) and status.isascii() and status.isdigit():
         status = int(status[:4])
     numeric = status if isinstance(status, int) and 400 <= status < 600 else 0
     from understudy.runners.driver.error_texts import kind_of
 
-    kind = kind_of(numeric, said, msgspec.json.encode(error).decode())
-    shown = scrub(strip_controls(said))[:SHOWN_CHARACTERS].strip()
+    kind = kind_of(numeric, reason, msgspec.json.encode(error).decode())
+    shown = scrub(strip_controls(reason))[:SHOWN_CHARACTERS].strip()
     message = f"Model server {server!r} reported: {shown}"
     return UnderstudyError(kind, message, hint=_hint(kind, server), scope=scope_of(kind))
 
