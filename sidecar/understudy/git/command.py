@@ -130,7 +130,7 @@ def git_output(
     Errors: ``tool_missing`` (git is missing or too old), ``timed_out``, ``disk_full``, ``file_too_large`` (more output
     than ``output_limit``), ``internal`` (anything else; the message contains the end of git's own).
     """
-    done = run_git(
+    completed = run_git(
         *arguments,
         git_dir=git_dir,
         work_tree=work_tree,
@@ -144,15 +144,15 @@ def git_output(
         user_settings=user_settings,
         literal_pathspecs=literal_pathspecs,
     )
-    if done.truncated:
+    if completed.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
             f"git {_verb(arguments)} printed over {output_limit // 1024 // 1024} MiB about {work_tree or git_dir}.",
             hint="Work in a smaller folder, or have git ignore generated files.",
         )
-    if done.code != 0:
-        raise failure(arguments, done, work_tree or git_dir)
-    return done.stdout
+    if completed.code != 0:
+        raise failure(arguments, completed, work_tree or git_dir)
+    return completed.stdout
 
 
 def run_git(
@@ -191,17 +191,17 @@ def run_git(
         environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(listed)
     folder = work_tree or (git_dir if git_dir.is_dir() else Path("/"))
     argv: list[str | bytes] = [program, "--no-pager", *(str(a) if isinstance(a, Path) else a for a in arguments)]
-    done = _run(
+    completed = _run(
         argv, environment, folder, stdin=stdin, timeout_seconds=timeout_seconds, output_limit=output_limit, sink=sink
     )
     places = [git_dir, *filter(None, (object_directory, work_tree, index))]
-    if done.code != 0 and (full := _full_place(done.stderr, places)) is not None:
+    if completed.code != 0 and (full := _full_place(completed.stderr, places)) is not None:
         raise UnderstudyError(
             ErrorKind.DISK_FULL,
             f"The disk is full: git {_verb(arguments)} could not write to {full}.",
             hint="Free some space there.",
         )
-    return done
+    return completed
 
 
 def abort() -> None:
@@ -222,12 +222,12 @@ def mark_calls(name: str, value: str) -> None:
     _marks[name] = value
 
 
-def failure(arguments: Iterable[str | bytes | Path], done: Completed, place: Path) -> UnderstudyError:
+def failure(arguments: Iterable[str | bytes | Path], completed: Completed, place: Path) -> UnderstudyError:
     """Return the error for a call that ended with an exit code other than 0."""
-    said = done.stderr.decode(errors="replace").strip()[-600:] or "it printed no message"
+    error_text = completed.stderr.decode(errors="replace").strip()[-600:] or "it printed no message"
     return UnderstudyError(
         ErrorKind.INTERNAL,
-        f"git {_verb(tuple(arguments))} failed with exit code {done.code} on {place}: {said}",
+        f"git {_verb(tuple(arguments))} failed with exit code {completed.code} on {place}: {error_text}",
         hint="If git works there in a terminal, please report this.",
     )
 
@@ -237,10 +237,10 @@ def version() -> tuple[int, int]:
     return _checked_version(_find())
 
 
-def _full_place(said: bytes, places: list[Path]) -> Path | None:
+def _full_place(stderr: bytes, places: list[Path]) -> Path | None:
     """Return which of the places is on a full disk, if that is why git failed; the first one if git alone says so."""
-    reason_given = _NO_SPACE.search(said)
-    if not reason_given and not _NOT_WRITTEN.search(said):
+    reason_given = _NO_SPACE.search(stderr)
+    if not reason_given and not _NOT_WRITTEN.search(stderr):
         return None
     for place in places:
         with contextlib.suppress(OSError):
@@ -285,15 +285,17 @@ def _program() -> str:
 @functools.lru_cache(maxsize=8)
 def _checked_version(program: str) -> tuple[int, int]:
     environment = _environment(None, user_settings=False) | {"GIT_DIR": "/nonexistent"}
-    done = _run([program, "--version"], environment, Path("/"), stdin=None, timeout_seconds=20.0, output_limit=4096)
-    match = re.search(rb"(\d+)\.(\d+)", done.stdout)
-    found = (int(match[1]), int(match[2])) if match else (0, 0)
-    if found < MINIMUM_VERSION:
-        said = done.stdout.decode(errors="replace").strip() or "an unknown version"
+    completed = _run(
+        [program, "--version"], environment, Path("/"), stdin=None, timeout_seconds=20.0, output_limit=4096
+    )
+    match = re.search(rb"(\d+)\.(\d+)", completed.stdout)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version < MINIMUM_VERSION:
+        version_text = completed.stdout.decode(errors="replace").strip() or "an unknown version"
         raise UnderstudyError(
-            ErrorKind.TOOL_MISSING, f"{program} is too old: {said}.", hint="Install git 2.39 or newer."
+            ErrorKind.TOOL_MISSING, f"{program} is too old: {version_text}.", hint="Install git 2.39 or newer."
         )
-    return found
+    return version
 
 
 def _environment(extra_config: Mapping[str, str] | None, *, user_settings: bool) -> dict[str, str]:

@@ -20,9 +20,9 @@ def reader(store: ObjectStore, commit: str) -> Reader:
     """Return a ``Reader`` of a commit, for ``hunk_merge.plan``. Folders and submodules have the mode ``OTHER``."""
 
     def read(path: bytes) -> Entry | None:
-        found = read_file(store, commit, path, limit=_LIMIT)
-        if found is not None:
-            return Entry(found[1], found[0])
+        blob = read_file(store, commit, path, limit=_LIMIT)
+        if blob is not None:
+            return Entry(blob[1], blob[0])
         parts = path.split(b"/")
         for length in range(1, len(parts) + 1):
             listing = store.git_output(
@@ -112,16 +112,16 @@ def amend(store: ObjectStore, base: str, head: str, path: bytes, content: bytes 
         raise UnderstudyError(
             ErrorKind.PATH_ESCAPE, f"{quote(path)} cannot be the path of a file.", hint="Name a file."
         )
-    known = read_file(store, head, path, limit=_LIMIT) or read_file(store, base, path, limit=_LIMIT)
-    if known is None and (before := _before_deletion(store, base, head, path)) is not None:
-        known = read_file(store, before, path, limit=_LIMIT)
-    if known is None or known[1] not in {"100644", "100755"}:
+    blob = read_file(store, head, path, limit=_LIMIT) or read_file(store, base, path, limit=_LIMIT)
+    if blob is None and (before := _before_deletion(store, base, head, path)) is not None:
+        blob = read_file(store, before, path, limit=_LIMIT)
+    if blob is None or blob[1] not in {"100644", "100755"}:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{quote(path)} is not a file of the result.",
             hint="Only a file of the result or its base can be edited.",
         )
-    after = Entry(known[1], content) if content is not None else None
+    after = Entry(blob[1], content) if content is not None else None
     return write_commit(store, head, [Change(path, None, after)], "Edited by hand")
 
 
@@ -134,8 +134,8 @@ def _before_deletion(store: ObjectStore, base: str, head: str, path: bytes) -> s
 
 def restore(store: ObjectStore, head: str, earlier: str, path: bytes) -> str:
     """Return a new head: ``head`` with one file as it is in the commit ``earlier``, or without it if it is absent."""
-    known = read_file(store, earlier, path, limit=_LIMIT)
-    after = None if known is None else Entry(known[1], known[0])
+    blob = read_file(store, earlier, path, limit=_LIMIT)
+    after = None if blob is None else Entry(blob[1], blob[0])
     return write_commit(store, head, [Change(path, None, after)], "Undo an edit by hand")
 
 

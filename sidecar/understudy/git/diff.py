@@ -104,7 +104,7 @@ def file_diffs(store: ObjectStore, base: str, head: str) -> list[FileDiff]:
     return files_of(splits(store, base, head))
 
 
-def files_of(found: Iterable[Split]) -> list[FileDiff]:
+def files_of(difference: Iterable[Split]) -> list[FileDiff]:
     """Return ``file_diffs`` of what ``splits`` returned."""
     return [
         FileDiff(
@@ -115,7 +115,7 @@ def files_of(found: Iterable[Split]) -> list[FileDiff]:
             flag_reason=_flag_reason(split.change),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
-        for split in found
+        for split in difference
     ]
 
 
@@ -154,19 +154,20 @@ def _splits(store: ObjectStore, base: str, head: str) -> list[Split]:
     raw, _, patch = output.partition(b"\0\0")
     changes = _parse_changes(raw.split(b"\0")) if raw else []
     sections = _parse_sections(patch)
-    found = []
+    file_splits = []
     position = 0
     for change in changes:
         # A change of type is printed as a deletion and a creation.
         count = 2 if change.letter == "T" else 1
-        own = sections[position : position + count]
+        of_file = sections[position : position + count]
         position += count
-        binary = any(section.binary for section in own)
-        ranges = [] if binary else [each for section in own for each in section.ranges]
-        found.append(Split(change, binary, ranges, own[0].removed if own else [], own[-1].added if own else []))
+        binary = any(section.binary for section in of_file)
+        ranges = [] if binary else [line_range for section in of_file for line_range in section.ranges]
+        removed, added = (of_file[0].removed, of_file[-1].added) if of_file else ([], [])
+        file_splits.append(Split(change, binary, ranges, removed, added))
     if position != len(sections):
         raise UnderstudyError(ErrorKind.INTERNAL, f"The difference of {base[:12]} and {head[:12]} could not be parsed.")
-    return found
+    return file_splits
 
 
 def hunk_ids(split: Split) -> list[str]:
@@ -186,7 +187,7 @@ def line_splits(store: ObjectStore, base: str, head: str) -> dict[bytes, Split]:
     }
 
 
-def stats_of(found: Iterable[Split]) -> list[FileStat]:
+def stats_of(difference: Iterable[Split]) -> list[FileStat]:
     """Return the number of added and deleted lines of each file that ``splits`` returned; binary files count none."""
     return [
         FileStat(
@@ -195,7 +196,7 @@ def stats_of(found: Iterable[Split]) -> list[FileStat]:
             additions=sum(lines for _, _, _, lines in split.ranges),
             deletions=sum(lines for _, lines, _, _ in split.ranges),
         )
-        for split in found
+        for split in difference
     ]
 
 
@@ -209,16 +210,16 @@ def unified(store: ObjectStore, base: str, head: str) -> bytes:
     arguments = ("-r", "-p", "-U3", "--full-index", *_OPTIONS, "--end-of-options", base, head)
     for shown in (FILE_BYTES, UNIFIED_BYTES // 16, UNIFIED_BYTES // 256):
         config = _CONFIG | {"core.bigFileThreshold": str(shown)}
-        done = store.run_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=config)
-        if done.truncated:
+        completed = store.run_git("diff-tree", *arguments, output_limit=UNIFIED_BYTES, extra_config=config)
+        if completed.truncated:
             continue
-        if done.code != 0:
-            raise _unavailable(base, head, done.stderr)
+        if completed.code != 0:
+            raise _unavailable(base, head, completed.stderr)
         if shown < FILE_BYTES:
-            return done.stdout + b"# Files above %d bytes are too large to be shown.\n" % shown
-        return done.stdout
-    whole = done.stdout.rfind(b"\ndiff --git ") + 1
-    return done.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
+            return completed.stdout + b"# Files above %d bytes are too large to be shown.\n" % shown
+        return completed.stdout
+    whole = completed.stdout.rfind(b"\ndiff --git ") + 1
+    return completed.stdout[:whole] + b"# The rest of this difference is too large to be shown.\n"
 
 
 def changed_paths(store: ObjectStore, a: str, b: str) -> list[tuple[Status, bytes]]:
@@ -251,22 +252,22 @@ def read_files(
     Left out are files above ``limit`` bytes, and all that follow once the contents have ``total`` bytes.
     """
     output = store.git_output("ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit)
-    known: dict[bytes, tuple[str, int]] = {}
+    listed: dict[bytes, tuple[str, int]] = {}
     for entry in output.split(b"\0")[:-1]:
         details, _, path = entry.partition(b"\t")
         mode, _, identifier, size = details.split()
         if mode.startswith(b"100"):
-            known[path] = (identifier.decode("ascii"), int(size))
-    wanted: dict[bytes, str] = {}
+            listed[path] = (identifier.decode("ascii"), int(size))
+    identifiers: dict[bytes, str] = {}
     for path in paths:
-        identifier_, bytes_ = known.get(path, ("", limit + 1))
+        identifier_, bytes_ = listed.get(path, ("", limit + 1))
         if bytes_ <= limit:
             total -= bytes_
             if total < 0:
                 break
-            wanted[path] = identifier_
-    contents = read_blobs(store, wanted.values())
-    return {path: contents[identifier_] for path, identifier_ in wanted.items()}
+            identifiers[path] = identifier_
+    contents = read_blobs(store, identifiers.values())
+    return {path: contents[identifier_] for path, identifier_ in identifiers.items()}
 
 
 def _hunks(change: RawChange, ranges: list[LineRange], *, binary: bool) -> list[Hunk]:
@@ -304,16 +305,18 @@ def _joined(ranges: list[LineRange]) -> LineRange:
 
 
 def _diff_tree(store: ObjectStore, base: str, head: str, *options: str) -> bytes:
-    done = store.run_git("diff-tree", "-r", *_OPTIONS, *options, "--end-of-options", base, head, extra_config=_CONFIG)
-    if done.truncated:
+    completed = store.run_git(
+        "diff-tree", "-r", *_OPTIONS, *options, "--end-of-options", base, head, extra_config=_CONFIG
+    )
+    if completed.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
             f"The difference of {base[:12]} and {head[:12]} is too large to be split into hunks.",
             hint="Review the files in the worktree.",
         )
-    if done.code != 0:
-        raise _unavailable(base, head, done.stderr)
-    return done.stdout
+    if completed.code != 0:
+        raise _unavailable(base, head, completed.stderr)
+    return completed.stdout
 
 
 def _changes(store: ObjectStore, base: str, head: str, *options: str) -> list[RawChange]:
@@ -321,7 +324,7 @@ def _changes(store: ObjectStore, base: str, head: str, *options: str) -> list[Ra
 
 
 def _parse_changes(fields: list[bytes]) -> list[RawChange]:
-    found = []
+    changes = []
     position = 0
     while position < len(fields):
         old_mode, new_mode, old_blob, new_blob, letter = fields[position][1:].decode().split(" ")
@@ -330,8 +333,8 @@ def _parse_changes(fields: list[bytes]) -> list[RawChange]:
         if letter[0] == "R":
             path = fields[position]
             position += 1
-        found.append(RawChange(letter[0], old_mode, new_mode, old_blob, new_blob, path, source))
-    return found
+        changes.append(RawChange(letter[0], old_mode, new_mode, old_blob, new_blob, path, source))
+    return changes
 
 
 def _parse_sections(patch: bytes) -> list[_Section]:
@@ -340,26 +343,26 @@ def _parse_sections(patch: bytes) -> list[_Section]:
     Lines of contents begin with a sign or a backslash and names are quoted (``core.quotePath``), so a line that begins
     with ``diff --git`` or ``@@`` is git's own.
     """
-    found: list[_Section] = []
+    sections: list[_Section] = []
     last: list[bytes] = []
     for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
-            found.append(_Section())
+            sections.append(_Section())
         elif line.startswith(b"Binary files "):
-            found[-1].binary = True
+            sections[-1].binary = True
         elif line.startswith(b"@@ ") and (match := _HUNK.match(line)):
             old_start, old_lines, new_start, new_lines = match.groups()
-            found[-1].ranges.append((int(old_start), int(old_lines or 1), int(new_start), int(new_lines or 1)))
-        elif found and found[-1].ranges and line[:1] in {b"+", b"-"}:
-            last = found[-1].added if line[:1] == b"+" else found[-1].removed
+            sections[-1].ranges.append((int(old_start), int(old_lines or 1), int(new_start), int(new_lines or 1)))
+        elif sections and sections[-1].ranges and line[:1] in {b"+", b"-"}:
+            last = sections[-1].added if line[:1] == b"+" else sections[-1].removed
             last.append(line[1:] + b"\n")
         elif line.startswith(b"\\ ") and last:
             last[-1] = last[-1][:-1]
-    return found
+    return sections
 
 
-def _unavailable(base: str, head: str, said: bytes) -> UnderstudyError:
-    moved = _MOVED.search(said)
+def _unavailable(base: str, head: str, stderr: bytes) -> UnderstudyError:
+    moved = _MOVED.search(stderr)
     if moved is not None:
         place = moved[1].decode(errors="replace")
         return UnderstudyError(
@@ -369,6 +372,6 @@ def _unavailable(base: str, head: str, said: bytes) -> UnderstudyError:
         )
     return UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
-        f"{base[:12]} and {head[:12]} cannot be compared: {said.decode(errors='replace').strip()[-300:]}",
+        f"{base[:12]} and {head[:12]} cannot be compared: {stderr.decode(errors='replace').strip()[-300:]}",
         hint="Their object store may have been removed.",
     )

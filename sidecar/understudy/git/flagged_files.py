@@ -18,13 +18,13 @@ _TABLE = Path(__file__).with_name("flagged_files.txt")
 @functools.cache
 def table() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return reason → patterns, in the order of the file; the first reason that fits is shown."""
-    found: list[tuple[str, list[str]]] = []
+    groups: list[tuple[str, list[str]]] = []
     for line in _TABLE.read_text().splitlines():
         if line.startswith("[") and line.endswith("]"):
-            found.append((line[1:-1], []))
+            groups.append((line[1:-1], []))
         elif line and not line.startswith("#"):
-            found[-1][1].extend(line.split())
-    return tuple((reason, tuple(patterns)) for reason, patterns in found)
+            groups[-1][1].extend(line.split())
+    return tuple((reason, tuple(patterns)) for reason, patterns in groups)
 
 
 def find(path: str) -> str | None:
@@ -58,7 +58,7 @@ class _Compiled(NamedTuple):
 
 @functools.cache
 def _compiled() -> _Compiled:
-    found: tuple[list[tuple[int, str]], ...] = ([], [], [])
+    kinds: tuple[list[tuple[int, str]], ...] = ([], [], [])
     for rank, (_, patterns) in enumerate(table()):
         groups: tuple[list[str], list[str], list[str]] = ([], [], [])
         for pattern in patterns:
@@ -69,10 +69,10 @@ def _compiled() -> _Compiled:
                 groups[2].append(f"{start}{body}{'(?:/.*)?' if pattern.endswith('/') else ''}")
             else:
                 groups[1 if pattern.endswith("/") else 0].append(body)
-        for kind, group in zip(found, groups, strict=True):
+        for kind, group in zip(kinds, groups, strict=True):
             if group:
                 kind.append((rank, "|".join(group)))
-    return _Compiled(*map(_expressions, found))
+    return _Compiled(*map(_expressions, kinds))
 
 
 def _expressions(bodies: list[tuple[int, str]]) -> _Expressions:

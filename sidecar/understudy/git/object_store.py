@@ -127,7 +127,7 @@ class ObjectStore:
 
     def missing_origin(self) -> Path | None:
         """Return the path of objects of the user's repository that no longer exists; None if all exist."""
-        folders = (Path(os.fsdecode(bytes.fromhex(each))) for each in self.description["objects"])
+        folders = (Path(os.fsdecode(bytes.fromhex(path))) for path in self.description["objects"])
         return next((folder for folder in folders if not folder.is_dir()), None)
 
     @property
@@ -330,17 +330,17 @@ def _fill(path: Path, repository: Repository) -> dict[str, Any]:
     (path / "info" / "attributes").write_bytes(ATTRIBUTES)
     if sparse and git_dir is not None:
         (path / "info" / "sparse-checkout").write_bytes(_copied(git_dir / "info" / "sparse-checkout"))
-    own = path / "understudy"
-    own.mkdir(mode=0o700)
-    attributes = own / "attributes.git"
+    own_folder = path / "understudy"
+    own_folder.mkdir(mode=0o700)
+    attributes = own_folder / "attributes.git"
     borrowing_git_dir(attributes, [], repository.object_format)
     (attributes / "info" / "attributes").write_bytes(_copied(common / "info" / "attributes") if common else b"")
     (attributes / "global").write_bytes(_global_file(settings, "core.attributesfile", "attributes"))
     references = sorted((name, target) for name, target in repository.references().items() if _usable_reference(name))
-    (own / "references").write_bytes(
+    (own_folder / "references").write_bytes(
         b"".join(f"{target} {name}\n".encode(errors="surrogateescape") for name, target in references)
     )
-    (own / "store.json").write_text(json.dumps(description))
+    (own_folder / "store.json").write_text(json.dumps(description))
     return description
 
 

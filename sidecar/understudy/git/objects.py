@@ -96,9 +96,9 @@ def read_blobs(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, byte
     if not asked:
         return {}
     for attempt in (1, 2):
-        done = store.run_git("cat-file", "--batch", "--buffer", stdin=_lines(asked), output_limit=_READ_LIMIT)
+        completed = store.run_git("cat-file", "--batch", "--buffer", stdin=_lines(asked), output_limit=_READ_LIMIT)
         try:
-            return _contents(asked, done, store.path, store.object_format)
+            return _contents(asked, completed, store.path, store.object_format)
         except _DamagedError as error:
             if attempt == 2:
                 raise
@@ -111,8 +111,10 @@ def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, byte
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    done = run_git("cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT)
-    return _contents(asked, done, git_dir, "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1")
+    completed = run_git(
+        "cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT
+    )
+    return _contents(asked, completed, git_dir, "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1")
 
 
 def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | None:
@@ -135,7 +137,7 @@ def _loose(path: str, limit: int = _LOOSE_LIMIT) -> bytes:
 
 
 def _lines(identifiers: list[str]) -> bytes:
-    return "".join(f"{each}\n" for each in identifiers).encode()
+    return "".join(f"{identifier}\n" for identifier in identifiers).encode()
 
 
 class _DamagedError(UnderstudyError):
@@ -150,15 +152,15 @@ class _DamagedError(UnderstudyError):
         self.damaged = damaged
 
 
-def _contents(asked: list[str], done: Completed, place: Path, object_format: str) -> dict[str, bytes]:
-    if done.truncated:
+def _contents(asked: list[str], completed: Completed, place: Path, object_format: str) -> dict[str, bytes]:
+    if completed.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
             f"{len(asked)} objects of {place} have over {_READ_LIMIT >> 20} MiB.",
             hint="Work in a smaller folder, or have git ignore generated files.",
         )
-    output = done.stdout
-    found: dict[str, bytes] = {}
+    output = completed.stdout
+    contents: dict[str, bytes] = {}
     damaged: list[str] = []
     position = 0
     for identifier in asked:
@@ -171,10 +173,10 @@ def _contents(asked: list[str], done: Completed, place: Path, object_format: str
         size = int(words[2])
         content = output[end + 1 : end + 1 + size]
         if object_id(words[1].decode(), content, object_format) == identifier:
-            found[identifier] = content
+            contents[identifier] = content
         else:
             damaged.append(identifier)
         position = end + 1 + size + 1
     if damaged:
         raise _DamagedError(damaged, place)
-    return found
+    return contents

@@ -51,10 +51,10 @@ def _matches(name: str, pattern: str) -> bool:
     if at > end or not name.startswith(head) or not name.endswith(tail):
         return False
     for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
+        index = name.find(part, at, end)
+        if index < 0:
             return False
-        at = found + len(part)
+        at = index + len(part)
     return True
 
 

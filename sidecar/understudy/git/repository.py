@@ -147,12 +147,12 @@ def resolve(repository: Repository, revision: str) -> str:
     if repository.git_dir is not None and "\0" not in revision:
         from understudy.git.command import run_git  # only what git itself must answer
 
-        done = run_git(
+        completed = run_git(
             "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", git_dir=repository.git_dir
         )
-        found = done.stdout.decode().strip()
-        if done.code == 0 and _OBJECT_ID.fullmatch(found):
-            return found
+        commit = completed.stdout.decode().strip()
+        if completed.code == 0 and _OBJECT_ID.fullmatch(commit):
+            return commit
     raise UnderstudyError(
         ErrorKind.BASE_UNAVAILABLE,
         f"{revision!r} does not name a commit in {repository.top}.",
@@ -209,8 +209,8 @@ def read_regular(path: Path, limit: int) -> bytes | None:
 
 
 def _small(path: Path) -> str | None:
-    found = read_regular(path, _SMALL_FILE)
-    return found.decode(errors="surrogateescape") if found is not None else None
+    content = read_regular(path, _SMALL_FILE)
+    return content.decode(errors="surrogateescape") if content is not None else None
 
 
 def _is_git_dir(folder: Path) -> bool:
@@ -320,17 +320,17 @@ def _settings(git_dir: Path) -> tuple[dict[str, str], list[str]]:
     """Return the user's effective settings, and the folders in the user's own `safe.directory`."""
     from understudy.git.command import run_git
 
-    done = run_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
-    if done.code != 0:
+    completed = run_git("config", "--includes", "--show-scope", "--null", "--list", git_dir=git_dir, user_settings=True)
+    if completed.code != 0:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,
             f"The effective git configuration of {git_dir} cannot be read: "
-            + done.stderr.decode(errors="replace").strip()[-300:],
+            + completed.stderr.decode(errors="replace").strip()[-300:],
             hint="Run `git config --list` there to see the invalid line.",
         )
     settings: dict[str, str] = {}
     safe: list[str] = []
-    fields = done.stdout.decode(errors="surrogateescape").split("\0")
+    fields = completed.stdout.decode(errors="surrogateescape").split("\0")
     for scope, entry in zip(fields[::2], fields[1::2], strict=False):
         if scope == "command":
             continue
@@ -359,10 +359,10 @@ def _head(git_dir: Path, common: Path) -> tuple[str | None, str | None]:
     reference = text.removeprefix("ref:").strip()
     name = reference
     for _ in range(5):  # git follows symbolic references five deep
-        found = _reference(git_dir, common, name)
-        if found is None or _OBJECT_ID.fullmatch(found):
-            return reference, found
-        name = found.removeprefix("ref:").strip()
+        target = _reference(git_dir, common, name)
+        if target is None or _OBJECT_ID.fullmatch(target):
+            return reference, target
+        name = target.removeprefix("ref:").strip()
     return reference, None
 
 
@@ -378,16 +378,16 @@ def _reference(git_dir: Path, common: Path, name: str) -> str | None:
 
 def _packed(common: Path) -> dict[str, str]:
     data = read_regular(common / "packed-refs", _REFERENCES_LIMIT) or b""
-    found = {}
+    identifiers = {}
     for line in data.decode(errors="surrogateescape").split("\n"):
         identifier, separator, name = line.partition(" ")
         if separator and _OBJECT_ID.fullmatch(identifier):
-            found[name] = identifier
-    return found
+            identifiers[name] = identifier
+    return identifiers
 
 
 def _references(common: Path) -> dict[str, str]:
-    found = {
+    identifiers = {
         name: identifier
         for name, identifier in _packed(common).items()
         if name.startswith(("refs/heads/", "refs/tags/"))
@@ -396,8 +396,8 @@ def _references(common: Path) -> dict[str, str]:
         for path in _files_below(common / "refs" / kind):
             text = (_small(path) or "").strip()
             if _OBJECT_ID.fullmatch(text) and not path.name.endswith(".lock"):
-                found[str(path.relative_to(common))] = text
-    return found
+                identifiers[str(path.relative_to(common))] = text
+    return identifiers
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -408,16 +408,16 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def _object_folders(objects: Path) -> list[Path]:
     """Return a folder of objects and its alternates, each once."""
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     waiting = [(Path(os.path.realpath(objects)), 0)]
-    while waiting and len(found) < _MOST_ALTERNATES:
+    while waiting and len(folders) < _MOST_ALTERNATES:
         folder, depth = waiting.pop(0)
-        if folder in found:
+        if folder in folders:
             continue
-        found[folder] = None
+        folders[folder] = None
         if depth < _ALTERNATES_DEPTH:
             waiting += [(named, depth + 1) for named in _alternates(folder)]
-    return list(found)
+    return list(folders)
 
 
 def _alternates(folder: Path) -> list[Path]:

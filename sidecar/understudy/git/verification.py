@@ -41,17 +41,17 @@ def damaged_objects(git_dir: Path, identifiers: Iterable[str], object_format: st
         if not waiting:
             break
         hashing = _Hashing(object_format)
-        done = run_git(
+        completed = run_git(
             "cat-file",
             "--batch",
             "--buffer",  # without it, git writes each object by itself
             git_dir=git_dir,
-            stdin="".join(f"{each}\n" for each in waiting).encode(),
+            stdin="".join(f"{identifier}\n" for identifier in waiting).encode(),
             sink=hashing.feed,
         )
         answers = hashing.answers
         damaged += [asked for asked, answer in zip(waiting, answers, strict=False) if asked != answer]
-        if done.code == 0 and len(answers) >= len(waiting):
+        if completed.code == 0 and len(answers) >= len(waiting):
             return damaged
         # git ends at an object that it cannot unpack.
         damaged += waiting[len(answers) : len(answers) + 1]
@@ -74,18 +74,18 @@ def require_change(store: ObjectStore, base: str, head: str) -> None:
 
     def verify() -> list[str]:
         names = _roots(store, [base, head])
-        done = store.run_git(
+        completed = store.run_git(
             "diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--full-index", "--end-of-options", base, head
         )
-        if done.code != 0 and not damaged_objects(store.path, names, store.object_format):
-            said = done.stderr.decode(errors="replace").strip()[-300:]
+        if completed.code != 0 and not damaged_objects(store.path, names, store.object_format):
+            error_text = completed.stderr.decode(errors="replace").strip()[-300:]
             raise UnderstudyError(
                 ErrorKind.BASE_UNAVAILABLE,
-                f"{base[:12]} and {head[:12]} cannot be compared: {said}",
+                f"{base[:12]} and {head[:12]} cannot be compared: {error_text}",
                 hint="Their object store may have been removed.",
             )
         # If git met a false tree, the tree is in this list: each folder is listed before what is in it.
-        return [*names, *_ids_in(done.stdout)]
+        return [*names, *_ids_in(completed.stdout)]
 
     _until_unchanged(store, verify)
 
@@ -107,13 +107,13 @@ def require_tree(store: ObjectStore, commit: str) -> dict[bytes, tuple[str, str]
         ]
 
     _until_unchanged(store, verify)
-    found = {}
+    entries = {}
     for entry in _entries(listing):
         details, _, path = entry.partition(b"\t")
         mode, _, identifier = details.decode().split(" ")
         if mode != "040000":
-            found[path] = (mode, identifier)
-    return found
+            entries[path] = (mode, identifier)
+    return entries
 
 
 def tree_of(store: ObjectStore, commit: str) -> str:
@@ -131,15 +131,15 @@ def find_path(store: ObjectStore, commit: str, path: bytes) -> TreeEntry | None:
         listed = {entry.identifier: entry for entry in map(_entry, _entries(listing.stdout))}
         trees = [entry.identifier for entry in listed.values() if entry.kind == "tree"]
         start, root, *below = _read(store, [commit, f"{commit}^{{tree}}", *trees])
-        known = {identifier: content for identifier, _, content in (root, *below)}
+        contents = {identifier: content for identifier, _, content in (root, *below)}
         identifier = _tree_in(start[2]) if start[1] == "commit" else start[0]
         *folders, name = path.split(b"/")
         for folder in folders:
-            mode, identifier = _parse_tree(known.get(identifier, b""), store.object_format).get(folder, ("", ""))
-            if identifier not in known:
+            mode, identifier = _parse_tree(contents.get(identifier, b""), store.object_format).get(folder, ("", ""))
+            if identifier not in contents:
                 break
-        if identifier in known:
-            mode, identifier = _parse_tree(known[identifier], store.object_format).get(name, ("", ""))
+        if identifier in contents:
+            mode, identifier = _parse_tree(contents[identifier], store.object_format).get(name, ("", ""))
             if not identifier or identifier in listed:
                 return listed.get(identifier) and dataclasses.replace(listed[identifier], mode=mode, path=path)
         elif not identifier or mode != _FOLDER:
@@ -185,22 +185,22 @@ def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
     Good copies come from the store's other packs, from ``store.copies``, and from the repository that it borrows from.
     The user's repository is never written.
     """
-    wanted = list(dict.fromkeys(damaged))
+    identifiers = list(dict.fromkeys(damaged))
     objects = store.path / "objects"
     with store.writing():
-        for identifier in wanted:
+        for identifier in identifiers:
             with suppress(FileNotFoundError):
                 (objects / identifier[:2] / identifier[2:]).unlink()
         for name in ("info/commit-graph", "pack/multi-pack-index"):
             with suppress(FileNotFoundError):
                 (objects / name).unlink()
     for index in sorted((objects / "pack").glob("*.idx")):
-        if _lists(store, index, set(wanted)):
+        if _lists(store, index, set(identifiers)):
             _unpack_own(store, index)
     for copy in store.copies:
         with suppress(OSError):
             _unpack(store, copy.read_bytes())
-    left = damaged_objects(store.path, wanted, store.object_format)
+    left = damaged_objects(store.path, identifiers, store.object_format)
     if left:
         gone = store.missing_origin()
         if gone is not None:
@@ -222,20 +222,22 @@ def repair(store: ObjectStore, damaged: Iterable[str]) -> None:
         )
 
 
-def write_copy(store: ObjectStore, target: Path, wanted: str, unwanted: str | None) -> None:
-    """Write the objects of ``wanted`` that ``unwanted`` lacks to the pack ``target``, for ``ObjectStore.copies``.
+def write_copy(store: ObjectStore, target: Path, revision: str, unwanted: str | None) -> None:
+    """Write the objects of ``revision`` that ``unwanted`` lacks to the pack ``target``, for ``ObjectStore.copies``.
 
     Writes nothing if the pack would be larger than ``COPY_BYTES``. Raises the disk's OSError.
     """
-    revisions = f"{wanted}\n" + (f"^{unwanted}\n" if unwanted else "")
-    done = store.run_git("pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode(), output_limit=COPY_BYTES)
-    if done.code != 0 or done.truncated:
+    revisions = f"{revision}\n" + (f"^{unwanted}\n" if unwanted else "")
+    completed = store.run_git(
+        "pack-objects", "-q", "--revs", "--stdout", stdin=revisions.encode(), output_limit=COPY_BYTES
+    )
+    if completed.code != 0 or completed.truncated:
         return
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(done.stdout)
+            stream.write(completed.stdout)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -315,14 +317,14 @@ def _roots(store: ObjectStore, revisions: list[str]) -> list[str]:
 
     A commit that this process has verified before is not read again: its id stands for the same content everywhere.
     """
-    found = {each: _trees[each] for each in revisions if each in _trees}
-    unknown = [each for each in revisions if each not in found]
+    trees = {revision: _trees[revision] for revision in revisions if revision in _trees}
+    unknown = [revision for revision in revisions if revision not in trees]
     for identifier, kind, content in _read(store, unknown) if unknown else ():
-        found[identifier] = [_tree_in(content)] if kind == "commit" else []
+        trees[identifier] = [_tree_in(content)] if kind == "commit" else []
         if len(_trees) >= _MOST_TREES:
             _trees.clear()
-        _trees[identifier] = found[identifier]
-    return [name for each in revisions for name in (each, *found[each])]
+        _trees[identifier] = trees[identifier]
+    return [name for revision in revisions for name in (revision, *trees[revision])]
 
 
 _MOST_TREES = 4096
@@ -337,9 +339,9 @@ def _tree_in(commit: bytes) -> str:
 def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
     """Return (id, kind, content) of commits and trees, verified and if necessary recovered."""
     for _ in range(_TRIES):
-        stdin = "".join(f"{each}\n" for each in names).encode(errors="replace")
+        stdin = "".join(f"{revision}\n" for revision in names).encode(errors="replace")
         output = store.run_git("cat-file", "--batch", "--buffer", stdin=stdin, output_limit=_SMALL_BYTES).stdout
-        found: list[tuple[str, str, bytes]] = []
+        objects: list[tuple[str, str, bytes]] = []
         damaged: list[str] = []
         position = 0
         for name in names:
@@ -352,11 +354,11 @@ def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
             size = int(words[2])
             content = output[end + 1 : end + 1 + size]
             position = end + 2 + size
-            found.append((words[0], words[1], content))
+            objects.append((words[0], words[1], content))
             if digest(words[1], content, store.object_format) != words[0]:
                 damaged.append(words[0])
         if not damaged:
-            return found
+            return objects
         identifiers = [name for name in damaged if _FULL_ID.fullmatch(name)]
         if not identifiers:
             raise UnderstudyError(
@@ -371,14 +373,14 @@ def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
 def _parse_tree(content: bytes, object_format: str) -> dict[bytes, tuple[str, str]]:
     """Return name → (mode with six digits, id)."""
     length = hashlib.new(object_format, usedforsecurity=False).digest_size
-    found = {}
+    entries = {}
     position = 0
     while position < len(content):
         end = content.index(b"\0", position)
         mode, _, name = content[position:end].partition(b" ")
         position = end + 1 + length
-        found[name] = (mode.decode().zfill(6), content[end + 1 : position].hex())
-    return found
+        entries[name] = (mode.decode().zfill(6), content[end + 1 : position].hex())
+    return entries
 
 
 def _until_unchanged(store: ObjectStore, find: Callable[[], list[str]]) -> None:
@@ -405,22 +407,22 @@ def _entries(listing: bytes) -> list[bytes]:
 
 def _ids_in(raw: bytes) -> list[str]:
     """Return the objects on both sides of a raw diff, without those of submodules and of missing sides."""
-    found: list[str] = []
+    identifiers: list[str] = []
     for details in raw.split(b"\0")[:-1:2]:
         old_mode, new_mode, old, new, _ = details[1:].decode().split(" ")
-        found += [
+        identifiers += [
             identifier for mode, identifier in ((old_mode, old), (new_mode, new)) if mode not in {"160000", "000000"}
         ]
-    return found
+    return identifiers
 
 
-def _lists(store: ObjectStore, index: Path, wanted: set[str]) -> bool:
+def _lists(store: ObjectStore, index: Path, identifiers: set[str]) -> bool:
     try:
         content = index.read_bytes()
         listing = git_output("show-index", f"--object-format={store.object_format}", git_dir=store.path, stdin=content)
     except (OSError, UnderstudyError):
         return True  # unreadable, so it proves nothing about its pack
-    return any(line.split(b" ")[1].decode() in wanted for line in listing.splitlines())
+    return any(line.split(b" ")[1].decode() in identifiers for line in listing.splitlines())
 
 
 def _unpack_own(store: ObjectStore, index: Path) -> None:

@@ -44,8 +44,9 @@ def workspace_of(files: list[str], workspace: str | None, folder: Path | None, o
     if files:
         path = real(require_path(files[0]))
         within = path if path.is_dir() and not path.is_symlink() else path.parent
-        around = [folder for folder in (one.resolve() for one in opened) if folder in (within, *within.parents)]
-        return repository.workspace_of(within, otherwise=max(around, key=lambda one: len(one.parts), default=None))
+        around = [place for place in map(Path.resolve, opened) if place in (within, *within.parents)]
+        innermost = max(around, key=lambda place: len(place.parts), default=None)
+        return repository.workspace_of(within, otherwise=innermost)
     if folder is not None:
         return repository.workspace_of(folder.resolve())
     raise UnderstudyError(

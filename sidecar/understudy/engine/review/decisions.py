@@ -271,7 +271,7 @@ def _accept(
         for attempt in range(1, MERGE_TRIES + 1):
             chosen = review_state.selection([(ref.path, ref.hunk) for ref in accept])
             seen = Buffers(at.workspace, editor)
-            plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read, found=splits)
+            plan = hunk_merge.plan(at.store, at.record.base_commit, at.head, chosen, seen.read, difference=splits)
             refused = {(path_quoting.quote(conflict.path), conflict.hunk) for conflict in plan.conflicts}
             merged = [*(ref for ref in accept if (ref.path, ref.hunk) not in refused), *merged_manually]
             if not merged:

@@ -240,7 +240,7 @@ class _Accept:
         chosen = (
             review_state.selection([(hunk_ref.path, hunk_ref.hunk) for hunk_ref in refs]) for refs in (every, [ref])
         )
-        return undo_merge.part(at.store, (at.record.base_commit, at.head), record, *chosen, found=splits)
+        return undo_merge.part(at.store, (at.record.base_commit, at.head), record, *chosen, difference=splits)
 
     def _record(self, at: decisions.LockedResult, compared: _Comparison, by: str) -> None:
         if not compared.reverted and not compared.restored:

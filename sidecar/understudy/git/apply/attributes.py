@@ -23,33 +23,33 @@ class LostError(Exception):
     """An attribute cannot be kept; the text names it."""
 
 
-def is_kept_in_place(known: os.stat_result) -> bool:
+def is_kept_in_place(facts: os.stat_result) -> bool:
     """Return whether only writing a regular file in place keeps what belongs to it."""
-    if known.st_nlink > 1:
+    if facts.st_nlink > 1:
         return True
     user = os.geteuid()
-    return user != 0 and (known.st_uid != user or not _is_in_group(known))
+    return user != 0 and (facts.st_uid != user or not _is_in_group(facts))
 
 
-def refuse_in_place(descriptor: int, known: os.stat_result) -> None:
+def refuse_in_place(descriptor: int, facts: os.stat_result) -> None:
     """Raise ``LostError`` if writing the open file in place is impossible, or would remove an attribute for good."""
     user = os.geteuid()
     if user == 0:
         return
-    if known.st_uid != user:
+    if facts.st_uid != user:
         if not os.access(f"/proc/self/fd/{descriptor}", os.W_OK):
             raise LostError("owner")
-        if known.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        if facts.st_mode & (stat.S_ISUID | stat.S_ISGID):
             raise LostError("setuid or setgid bit")
     # A write removes it, and then only a member of the group can set it again.
-    if known.st_mode & stat.S_ISGID and not _is_in_group(known):
+    if facts.st_mode & stat.S_ISGID and not _is_in_group(facts):
         raise LostError("setgid bit")
     if _CAPABILITY in extended(descriptor):
         raise LostError(f"extended attribute {_CAPABILITY.decode()}")
 
 
-def _is_in_group(known: os.stat_result) -> bool:
-    return known.st_gid in {os.getegid(), *os.getgroups()}
+def _is_in_group(facts: os.stat_result) -> bool:
+    return facts.st_gid in {os.getegid(), *os.getgroups()}
 
 
 def copy(source: int, target: int, mode: int) -> None:
@@ -57,25 +57,25 @@ def copy(source: int, target: int, mode: int) -> None:
 
     The permissions come last: with them, the file may no longer be writable.
     """
-    known, new = os.fstat(source), os.fstat(target)
-    if (known.st_uid, known.st_gid) != (new.st_uid, new.st_gid):
+    facts, new = os.fstat(source), os.fstat(target)
+    if (facts.st_uid, facts.st_gid) != (new.st_uid, new.st_gid):
         try:
-            os.fchown(target, known.st_uid, known.st_gid)
+            os.fchown(target, facts.st_uid, facts.st_gid)
         except OSError as error:
             raise LostError("owner") from error
     restore(target, extended(source), mode)
 
 
-def restore(target: int, wanted: Mapping[bytes, bytes], mode: int) -> None:
+def restore(target: int, attributes: Mapping[bytes, bytes], mode: int) -> None:
     """Give an open file these extended attributes and ``mode``; raise ``LostError`` if it cannot have them.
 
     Attributes that the system or an administrator gave it (``security.ima``) are restored where that is allowed.
     """
     present = extended(target)
-    for name in present.keys() - wanted.keys():
+    for name in present.keys() - attributes.keys():
         if name == _ACL:  # inherited from the folder
             os.removexattr(target, name)
-    for name, value in wanted.items():
+    for name, value in attributes.items():
         if present.get(name) != value:
             try:
                 os.setxattr(target, name, value)

@@ -143,38 +143,38 @@ def same_file(folder: int, name: bytes, other_folder: int, other: bytes) -> bool
 def read_at(folder: int, name: bytes, limit: int) -> Entry | None:
     """Return the entry of this name; raise the disk's OSError, and ``EFBIG`` above ``limit`` bytes."""
     try:
-        found = os.lstat(name, dir_fd=folder)
-        if stat.S_ISLNK(found.st_mode):
+        facts = os.lstat(name, dir_fd=folder)
+        if stat.S_ISLNK(facts.st_mode):
             return Entry("120000", os.readlink(name, dir_fd=folder))
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(facts.st_mode):
             return Entry(OTHER, b"", _held(folder, name))
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(facts.st_mode):
             return Entry(OTHER, b"")
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             return Entry(OTHER, b"")
         content = stream.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
-    return Entry("100755" if found.st_mode & 0o100 else "100644", content)
+    return Entry("100755" if facts.st_mode & 0o100 else "100644", content)
 
 
 def _held(folder: int, name: bytes) -> tuple[bytes, ...]:
     """Return ``Entry.holds`` of a folder; if it cannot be read, a value that no listing equals."""
-    found: list[bytes] = []
+    paths: list[bytes] = []
     try:
-        _look_into(folder, name, b"", found)
+        _look_into(folder, name, b"", paths)
     except OSError:
-        found.append(b"/")
-    return tuple(found)
+        paths.append(b"/")
+    return tuple(paths)
 
 
-def _look_into(folder: int, name: bytes, prefix: bytes, found: list[bytes]) -> None:
-    if len(found) > _HELD or prefix.count(b"/") > _DEEP:
+def _look_into(folder: int, name: bytes, prefix: bytes, paths: list[bytes]) -> None:
+    if len(paths) > _HELD or prefix.count(b"/") > _DEEP:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     descriptor = os.open(name, _WALK, dir_fd=folder)
     try:
@@ -182,12 +182,12 @@ def _look_into(folder: int, name: bytes, prefix: bytes, found: list[bytes]) -> N
             for entry in entries:
                 path = prefix + os.fsencode(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
-                    found.append(path)
+                    paths.append(path)
                     continue
-                before = len(found)
-                _look_into(descriptor, os.fsencode(entry.name), path + b"/", found)
-                if len(found) == before:
-                    found.append(path + b"/")
+                before = len(paths)
+                _look_into(descriptor, os.fsencode(entry.name), path + b"/", paths)
+                if len(paths) == before:
+                    paths.append(path + b"/")
     finally:
         os.close(descriptor)
 
@@ -200,10 +200,10 @@ def signature(entry: Entry | None) -> str | None:
 def signature_at(folder: int, name: bytes) -> str | None:
     """Return the signature of a name's entry, of any size; folders and pipes have that of ``OTHER``."""
     try:
-        found = os.lstat(name, dir_fd=folder)
-        if stat.S_ISLNK(found.st_mode):
+        facts = os.lstat(name, dir_fd=folder)
+        if stat.S_ISLNK(facts.st_mode):
             return signature(Entry("120000", os.readlink(name, dir_fd=folder)))
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(facts.st_mode):
             return signature(Entry(OTHER, b""))
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
@@ -278,7 +278,7 @@ def is_torn(content: bytes, before: bytes, after: bytes) -> bool:
     for at in range(0, len(content), _BLOCK):
         part = content[at : at + _BLOCK]
         pair = new[at : at + len(part)], old[at : at + len(part)]
-        if part not in pair and any(part) and any(own not in both for own, *both in zip(part, *pair, strict=True)):
+        if part not in pair and any(part) and any(byte not in both for byte, *both in zip(part, *pair, strict=True)):
             return False
     return True
 
@@ -319,8 +319,8 @@ def open_to_write(folder: int, name: bytes) -> Iterator[int]:
     try:
         descriptor = os.open(name, flags, dir_fd=folder)
     except PermissionError:
-        with open_to_read(folder, name) as own:
-            os.fchmod(own, stat.S_IMODE(os.fstat(own).st_mode) | stat.S_IWUSR)
+        with open_to_read(folder, name) as readable:
+            os.fchmod(readable, stat.S_IMODE(os.fstat(readable).st_mode) | stat.S_IWUSR)
         failpoint("made writable")
         descriptor = os.open(name, flags, dir_fd=folder)
     try:
@@ -390,10 +390,10 @@ def _remove_tree(folder: int, name: bytes, deep: int, left: Iterator[int]) -> No
         try:
             with os.scandir(descriptor) as entries:
                 names = [os.fsencode(entry.name) for entry in entries]
-            for each in names:
+            for child in names:
                 if not deep or next(left, None) is None:
                     return
-                _remove_tree(descriptor, each, deep - 1, left)
+                _remove_tree(descriptor, child, deep - 1, left)
         finally:
             os.close(descriptor)
         os.rmdir(name, dir_fd=folder)
@@ -424,13 +424,13 @@ def sync_folders(top: Path, folders: Collection[bytes]) -> None:
 
 
 def _sync_file_systems(top: Path, folders: Iterable[bytes]) -> None:
-    done: set[int] = set()
+    devices: set[int] = set()
     for folder in folders:
         with contextlib.suppress(FileNotFoundError), opened(top, folder) as descriptor:
             device = os.fstat(descriptor).st_dev
-            if device not in done:
+            if device not in devices:
                 durable.sync_file_system(descriptor)
-                done.add(device)
+                devices.add(device)
 
 
 def sync(descriptor: int) -> None:
@@ -442,10 +442,10 @@ def sync(descriptor: int) -> None:
 @functools.cache
 def _function() -> ctypes._NamedFuncPointer | None:
     library = ctypes.CDLL(None, use_errno=True)
-    found = getattr(library, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
-    if found is not None:
-        found.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return found
+    function = getattr(library, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return function
 
 
 def _rename(folder: int, name: bytes, other_folder: int, other: bytes, flags: int) -> None:

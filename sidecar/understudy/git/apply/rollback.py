@@ -46,12 +46,12 @@ class Step:
     def packed(self) -> list[str | int | None]:
         """Return the form for the journal."""
         names = (self.path, self.folder, self.new, self.old)
-        return [*(each.hex() for each in names), self.before, self.after, self.in_place]
+        return [*(name.hex() for name in names), self.before, self.after, self.in_place]
 
     @classmethod
     def unpacked(cls, fields: list[Any]) -> Step:
         """Return the step from its form in the journal."""
-        path, folder, new, old = (bytes.fromhex(each) for each in fields[:4])
+        path, folder, new, old = (bytes.fromhex(field) for field in fields[:4])
         return cls(path, folder, new, old, *fields[4:7])
 
 
@@ -64,12 +64,12 @@ class Staging:
     def __init__(self, record: dict[str, Any]) -> None:
         """Read it from the journal; an earlier version staged no folders."""
         self._roots = {bytes.fromhex(root): bytes.fromhex(staged) for root, staged in record.get("staged", ())}
-        self._made = [bytes.fromhex(each) for each in record.get("made", ())]
+        self._made = [bytes.fromhex(folder) for folder in record.get("made", ())]
         self._places: dict[bytes, bytes | None] = {}
 
     def folders(self) -> list[bytes]:
         """Return the temporary folders, parents first."""
-        return [place for each in self._made if (place := self.temporary(each)) is not None]
+        return [place for folder in self._made if (place := self.temporary(folder)) is not None]
 
     def roots(self) -> list[bytes]:
         """Return the highest temporary folders."""
@@ -84,7 +84,7 @@ class Staging:
     def temporary(self, folder: bytes) -> bytes | None:
         """Return the temporary folder in which the files of a new folder wait; None if it has none."""
         if folder not in self._places:
-            tops = (each for each in (*folders_of(folder), folder) if each in self._roots)
+            tops = (candidate for candidate in (*folders_of(folder), folder) if candidate in self._roots)
             top = next(tops, None)
             self._places[folder] = None if top is None else self._roots[top] + folder[len(top) :]
         return self._places[folder]
@@ -169,8 +169,8 @@ def clean_up(top: Path, record: dict[str, Any], steps: list[Step]) -> None:
                 _remove(folder, step.new)
                 _remove(folder, step.old)
         if step.after is None:
-            for each in reversed(folders_of(step.path)):
-                if not _remove_folder(top, each):
+            for emptied in reversed(folders_of(step.path)):
+                if not _remove_folder(top, emptied):
                     break
         failpoint("cleaning")
 
@@ -249,10 +249,10 @@ def _remove_staging(top: Path, staging: Staging) -> None:
 
     One that was renamed to its place is gone. A program that writes meanwhile can prevent the removal, so try again.
     """
-    for each in reversed(staging.folders()):  # of any depth
-        _remove_folder(top, each)
-    for each in staging.roots():
-        parent, name = filesystem.parent_and_name(each)
+    for temporary in reversed(staging.folders()):  # of any depth
+        _remove_folder(top, temporary)
+    for root in staging.roots():
+        parent, name = filesystem.parent_and_name(root)
         with _reached(top, parent) as folder:
             for _ in range(3):
                 if folder is not None and filesystem.exists(folder, name):
@@ -304,7 +304,7 @@ def _put_back_old(top: Path, step: Step) -> bytes | None:
             # Something else took the place of its folder: what was moved aside can be the only copy of the file.
             if filesystem.signature_at(folder, step.new) in {None, step.after}:
                 _remove(folder, step.new)
-            return next((each for each in (step.old, step.new) if filesystem.exists(folder, each)), None)
+            return next((candidate for candidate in (step.old, step.new) if filesystem.exists(folder, candidate)), None)
         if place is not None:
             if step.in_place is not None:
                 _put_back_overwritten(folder, place, name, step, step.in_place)
@@ -319,12 +319,12 @@ def _put_back_old(top: Path, step: Step) -> bytes | None:
 
 def _put_back_overwritten(folder: int, place: int, name: bytes, step: Step, mode: int) -> None:
     """Write the old content again, unless the user has saved another one since."""
-    before, after = (filesystem.content_of(folder, each) for each in (step.old, step.new))
-    found = filesystem.content_of(place, name)
-    if before is None or after is None or found is None:
+    before, after = (filesystem.content_of(folder, copy) for copy in (step.old, step.new))
+    current = filesystem.content_of(place, name)
+    if before is None or after is None or current is None:
         return  # not all copies were made, so the file is unchanged; or the user removed it
-    if found == before or not filesystem.is_torn(found, before, after):
-        if found == before:
+    if current == before or not filesystem.is_torn(current, before, after):
+        if current == before:
             filesystem.set_mode(place, name, mode)
         return
     with (
@@ -361,11 +361,11 @@ def _put_back_exchanged(folder: int, place: int, name: bytes, step: Step) -> Non
 
 
 def _remove(folder: int, name: bytes) -> None:
-    for each in (name, name + PART):
+    for path_name in (name, name + PART):
         # Check first: on a disk mounted read-only, even removing a missing file fails.
-        if filesystem.exists(folder, each):
+        if filesystem.exists(folder, path_name):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(each, dir_fd=folder)
+                os.unlink(path_name, dir_fd=folder)
 
 
 def _remove_folder(top: Path, path: bytes) -> bool:

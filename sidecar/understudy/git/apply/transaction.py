@@ -112,18 +112,18 @@ class FileTransaction:
         the path, a refused name), ``permission_denied`` (also when a file would lose an attribute), ``disk_full``,
         ``conflict`` (the journal exists: ``recover`` it first).
         """
-        wanted = [change for change in changes if change.before != change.after]
-        _check_names(wanted)
+        effective = [change for change in changes if change.before != change.after]
+        _check_names(effective)
         if self._active or self.journal.exists():
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
                 f"Another change to {self.top} is not finished.",
                 hint="Try again: an interrupted change is completed or rolled back first.",
             )
-        if not wanted:
+        if not effective:
             return
         with self._errors():
-            self._plan(wanted)
+            self._plan(effective)
             with typed_errors(self.journal.parent):  # often on another disk
                 try:
                     _write_journal(self.journal, self._record)
@@ -133,7 +133,7 @@ class FileTransaction:
             self._active = True
             failpoint("journalled")
             try:
-                self._stage(wanted)
+                self._stage(effective)
                 self._take_away()
                 self._put_in_place()
             except BaseException:
@@ -229,8 +229,8 @@ class FileTransaction:
         self._record = {
             "top": os.fsencode(self.top).hex(),
             "steps": [step.packed() for step in steps],
-            "made": [each.hex() for each in made],
-            "removed": [[each.hex(), mode] for each, mode in sorted(removed.items(), reverse=True)],
+            "made": [new_folder.hex() for new_folder in made],
+            "removed": [[old_folder.hex(), mode] for old_folder, mode in sorted(removed.items(), reverse=True)],
             "staged": staged,
         }
         self._staging = Staging(self._record)
@@ -241,14 +241,14 @@ class FileTransaction:
         in_place = None
         try:
             with filesystem.opened(self.top, folder) as descriptor:
-                found = filesystem.signature_at(descriptor, name)
-                if _is_edit(change) and found == filesystem.signature(change.before):
+                current = filesystem.signature_at(descriptor, name)
+                if _is_edit(change) and current == filesystem.signature(change.before):
                     in_place = _mode_in_place(descriptor, name, change.path)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.ENOENT}:
                 raise changed_meanwhile(change.path) from error
             raise
-        if found != filesystem.signature(change.before):
+        if current != filesystem.signature(change.before):
             raise changed_meanwhile(change.path)
         return in_place
 
@@ -273,18 +273,18 @@ class FileTransaction:
         return reached, []
 
     def _folders_below(self, folder: bytes, path: bytes) -> dict[bytes, int]:
-        found = {}
-        for each in folders_of(path):
-            if each == folder or each.startswith(folder + b"/"):
-                parent, name = filesystem.parent_and_name(each)
+        modes = {}
+        for below in folders_of(path):
+            if below == folder or below.startswith(folder + b"/"):
+                parent, name = filesystem.parent_and_name(below)
                 with filesystem.opened(self.top, parent) as descriptor:
-                    found[each] = stat.S_IMODE(os.lstat(name, dir_fd=descriptor).st_mode)
-        return found
+                    modes[below] = stat.S_IMODE(os.lstat(name, dir_fd=descriptor).st_mode)
+        return modes
 
     def _stage(self, changes: list[Change]) -> None:
         """Write the new files under their temporary names, beside their targets, and make them durable."""
-        for each in self._staging.folders():
-            self._make_folder(each)
+        for temporary in self._staging.folders():
+            self._make_folder(temporary)
             failpoint("staging folder")
         written = []
         with filesystem.KeptFolder(self.top) as kept:
@@ -413,7 +413,7 @@ class FileTransaction:
         """
         moved = []
         for packed in self._record["staged"]:
-            root, temporary = (bytes.fromhex(each) for each in packed)
+            root, temporary = (bytes.fromhex(path) for path in packed)
             parent, name = filesystem.parent_and_name(root)
             with filesystem.opened(self.top, parent) as folder:
                 try:
@@ -478,15 +478,15 @@ class FileTransaction:
     def _recheck(self) -> None:
         for step in self._uncertain:
             with filesystem.opened(self.top, step.folder) as folder:
-                found = {filesystem.signature_at(folder, step.new), filesystem.signature_at(folder, step.old)}
-            if step.before not in found:
+                signatures = {filesystem.signature_at(folder, step.new), filesystem.signature_at(folder, step.old)}
+            if step.before not in signatures:
                 raise changed_meanwhile(step.path)
 
     def _sync(self) -> None:
         folders = {filesystem.parent_and_name(step.path)[0] for step in self._steps} | {
             step.folder for step in self._steps
         }
-        folders |= {filesystem.parent_and_name(bytes.fromhex(each))[0] for each in self._record["made"]}
+        folders |= {filesystem.parent_and_name(bytes.fromhex(made))[0] for made in self._record["made"]}
         filesystem.sync_folders(self.top, folders)
 
     @contextlib.contextmanager
@@ -526,16 +526,16 @@ def _large_folders(steps: list[Step], made: Container[bytes]) -> list[bytes]:
     sizes: Counter[tuple[bytes, bytes]] = Counter()
     waiting: Counter[bytes] = Counter()
     for step in steps:
-        root = next((each for each in folders_of(step.path) if each in made), None)
+        root = next((parent for parent in folders_of(step.path) if parent in made), None)
         if step.before is None and root is not None:
             sizes[step.folder, root] += 1
             waiting[step.folder] += 1
-    found = []
+    roots = []
     for (folder, root), size in sizes.most_common():
         if waiting[folder] > _MANY_FILES:
-            found.append(root)
+            roots.append(root)
             waiting[folder] -= size
-    return found
+    return roots
 
 
 def read_entry(top: Path, path: bytes) -> Entry | None:
@@ -609,15 +609,15 @@ def _restore_attributes(descriptor: int, change: Change, permissions: int) -> No
 
 def _mode_in_place(folder: int, name: bytes, path: bytes) -> int | None:
     """Return the permission bits of a file that must be written in place; None for one that is replaced."""
-    known = os.lstat(name, dir_fd=folder)
-    if not attributes.is_kept_in_place(known):
+    facts = os.lstat(name, dir_fd=folder)
+    if not attributes.is_kept_in_place(facts):
         return None
     with filesystem.open_to_read(folder, name) as descriptor:
         try:
-            attributes.refuse_in_place(descriptor, known)
+            attributes.refuse_in_place(descriptor, facts)
         except attributes.LostError as error:
             raise _would_lose(path, str(error)) from error
-    return stat.S_IMODE(known.st_mode)
+    return stat.S_IMODE(facts.st_mode)
 
 
 def _would_lose(path: bytes, what: str) -> UnderstudyError:

@@ -77,7 +77,7 @@ def missing_objects(repository: Repository, what: str) -> UnderstudyError:
 def read_entries(store: ObjectStore, index: Path) -> dict[bytes, IndexEntry]:
     """Return the entries of an index by path; raise ``isolation_unavailable`` when it has conflicts."""
     output = store.git_output("ls-files", "-z", "-v", "-s", index=index)
-    found = {}
+    entries = {}
     for line in output.split(b"\0")[:-1]:
         details, _, path = line.partition(b"\t")
         tag, mode, identifier, stage = details.decode().split(" ")
@@ -87,19 +87,19 @@ def read_entries(store: ObjectStore, index: Path) -> dict[bytes, IndexEntry]:
                 f"{quote(path)} and perhaps other files have unresolved conflicts.",
                 hint="Resolve them (`git status` lists them), or start with `--base head`.",
             )
-        found[path] = IndexEntry(tag, mode, identifier, stage)
-    return found
+        entries[path] = IndexEntry(tag, mode, identifier, stage)
+    return entries
 
 
 def require_objects(store: ObjectStore, repository: Repository, entries: Mapping[bytes, IndexEntry]) -> None:
     """Refuse a partial clone that lacks contents of these files; other repositories are complete by git's rules."""
     if not repository.partial:
         return
-    wanted = {
+    paths = {
         entry.identifier: path for path, entry in entries.items() if entry.mode != "160000" and entry.tag.upper() != "S"
     }
-    sizes = _sizes(store, wanted)
-    absent = [quote(wanted[identifier]) for identifier in wanted if sizes.get(identifier) is None]
+    sizes = _sizes(store, paths)
+    absent = [quote(paths[identifier]) for identifier in paths if sizes.get(identifier) is None]
     if absent:
         raise missing_objects(repository, f"the content of {absent[0]} and of {len(absent) - 1} other files")
 
@@ -358,23 +358,23 @@ class IndexWriter:
 
     def _accept_untracked(self, path: bytes) -> bool:
         try:
-            found = os.lstat(self._full(path))
+            facts = os.lstat(self._full(path))
         except OSError:
             return False
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(facts.st_mode):
             return True
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(facts.st_mode):
             return False
         if (
-            found.st_size > self.limits.untracked_file_bytes
-            or found.st_size > self.budget
+            facts.st_size > self.limits.untracked_file_bytes
+            or facts.st_size > self.budget
             or looks_secret(path)
             or refused(path)
             or not os.access(self._full(path), os.R_OK)
         ):
             self.left_out.append(path)
             return False
-        self.budget -= found.st_size
+        self.budget -= facts.st_size
         return True
 
     def _update(self, entries: dict[bytes, IndexEntry], add: dict[bytes, bool], delete: list[bytes]) -> None:
@@ -414,8 +414,8 @@ class IndexWriter:
             self.left_out.append(path)
             self.notes.append(f"{quote(path)} belongs to another repository; its unsaved text was not included.")
             return
-        known = entries.get(path)
-        if known is None and (
+        before = entries.get(path)
+        if before is None and (
             looks_secret(path) or len(content) > self.limits.untracked_file_bytes or self._ignored(path)
         ):
             self.left_out.append(path)
@@ -426,14 +426,14 @@ class IndexWriter:
             self.store.git_output("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
         )
         executable = os.access(real, os.X_OK) and self.repository.setting("core.filemode", default=True)
-        mode = known.mode if known and known.mode.startswith("100") else "100755" if executable else "100644"
+        mode = before.mode if before and before.mode.startswith("100") else "100755" if executable else "100644"
         self._git(
             "update-index", "--replace", "-z", "--index-info", stdin=f"{mode} {identifier}\t".encode() + path + b"\0"
         )
 
     def _ignored(self, path: bytes) -> bool:
         # check-ignore does not support literal pathspecs; "./" before the path makes a leading ":" literal.
-        done = self.store.run_git(
+        completed = self.store.run_git(
             "check-ignore",
             "-z",
             "--stdin",
@@ -442,9 +442,9 @@ class IndexWriter:
             stdin=b"./" + path + b"\0",
             literal_pathspecs=False,
         )
-        if done.code > 1:  # exit code 1: not ignored
-            raise failure(("check-ignore",), done, self.top)
-        return done.code == 0
+        if completed.code > 1:  # exit code 1: not ignored
+            raise failure(("check-ignore",), completed, self.top)
+        return completed.code == 0
 
     def _commit(self, nested: list[bytes]) -> Base:
         entries = read_entries(self.store, self.index)
@@ -457,9 +457,9 @@ class IndexWriter:
             commit = self.store.git_output("commit-tree", tree, *parent, "-m", "What the user sees").decode().strip()
             # Objects that only the user's repository has and that HEAD does not contain (staged, then changed again)
             # may be garbage-collected at any time, so a pack in the store contains everything that HEAD does not.
-            wanted = f"{commit}\n" + (f"^{head}\n" if head else "")
+            revisions = f"{commit}\n" + (f"^{head}\n" if head else "")
             pack = self.store.path / "objects" / "pack" / "pack"
-            self.store.git_output("pack-objects", "-q", "--revs", pack, stdin=wanted.encode())
+            self.store.git_output("pack-objects", "-q", "--revs", pack, stdin=revisions.encode())
         self.index.replace(self.store.base_index)
         self.store.hide(commit, [path for path, entry in entries.items() if entry.tag.upper() == "S"])
         self.notes += note_submodules(self.store, self.repository, entries)

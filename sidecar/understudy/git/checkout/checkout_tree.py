@@ -191,9 +191,9 @@ class _Taken:
 
     def use_contents(self) -> None:
         """Read the files, and merge the agent's changes into those that the base has with unsaved text."""
-        wanted = [place[1] for _, before, after in self._images for place in (before, after) if place is not None]
-        wanted += [place[1] for path, *_ in self._images if (place := self._base.get(path)) is not None]
-        contents = read_blobs(self._store, wanted)
+        identifiers = [place[1] for _, before, after in self._images for place in (before, after) if place is not None]
+        identifiers += [place[1] for path, *_ in self._images if (place := self._base.get(path)) is not None]
+        contents = read_blobs(self._store, identifiers)
 
         def entry(place: _Place) -> Entry | None:
             return None if place is None else Entry(place[0], contents[place[1]])
@@ -225,28 +225,28 @@ class _Taken:
 
     def notes(self) -> list[str]:
         """Return what the user must know about files that both changed, or that are not part of the result."""
-        found = []
+        sentences = []
         if self._of_user:
-            found.append(
+            sentences.append(
                 f"You saved {_named(self._of_user)} while the agent worked. What is there now is yours: it is not part "
                 "of the result, even if the agent had changed it before, and no undo changes it."
             )
         if self._mixed:
-            found.append(
+            sentences.append(
                 f"You and the agent both changed {_named(self._mixed)}. An undo restores what you saved last; if your "
                 "changes are on the same lines as the agent's, the result shows them as its own."
             )
         if self._unknown:
-            found.append(
+            sentences.append(
                 f"What you saved in {_named(self._unknown)} was too large to be kept. An undo restores what was there "
                 "before the agent began."
             )
         if self._left_out:
-            found.append(
+            sentences.append(
                 f"{_named(self._left_out)} changed, which is not part of the result, and which no undo restores: the "
                 "base does not have what was there before."
             )
-        return found
+        return sentences
 
     def _was_left_out(self, path: bytes) -> bool:
         """Return whether the base left the file, or a folder around it, out."""
@@ -255,9 +255,9 @@ class _Taken:
     def _is_saved(self, saved: Sequence[SavedText], after: _Place) -> bool:
         """Return whether the file was read as one of these saves left it."""
         if after is None:
-            return any(not one.exists for one in saved)
+            return any(not text.exists for text in saved)
         digest = hashlib.sha256(read_blobs(self._store, [after[1]])[after[1]]).hexdigest()
-        return any(one.exists and one.digest == digest for one in saved)
+        return any(text.exists and text.digest == digest for text in saved)
 
 
 def _commit(store: ObjectStore, base: str, places: Mapping[bytes, _Place], message: str) -> str:
@@ -279,22 +279,22 @@ def _sizes(store: ObjectStore, commit: str) -> dict[bytes, int]:
     asked = list(dict.fromkeys(files.values()))
     lines = "".join(f"{identifier}\n" for identifier in asked).encode()
     sizes = store.git_output("cat-file", "--batch-check=%(objectsize)", stdin=lines).split() if asked else []
-    known = dict(zip(asked, map(int, sizes), strict=True))
-    return {path: known[identifier] for path, identifier in files.items()}
+    size_of = dict(zip(asked, map(int, sizes), strict=True))
+    return {path: size_of[identifier] for path, identifier in files.items()}
 
 
 def _stored_differently(top_folder: Path, sizes: Mapping[bytes, int]) -> list[bytes]:
     """Return the files whose size on disk is not that of the commit: conversions and filters change it."""
     top = os.fsencode(top_folder) + b"/"
-    found = []
+    paths = []
     for path, size in sizes.items():
         try:
             facts = os.lstat(top + path)
         except OSError:
             continue
         if stat.S_ISREG(facts.st_mode) and facts.st_size != size:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def _named(paths: list[bytes]) -> str:

@@ -50,18 +50,18 @@ class RepositoryState(msgspec.Struct, frozen=True, kw_only=True):
 
 def look(place: Path) -> RepositoryState:
     """Return the state of the repository that ``place`` is in. Raises the errors of ``repository.locate``."""
-    found = repository.locate(place)
-    if found.git_dir is None or found.common_dir is None:
+    located = repository.locate(place)
+    if located.git_dir is None or located.common_dir is None:
         return RepositoryState(exists=False)
     return RepositoryState(
         exists=True,
-        place=path_quoting.quote(os.fsencode(found.git_dir)),
-        head_ref=found.head_ref,
-        head=found.head_commit,
-        operation=found.operation,
-        references=_references(found, found.git_dir),
-        staged=_staged(found.git_dir),
-        settings=_settings(found.git_dir, found.common_dir),
+        place=path_quoting.quote(os.fsencode(located.git_dir)),
+        head_ref=located.head_ref,
+        head=located.head_commit,
+        operation=located.operation,
+        references=_references(located, located.git_dir),
+        staged=_staged(located.git_dir),
+        settings=_settings(located.git_dir, located.common_dir),
     )
 
 
@@ -71,28 +71,29 @@ def differences(before: RepositoryState, after: RepositoryState) -> list[str]:
         return ["A repository was created." if after.exists else "The repository was removed."]
     if before.place != after.place:
         return [f"The checkout belongs to the repository {after.place} now, and did to {before.place}."]
-    found = []
+    sentences = []
     if before.head_ref != after.head_ref:
         now = f"on {_short(after.head_ref)}" if after.head_ref else f"detached at {_commit(after.head)}"
         was = f"on {_short(before.head_ref)}" if before.head_ref else f"detached at {_commit(before.head)}"
-        found.append(f"The checkout is {now}, and was {was}.")
+        sentences.append(f"The checkout is {now}, and was {was}.")
     elif before.head != after.head:
         back = f" To revert that and keep the files: git reset --soft {before.head}" if before.head else ""
-        found.append(f"HEAD is at {_commit(after.head)}, and was at {_commit(before.head)}.{back}")
+        sentences.append(f"HEAD is at {_commit(after.head)}, and was at {_commit(before.head)}.{back}")
     if before.operation != after.operation:
-        found.append(f"The repository is in the middle of {after.operation or 'nothing any more'}.")
+        sentences.append(f"The repository is in the middle of {after.operation or 'nothing any more'}.")
     changed = _differing(before.references, after.references) - {after.head_ref or "", before.head_ref or ""}
     if changed:
-        found.append(f"These references changed: {name_list(one_line(_short(one)) for one in sorted(changed))}.")
+        names = name_list(one_line(_short(reference)) for reference in sorted(changed))
+        sentences.append(f"These references changed: {names}.")
     if before.staged != after.staged:
-        found.append("What is staged changed.")
+        sentences.append("What is staged changed.")
     if changed := _differing(before.settings, after.settings):
-        found.append(f"These files of the git directory changed: {name_list(map(one_line, sorted(changed)))}.")
-    return found
+        sentences.append(f"These files of the git directory changed: {name_list(map(one_line, sorted(changed)))}.")
+    return sentences
 
 
-def _references(found: Repository, git_dir: Path) -> dict[str, str]:
-    if found.bare:
+def _references(located: Repository, git_dir: Path) -> dict[str, str]:
+    if located.bare:
         return {}
     output = git_output("for-each-ref", "--format=%(objectname) %(refname)", git_dir=git_dir)
     listed = (line.partition(" ") for line in output.decode(errors="replace").splitlines())
@@ -108,19 +109,19 @@ def _staged(git_dir: Path) -> str:
 
 
 def _settings(git_dir: Path, common: Path) -> dict[str, str]:
-    found = {}
+    digests = {}
     for folder in {common, git_dir}:
         for name in _SETTINGS:
             if (digest := _digest(folder / name)) is not None:
-                found[name if folder == common else f"{folder.name}/{name}"] = digest
+                digests[name if folder == common else f"{folder.name}/{name}"] = digest
     hooks = common / "hooks"
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(hooks))  # noqa: PTH208 - only names
     for name in names[:_MOST_HOOKS]:
         if (digest := _digest(hooks / name)) is not None:
-            found[f"hooks/{name}"] = digest
-    return found
+            digests[f"hooks/{name}"] = digest
+    return digests
 
 
 def _digest(path: Path) -> str | None:

@@ -66,7 +66,7 @@ def difference(old: Sequence[bytes], new: Sequence[bytes], steps: int = STEPS) -
 def _walked_back(rounds: list[dict[int, int]], a: Sequence[bytes], b: Sequence[bytes], first: int) -> list[Edit]:
     """Return the edits of the path that was found, adjacent ones joined."""
     x, y = len(a), len(b)
-    found: list[tuple[int, int, int, int]] = []
+    spans: list[tuple[int, int, int, int]] = []
     for distance in range(len(rounds) - 1, 0, -1):
         before = rounds[distance]
         diagonal = x - y
@@ -74,13 +74,13 @@ def _walked_back(rounds: list[dict[int, int]], a: Sequence[bytes], b: Sequence[b
         came = diagonal + 1 if down else diagonal - 1
         old_x, old_y = before[came], before[came] - came
         new_x, new_y = (old_x, old_y + 1) if down else (old_x + 1, old_y)
-        if found and (found[-1][0], found[-1][2]) == (new_x, new_y):
-            _, end, _, end_y = found.pop()
-            found.append((old_x, end, old_y, end_y))
+        if spans and (spans[-1][0], spans[-1][2]) == (new_x, new_y):
+            _, end, _, end_y = spans.pop()
+            spans.append((old_x, end, old_y, end_y))
         else:
-            found.append((old_x, new_x, old_y, new_y))
+            spans.append((old_x, new_x, old_y, new_y))
         x, y = old_x, old_y
-    return [Edit(first + start, first + end, tuple(b[top:bottom])) for start, end, top, bottom in reversed(found)]
+    return [Edit(first + start, first + end, tuple(b[top:bottom])) for start, end, top, bottom in reversed(spans)]
 
 
 def _clear(base: Sequence[bytes], edit: Edit, user: Sequence[Edit]) -> bool:

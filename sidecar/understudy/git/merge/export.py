@@ -93,13 +93,13 @@ def export(
         commit = exporter.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode(errors="replace"))
         name = commit.decode().strip()
         # One pack, which git sees only when it is complete; objects only borrowed from the store would be missing.
-        wanted = f"{name}\n" + (f"^{parent}\n" if parent else "")
+        revisions = f"{name}\n" + (f"^{parent}\n" if parent else "")
         pack_into(
             repository.common_dir / "objects",
             "--revs",
             git_dir=store.own / "attributes.git",
             source=store.path / "objects",
-            stdin=wanted.encode(),
+            stdin=revisions.encode(),
         )
     reference = f"refs/heads/{branch}" if branch is not None else f"{pins.EXPORTED}{name[:12]}"
     _create_reference(repository, reference, name, new=branch is not None)
@@ -165,18 +165,18 @@ def _exists(git_dir: Path, reference: str) -> bool:
 def _create_reference(repository: Repository, reference: str, commit: str, *, new: bool) -> None:
     git_dir = repository.common_dir or Path("/nonexistent")
     old = ["0" * len(commit)] if new else []  # git refuses when another process created it first
-    done = run_git("update-ref", "--end-of-options", reference, commit, *old, git_dir=git_dir)
-    if done.code != 0:
+    completed = run_git("update-ref", "--end-of-options", reference, commit, *old, git_dir=git_dir)
+    if completed.code != 0:
         raise UnderstudyError(
             ErrorKind.ALREADY_EXISTS if new else ErrorKind.BASE_UNAVAILABLE,
-            f"{reference} could not be created: {done.stderr.decode(errors='replace').strip()[-300:]}",
+            f"{reference} could not be created: {completed.stderr.decode(errors='replace').strip()[-300:]}",
             hint="Choose another name, or look for a stale lock file in the git folder.",
         )
 
 
 def _person(repository: Repository, role: str) -> str:
     """Return the user's name, email address and time in the format of a commit, by git's rules."""
-    found = []
+    parts = []
     for part in ("name", "email"):
         value = (
             os.environ.get(f"GIT_{role}_{part.upper()}")
@@ -192,11 +192,11 @@ def _person(repository: Repository, role: str) -> str:
                 f"git does not know your {part}, which a commit needs.",
                 hint=f"Set it: git config --global user.{part} …",
             )
-        found.append(plain)
+        parts.append(plain)
     now = time.time()
     offset = time.localtime(now).tm_gmtoff // 60
     sign = "-" if offset < 0 else "+"
-    return f"{found[0]} <{found[1]}> {int(now)} {sign}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
+    return f"{parts[0]} <{parts[1]}> {int(now)} {sign}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
 
 
 class _Exporter:
@@ -216,8 +216,8 @@ class _Exporter:
             self.git("read-tree", parent)
             self.parent_tree = self.git("rev-parse", "--verify", parent + "^{tree}").decode().strip()
             names = self.git("ls-files", "-z").split(b"\0")[:-1]
-            own = [name for name in names if name.rpartition(b"/")[2] == b".gitattributes"]
-            self.git("checkout-index", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in own))
+            attribute_files = [name for name in names if name.rpartition(b"/")[2] == b".gitattributes"]
+            self.git("checkout-index", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in attribute_files))
         else:
             self.git("read-tree", "--empty")
             self.parent_tree = store.empty_tree
@@ -245,28 +245,28 @@ class _Exporter:
         failed = {conflict.path for conflict in on_parent.conflicts}
         whole = {path: selection[path] for path in selection if path in failed}
         merged = {path: selection[path] for path in selection if path not in failed}
-        found = list(plan(self.store, base, head, merged, read_parent).changes)
+        changes = list(plan(self.store, base, head, merged, read_parent).changes)
         if whole:
-            found += plan(self.store, base, head, whole, read_base).changes
+            changes += plan(self.store, base, head, whole, read_base).changes
             self.notes.append(
                 "The commit contains your own uncommitted changes to "
                 + ", ".join(quote(path) for path in sorted(whole)[:5])
                 + (" …" if len(whole) > 5 else "")
                 + ", because the result builds on them."
             )
-        return found
+        return changes
 
     def _converted_reader(self, parent: str) -> Any:
         """Return a reader of the parent's files as a checkout of the user would have them: line endings, encodings."""
 
         def read(path: bytes) -> Entry | None:
-            found = reader(self.store, parent)(path)
-            if found is None or not found.mode.startswith("100"):
-                return found
+            entry = reader(self.store, parent)(path)
+            if entry is None or not entry.mode.startswith("100"):
+                return entry
             # Only a filter could run a program, and no configuration that names a filter is read.
             name = b"--path=" + path
             content = self.git("cat-file", "--filters", name, f"{parent}:".encode() + path)
-            return Entry(found.mode, content)
+            return Entry(entry.mode, content)
 
         return read
 
@@ -316,13 +316,13 @@ class _Exporter:
 
     def _set_modes(self, changes: Iterable[Change]) -> None:
         """Set the mode of each entry to that of the result, independent of the file system and ``core.filemode``."""
-        wanted = {change.path: change.after.mode for change in changes if change.after is not None}
+        modes = {change.path: change.after.mode for change in changes if change.after is not None}
         lines = []
         for line in self.git("ls-files", "-s", "-z").split(b"\0")[:-1]:
             details, _, path = line.partition(b"\t")
             mode, identifier, _ = details.decode().split(" ")
-            if path in wanted and wanted[path] != mode:
-                lines.append(f"{wanted[path]} {identifier}\t".encode() + path + b"\0")
+            if path in modes and modes[path] != mode:
+                lines.append(f"{modes[path]} {identifier}\t".encode() + path + b"\0")
         if lines:
             self.git("update-index", "-z", "--index-info", stdin=b"".join(lines))
 

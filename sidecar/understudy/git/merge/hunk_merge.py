@@ -56,17 +56,17 @@ def plan(
     selection: Selection,
     read_now: Reader,
     *,
-    found: list[Split] | None = None,
+    difference: list[Split] | None = None,
 ) -> MergePlan:
     """Merge the selected hunks of ``base``..``head`` into the files that ``read_now`` returns.
 
     A hunk with a conflict is left out, and the other hunks of its file are merged without it. Only the selected files
-    are read. A rename is one hunk of the new path and makes two changes. ``found``: the difference, if it is known.
+    are read. A rename is one hunk of the new path and makes two changes. ``difference``: the file splits, if known.
 
     Errors: ``invalid_params`` (no such file or hunk), ``base_unavailable``, ``file_too_large``.
     """
-    known = splits(store, base, head) if found is None else found
-    picked = [_File(split, wanted) for split, wanted in _picked(known, selection)]
+    file_splits = splits(store, base, head) if difference is None else difference
+    picked = [_File(split, hunks) for split, hunks in _picked(file_splits, selection)]
     ignore_mode = str(store.description["settings"].get("core.filemode", "true")).lower() == "false"
     for file in picked:
         file.look(read_now, ignore_mode=ignore_mode)
@@ -77,7 +77,7 @@ def plan(
     conflicts: list[HunkConflict] = []
     # Removals first: a file may replace a folder, and a folder may replace a file.
     leaving = Removals()
-    for file in sorted(picked, key=lambda each: each.split.change.letter != "D"):
+    for file in sorted(picked, key=lambda file: file.split.change.letter != "D"):
         outcome = file.merge(leaving)
         for change in outcome.changes:
             if change.before != change.after:
@@ -91,7 +91,7 @@ def plan(
     return MergePlan(
         tuple(changes[path] for path in sorted(changes)),
         {path: merged[path] for path in order if path in merged},
-        tuple(sorted(conflicts, key=lambda each: order[each.path])),
+        tuple(sorted(conflicts, key=lambda conflict: order[conflict.path])),
     )
 
 
@@ -102,7 +102,7 @@ def flagged(paths: Iterable[bytes]) -> dict[bytes, str]:
 
 def _picked(files: list[Split], selection: Selection) -> list[tuple[Split, list[str]]]:
     by_path = {split.change.path: split for split in files}
-    found = []
+    picked = []
     for path in sorted(selection):
         split = by_path.get(path)
         if split is None:
@@ -116,10 +116,10 @@ def _picked(files: list[Split], selection: Selection) -> list[tuple[Split, list[
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"{quote(path)} has no hunk {strange[0]}.", hint="Read the diff again."
             )
-        wanted = [each for each in every if asked is None or each in asked]
-        if wanted:
-            found.append((split, wanted))
-    return found
+        hunks = [identifier for identifier in every if asked is None or identifier in asked]
+        if hunks:
+            picked.append((split, hunks))
+    return picked
 
 
 @dataclass(slots=True)
@@ -132,9 +132,9 @@ class _Outcome:
 class _File:
     """The state of one selected file in ``plan``."""
 
-    def __init__(self, split: Split, wanted: list[str]) -> None:
+    def __init__(self, split: Split, hunks: list[str]) -> None:
         self.split = split
-        self.wanted = wanted
+        self.wanted = hunks
         change = split.change
         self.path = change.path
         self.source = change.source
@@ -201,12 +201,12 @@ class _File:
         git, a third of the time of an accept.
         """
         change = self.split.change
-        found = dict(self.held)
+        contents = dict(self.held)
 
         def take(content: bytes, *blobs: str) -> None:
             identifier = object_id("blob", content, object_format)
             if identifier in blobs:
-                found[identifier] = content
+                contents[identifier] = content
 
         for entry in (self.now, self.target_now):
             if entry is not None and entry.mode != OTHER:
@@ -215,18 +215,18 @@ class _File:
             lines = split_lines(self.now.content)
             take(replace(lines, reversed_edits(self.user_split.ranges, self.user_split.removed)), change.old_blob)
         if self.split.binary or change.letter == "T":
-            return found
+            return contents
         if change.letter == "A":
             take(b"".join(self.split.added), change.new_blob)
         elif change.letter == "D":
             take(b"".join(self.split.removed), change.old_blob)
-        elif change.old_blob in found:
-            lines = split_lines(found[change.old_blob])
+        elif change.old_blob in contents:
+            lines = split_lines(contents[change.old_blob])
             take(replace(lines, edits_of(self.split.ranges, self.split.added)), change.new_blob)
-        elif change.new_blob in found:
-            lines = split_lines(found[change.new_blob])
+        elif change.new_blob in contents:
+            lines = split_lines(contents[change.new_blob])
             take(replace(lines, reversed_edits(self.split.ranges, self.split.removed)), change.old_blob)
-        return found
+        return contents
 
     def merge(self, leaving: Removals) -> _Outcome:
         letter = self.split.change.letter
@@ -391,10 +391,10 @@ def makes_room(path: bytes, there: Entry, *removals: Removals) -> bool:
 
     A folder that contains files of the user stays.
     """
-    if any(folder in each.paths for folder in folders_of(path) for each in removals):
+    if any(folder in removal.paths for folder in folders_of(path) for removal in removals):
         return True
-    return any(path in each.folders for each in removals) and all(
-        any(path + b"/" + name in each.paths for each in removals) for name in there.holds
+    return any(path in removal.folders for removal in removals) and all(
+        any(path + b"/" + name in removal.paths for removal in removals) for name in there.holds
     )
 
 
@@ -414,9 +414,9 @@ def _load_user_edits(store: ObjectStore, files: list[_File]) -> None:
         name = b"%08d" % number
         before.append((name, "100644", file.split.change.old_blob))
         after.append((name, "100644", write_blob(store, file.now.content)))
-    found = line_splits(store, write_flat_tree(store, before), write_flat_tree(store, after))
+    user_splits = line_splits(store, write_flat_tree(store, before), write_flat_tree(store, after))
     for number, file in enumerate(wanting):
-        file.user_split = found[b"%08d" % number]
+        file.user_split = user_splits[b"%08d" % number]
 
 
 def _load_contents(store: ObjectStore, files: list[_File]) -> None:

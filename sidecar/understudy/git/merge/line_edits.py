@@ -43,13 +43,13 @@ def edits_of(ranges: Iterable[LineRange], added: Sequence[bytes]) -> list[Edit]:
 
     For an empty old side, the range starts at the line before.
     """
-    found = []
+    edits = []
     position = 0
     for old_start, old_lines, _, new_lines in ranges:
         start = old_start - 1 if old_lines else old_start
-        found.append(Edit(start, start + old_lines, tuple(added[position : position + new_lines])))
+        edits.append(Edit(start, start + old_lines, tuple(added[position : position + new_lines])))
         position += new_lines
-    return found
+    return edits
 
 
 def reversed_edits(ranges: Iterable[LineRange], removed: Sequence[bytes]) -> list[Edit]:
@@ -61,7 +61,7 @@ def replace(lines: Sequence[bytes], edits: Iterable[Edit], start: int = 0, end: 
     """Return the lines from ``start`` to ``end`` with the edits applied, which are inside and do not overlap."""
     parts: list[bytes] = []
     position = start
-    for edit in sorted(edits, key=lambda each: (each.start, each.end)):
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         parts += lines[position : edit.start]
         parts += edit.lines
         position = edit.end
@@ -95,7 +95,7 @@ def _touch(a: Edit, b: Edit) -> bool:
 def _clusters(chosen: Sequence[Edit], user: Sequence[Edit]) -> list[tuple[list[int], list[Edit]]]:
     """Return groups of chosen edits (by number) and of the user's edits that touch each other."""
     left = list(enumerate(chosen))
-    found = []
+    clusters = []
     while left:
         number, first = left.pop(0)
         numbers, members, mine = [number], [first], [other for other in user if _touch(first, other)]
@@ -108,8 +108,8 @@ def _clusters(chosen: Sequence[Edit], user: Sequence[Edit]) -> list[tuple[list[i
             wider = [other for other in user if any(_touch(edit, other) for edit in members)]
             grown = len(wider) > len(mine) or bool(more)
             mine = wider
-        found.append((sorted(numbers), mine))
-    return found
+        clusters.append((sorted(numbers), mine))
+    return clusters
 
 
 def _bounds(edits: Iterable[Edit]) -> tuple[int, int]:

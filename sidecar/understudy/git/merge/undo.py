@@ -59,9 +59,9 @@ def record(store: ObjectStore, changes: Iterable[Change], *, verified: Container
             if change.before is not None:
                 image.before_mode, image.before = change.before.mode, _write(store, change.before, sync=few)
             if change.after is not None:
-                known = object_id("blob", change.after.content, store.object_format)
+                identifier = object_id("blob", change.after.content, store.object_format)
                 image.after_mode = change.after.mode
-                image.after = known if known in verified else _write(store, change.after)
+                image.after = identifier if identifier in verified else _write(store, change.after)
             images.append(image)
     if not few:
         with store.writing():
@@ -84,12 +84,12 @@ def part(
     accepted: Selection,
     undone: Selection,
     *,
-    found: list[Split] | None = None,
+    difference: list[Split] | None = None,
 ) -> UndoRecord:
     """Return the record that undoes only some hunks of an accept: ``undone``, of the hunks ``accepted``.
 
-    ``commits``: the base and the result, whose hunks these are; ``found``: their difference, if it is known. The record
-    has images only of files that differ.
+    ``commits``: the base and the result, whose hunks these are; ``difference``: their file splits, if known. The
+    record has images only of files that differ.
     """
     contents = read_blobs(store, [image.before for image in undo_record.images if image.before])
     before = {unquote(image.path): _entry(image.before_mode, image.before, contents) for image in undo_record.images}
@@ -100,7 +100,7 @@ def part(
         {
             change.path: change.after
             for change in plan(
-                store, *commits, {path: selection[path] for path in kept}, before.get, found=found
+                store, *commits, {path: selection[path] for path in kept}, before.get, difference=difference
             ).changes
         }
         for selection in (accepted, kept)
@@ -113,9 +113,9 @@ def part(
             if without.get(path, before.get(path)) != after
         ],
     )
-    known = {image.path: image for image in undo_record.images}
+    images = {image.path: image for image in undo_record.images}
     for image in partial.images:
-        if (whole := known.get(image.path)) is not None:
+        if (whole := images.get(image.path)) is not None:
             image.source, image.permissions, image.extended = whole.source, whole.permissions, whole.extended
     return partial
 
@@ -187,7 +187,7 @@ def _merge_back(store: ObjectStore, texts: list[tuple[bytes, Entry, Entry, Entry
     trees = [write_flat_tree(store, side) for side in sides]
     back = line_splits(store, trees[0], trees[1])
     since = line_splits(store, trees[0], trees[2])
-    found: list[Entry | None] = []
+    merged: list[Entry | None] = []
     for number, (_, before, after, now) in enumerate(texts):
         name = b"%08d" % number
         chosen = edits_of(back[name].ranges, back[name].added) if name in back else []
@@ -195,8 +195,8 @@ def _merge_back(store: ObjectStore, texts: list[tuple[bytes, Entry, Entry, Entry
         binary = any(b"\0" in entry.content[:8000] for entry in (before, after, now))  # git's own rule for binary files
         content, conflicts = merge_edits(split_lines(after.content), chosen, user)
         mode = before.mode if now.mode == after.mode else now.mode
-        found.append(None if conflicts or (binary and chosen and user) else Entry(mode, content))
-    return found
+        merged.append(None if conflicts or (binary and chosen and user) else Entry(mode, content))
+    return merged
 
 
 def _entry(mode: str | None, blob: str | None, contents: Mapping[str, bytes]) -> Entry | None:

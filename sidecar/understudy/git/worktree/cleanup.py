@@ -21,17 +21,17 @@ _LEVELS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def remove_other_files(root: Path, wanted: Mapping[bytes, str], keep: Iterable[bytes]) -> int:
-    """Remove everything from ``root`` that is neither wanted nor kept; return the number of removed entries.
+def remove_other_files(root: Path, modes: Mapping[bytes, str], keep: Iterable[bytes]) -> int:
+    """Remove everything from ``root`` that is in neither ``modes`` nor ``keep``; return the number of removed entries.
 
-    ``wanted`` maps paths to git's modes. Entries of another type, files with permissions that git does not set, files
+    ``modes`` maps paths to git's modes. Entries of another type, files with permissions that git does not set, files
     with another name elsewhere (hard links), and anything at the path of a submodule are removed too, so that writing
     them again cannot change anything outside. ``keep`` lists files, links or folders that stay unchanged, unless one
-    blocks a wanted path. The top `.git` is always removed.
+    blocks a path of ``modes``. The top `.git` is always removed.
     """
     kept = set(keep)
     needed: set[bytes] = set()
-    for path in (*wanted, *kept):
+    for path in (*modes, *kept):
         parts = path.split(b"/")
         needed.update(b"/".join(parts[:length]) for length in range(1, len(parts)))
     mask = _mask()
@@ -45,13 +45,13 @@ def remove_other_files(root: Path, wanted: Mapping[bytes, str], keep: Iterable[b
             with _open_folder(top, folder or b".", 0o777 & ~mask if folder else None) as descriptor:
                 for name in [os.fsencode(entry) for entry in os.listdir(descriptor)]:
                     path = folder + b"/" + name if folder else name
-                    found = os.lstat(name, dir_fd=descriptor)
-                    if path != b".git" and path in kept and path not in wanted:
+                    facts = os.lstat(name, dir_fd=descriptor)
+                    if path != b".git" and path in kept and path not in modes:
                         continue
-                    if path != b".git" and path in needed and stat.S_ISDIR(found.st_mode) and path not in wanted:
+                    if path != b".git" and path in needed and stat.S_ISDIR(facts.st_mode) and path not in modes:
                         waiting.append(path)
-                    elif not _as_git_wrote(found, wanted.get(path), mask):
-                        _remove_entry(top, descriptor, name, found.st_mode)
+                    elif not _as_git_wrote(facts, modes.get(path), mask):
+                        _remove_entry(top, descriptor, name, facts.st_mode)
                         removed += 1
     finally:
         os.close(top)
@@ -99,17 +99,17 @@ def make_readable(root: Path) -> None:
         for name in files:
             full = os.path.join(folder, name)
             with contextlib.suppress(FileNotFoundError):
-                found = os.lstat(full)
-                if stat.S_ISREG(found.st_mode) and not found.st_mode & 0o400 and found.st_nlink == 1:
-                    os.chmod(full, stat.S_IMODE(found.st_mode) | 0o600)
+                facts = os.lstat(full)
+                if stat.S_ISREG(facts.st_mode) and not facts.st_mode & 0o400 and facts.st_nlink == 1:
+                    os.chmod(full, stat.S_IMODE(facts.st_mode) | 0o600)
 
 
-def _as_git_wrote(found: os.stat_result, mode: str | None, mask: int) -> bool:
+def _as_git_wrote(facts: os.stat_result, mode: str | None, mask: int) -> bool:
     if mode == "120000":
-        return stat.S_ISLNK(found.st_mode)
+        return stat.S_ISLNK(facts.st_mode)
     if mode in {"100644", "100755"}:
         expected = (0o777 if mode == "100755" else 0o666) & ~mask
-        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and stat.S_IMODE(found.st_mode) == expected
+        return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1 and stat.S_IMODE(facts.st_mode) == expected
     return False
 
 

@@ -49,13 +49,13 @@ class ResultCollector:
     def fits(self, path: bytes) -> bool:
         """Count ``path`` against the limits; return whether it is within them."""
         try:
-            found = os.lstat(self.root + path)
+            facts = os.lstat(self.root + path)
         except OSError:
             return False
-        if stat.S_ISREG(found.st_mode) and (found.st_size > RESULT_FILE_BYTES or found.st_size > self.budget):
+        if stat.S_ISREG(facts.st_mode) and (facts.st_size > RESULT_FILE_BYTES or facts.st_size > self.budget):
             self.left_out.append(path)
             return False
-        self.budget -= found.st_size
+        self.budget -= facts.st_size
         return True
 
     def new_files(self, listed: list[bytes], rules: bytes) -> list[bytes]:
@@ -76,11 +76,11 @@ class ResultCollector:
                 )
             else:
                 inside = [path]
-            for each in inside:
-                if len(taken) >= RESULT_NEW_FILES or refused(each):
-                    self.left_out.append(each)
-                elif self.is_content(each) and self.fits(each):
-                    taken.append(each)
+            for file in inside:
+                if len(taken) >= RESULT_NEW_FILES or refused(file):
+                    self.left_out.append(file)
+                elif self.is_content(file) and self.fits(file):
+                    taken.append(file)
         return taken
 
     def finish(self) -> list[str]:
@@ -96,16 +96,16 @@ class ResultCollector:
         import pathspec
 
         ignored = pathspec.GitIgnoreSpec.from_lines(rules.decode(errors="surrogateescape").splitlines())
-        found: list[bytes] = []
+        paths: list[bytes] = []
         for current, folders, names in tree_walk.walk(self.root + folder):
             below = current[len(self.root) :]
             # A link to a folder is content, not a folder to descend into.
             names += [name for name in folders if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
             folders[:] = [name for name in folders if name != b".git" and name not in names]
-            found += [below + b"/" + name for name in names if name != b".git"]
-            if len(found) > RESULT_NEW_FILES:
+            paths += [below + b"/" + name for name in names if name != b".git"]
+            if len(paths) > RESULT_NEW_FILES:
                 break
-        return sorted(path for path in found if not ignored.match_file(os.fsdecode(path)))
+        return sorted(path for path in paths if not ignored.match_file(os.fsdecode(path)))
 
 
 def _short(path: bytes) -> str:

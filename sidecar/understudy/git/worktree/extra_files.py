@@ -83,10 +83,10 @@ def apply(tree: Worktree, repository: Repository, *, copy: Iterable[str] = (), l
         for path in paths[:COPY_FILES]:
             check_not_aborted()
             source = _at(repository.top, path)
-            found = os.lstat(source)
-            if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)) or refused(path):
+            facts = os.lstat(source)
+            if not (stat.S_ISREG(facts.st_mode) or stat.S_ISLNK(facts.st_mode)) or refused(path):
                 continue
-            budget -= found.st_size
+            budget -= facts.st_size
             if budget < 0 or not os.access(source, os.R_OK, follow_symlinks=False):
                 result.notes.append(f"{quote(path)} was not copied: it cannot be read, or the copies are too large.")
                 continue
@@ -237,12 +237,12 @@ def _leads_back(top: Path, folder: bytes) -> bytes | None:
 
 def _fingerprint(full: bytes) -> str:
     try:
-        found = os.lstat(full)
+        facts = os.lstat(full)
     except OSError:
         return ""
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(facts.st_mode):
         return "link:" + hashlib.sha256(os.readlink(full)).hexdigest()
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(facts.st_mode):
         return "other"
     digest = hashlib.sha256()
     try:
@@ -251,7 +251,7 @@ def _fingerprint(full: bytes) -> str:
                 digest.update(chunk)
     except OSError:
         return "unreadable"
-    return f"file:{stat.S_IMODE(found.st_mode) & 0o111:o}:{digest.hexdigest()}"
+    return f"file:{stat.S_IMODE(facts.st_mode) & 0o111:o}:{digest.hexdigest()}"
 
 
 def _remove(full: bytes) -> None:

@@ -37,15 +37,15 @@ _RULES_LIMIT = 4 * 1024 * 1024
 def rules_of(store: ObjectStore, tree: str) -> bytes:
     """Return the ignore rules of a commit or tree, including the user's own excludes, as one list of patterns."""
     listing = store.git_output("ls-tree", "-r", "-z", "--full-tree", tree)
-    found = []
+    rule_files = []
     for entry in listing.split(b"\0"):
         details, _, path = entry.partition(b"\t")
         if path == b".gitignore" or path.endswith(b"/.gitignore"):
             mode, _, identifier = details.split(b" ")
             if mode in {b"100644", b"100755"}:  # a link is not followed; git does not follow it either
-                found.append((path[: -len(b".gitignore")], identifier))
+                rule_files.append((path[: -len(b".gitignore")], identifier))
     parts = [GENERATED, (store.path / "info" / "exclude").read_bytes()]
-    for folder, identifier in sorted(found, key=lambda item: item[0].count(b"/")):
+    for folder, identifier in sorted(rule_files, key=lambda item: item[0].count(b"/")):
         text = store.git_output("cat-file", "blob", identifier, output_limit=_RULES_LIMIT)
         parts.append(translate(folder, text))
     return b"\n".join(parts) + b"\n"

@@ -85,7 +85,7 @@ def save(
         object_format = str(store.description["objectFormat"])
         borrowed = _borrowed(store, tree, repository, also)
         saver = _Saver(
-            place, object_format, _copy_objects(store.path, place, [f"{each}^{{tree}}" for each in borrowed])
+            place, object_format, _copy_objects(store.path, place, [f"{commit}^{{tree}}" for commit in borrowed])
         )
         failpoint("borrowed copied")
         files = saver.folder(tree.path, _ignored(tree))
@@ -98,7 +98,7 @@ def save(
             "store": os.fsencode(store.path).hex(),
             "top": os.fsencode(repository.top).hex(),
             "notes": saver.finish(),
-            "borrowed": {each: store.git_output("cat-file", "commit", each).hex() for each in borrowed},
+            "borrowed": {commit: store.git_output("cat-file", "commit", commit).hex() for commit in borrowed},
             "files": files,
             "storeFiles": kept_store,
         }
@@ -120,7 +120,7 @@ def restore(state: Path, ref: str, path: Path) -> Worktree:
             ErrorKind.UNKNOWN_DELEGATION,
             f"There is no rescue reference {ref!r}.",
             hint="`understudy worktrees list` shows what can be restored.",
-            names=[each.ref for each in list_rescues(state)][:20],
+            names=[rescue.ref for rescue in list_rescues(state)][:20],
         )
     path = Path(os.path.realpath(path))
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
@@ -157,13 +157,13 @@ def restore(state: Path, ref: str, path: Path) -> Worktree:
 
 def list_rescues(state: Path) -> list[Rescue]:
     """Return all worktrees that can be restored, newest first."""
-    found = []
+    rescues = []
     for place in sorted((state / "rescue").glob("*.git")):
         listing = git_output("for-each-ref", "--format=%(refname)", _REFERENCES, git_dir=place).decode().split()
         for reference in listing:
             manifest = _manifest(place, reference)
             if manifest is not None:
-                found.append(
+                rescues.append(
                     Rescue(
                         ref=f"{place.name.removesuffix('.git')}/{reference.removeprefix(_REFERENCES)}",
                         time=float(manifest["time"]),
@@ -172,7 +172,7 @@ def list_rescues(state: Path) -> list[Rescue]:
                         notes=list(manifest["notes"]),
                     )
                 )
-    return sorted(found, key=lambda each: (-each.time, each.ref))
+    return sorted(rescues, key=lambda rescue: (-rescue.time, rescue.ref))
 
 
 def delete(state: Path, ref: str) -> None:
@@ -190,10 +190,10 @@ def delete(state: Path, ref: str) -> None:
 class _Saver:
     """Writes the contents of one worktree to a rescue repository."""
 
-    def __init__(self, place: Path, object_format: str, known: set[str]) -> None:
+    def __init__(self, place: Path, object_format: str, object_ids: set[str]) -> None:
         self.place = place
         self.object_format = object_format
-        self.known = known
+        self.known = object_ids
         self.blobs: set[str] = set()
         self.notes: list[str] = []
         self.left_out: list[str] = []
@@ -202,7 +202,7 @@ class _Saver:
     def folder(self, root: Path, ignored: set[bytes], skip: Any = None) -> list[list[Any]]:
         """Write the contents below ``root``; return one line for each entry: path, kind, mode, time and blob."""
         top = os.fsencode(root)
-        found: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
+        lines: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
         for current, folders, names in tree_walk.walk(top, onerror=_raise):
             inside = current[len(top) :].lstrip(b"/")
             for name in sorted([*folders, *names]):
@@ -213,8 +213,8 @@ class _Saver:
                     continue
                 line = self._line(os.path.join(current, name), path, ignored)  # noqa: PTH118 - a path of bytes
                 if line is not None:
-                    found.append(line)
-        return found
+                    lines.append(line)
+        return lines
 
     def finish(self) -> list[str]:
         """Return notes about what was not kept."""
@@ -226,13 +226,13 @@ class _Saver:
     def commit(self, reference: str, manifest: dict[str, Any], store: ObjectStore) -> None:
         """Write the list and create the reference, which keeps every blob and every borrowed commit."""
         blob = self._write("blob", json.dumps(manifest, separators=(",", ":")).encode())
-        entries = b"".join(b"100644 " + each.encode() + b"\0" + bytes.fromhex(each) for each in sorted(self.blobs))
+        entries = b"".join(b"100644 " + name.encode() + b"\0" + bytes.fromhex(name) for name in sorted(self.blobs))
         blobs = self._write("tree", entries)
         # Keep only the files of a borrowed commit, and its text in the list: as a parent it would need its whole
         # history.
         lines = [b"40000 blobs\0" + bytes.fromhex(blobs), b"100644 manifest\0" + bytes.fromhex(blob)]
-        for number, each in enumerate(manifest["borrowed"]):
-            tree = store.git_output("rev-parse", "--verify", f"{each}^{{tree}}").decode().strip()
+        for number, commit in enumerate(manifest["borrowed"]):
+            tree = store.git_output("rev-parse", "--verify", f"{commit}^{{tree}}").decode().strip()
             lines.append(b"40000 tree-%04d\0" % number + bytes.fromhex(tree))
         lines.sort(key=_tree_order)
         top = self._write("tree", b"".join(lines))
@@ -240,29 +240,29 @@ class _Saver:
         git_output("update-ref", reference, commit, "0" * len(commit), git_dir=self.place)
 
     def _line(self, full: bytes, path: bytes, ignored: set[bytes]) -> list[Any] | None:
-        found = os.lstat(full)
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISDIR(found.st_mode):
+        facts = os.lstat(full)
+        mode = stat.S_IMODE(facts.st_mode)
+        if stat.S_ISDIR(facts.st_mode):
             if mode & 0o500 != 0o500:
                 os.chmod(full, mode | 0o500)  # noqa: PTH101 - a path of bytes
             return [path.hex(), "d", mode, 0, ""]
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(facts.st_mode):
             return [path.hex(), "l", 0, 0, os.readlink(full).hex()]  # noqa: PTH115 - a path of bytes
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(facts.st_mode):
             self.left_out.append(os.fsdecode(path).encode(errors="replace").decode() + " (neither file nor link)")
             return None
         if path in ignored:
-            if found.st_size > min(IGNORED_FILE_BYTES, self.budget):
+            if facts.st_size > min(IGNORED_FILE_BYTES, self.budget):
                 self.left_out.append(os.fsdecode(path).encode(errors="replace").decode())
                 return None
-            self.budget -= found.st_size
+            self.budget -= facts.st_size
         if not mode & 0o400:
             os.chmod(full, mode | 0o400)  # the list has the real mode; the worktree will be removed  # noqa: PTH101 - a path of bytes
         with open(full, "rb") as stream:  # noqa: PTH123 - a path of bytes
             content = stream.read()
         blob = self._write("blob", content)
         self.blobs.add(blob)
-        return [path.hex(), "f", mode, found.st_mtime_ns, blob, len(content)]
+        return [path.hex(), "f", mode, facts.st_mtime_ns, blob, len(content)]
 
     def _write(self, kind: str, content: bytes) -> str:
         identifier = object_id(kind, content, self.object_format)
@@ -300,8 +300,8 @@ def _borrowed(store: ObjectStore, tree: Worktree, repository: Repository, also: 
     candidates = {*needed, *also}
     if repository.head_commit:
         candidates.add(repository.head_commit)
-    for each in sorted(candidates):
-        parents = store.run_git("rev-parse", "--verify", "--quiet", f"{each}^1")
+    for commit in sorted(candidates):
+        parents = store.run_git("rev-parse", "--verify", "--quiet", f"{commit}^1")
         if parents.code == 0:
             candidates.add(parents.stdout.decode().strip())
     head = tree.path / ".git" / "HEAD"
@@ -309,11 +309,11 @@ def _borrowed(store: ObjectStore, tree: Worktree, repository: Repository, also: 
         text = head.read_bytes()[:80].decode(errors="replace").strip()
         if re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", text):
             candidates.add(text)
-    found = {each for each in candidates if store.run_git("cat-file", "-e", f"{each}^{{tree}}").code == 0}
+    present = {commit for commit in candidates if store.run_git("cat-file", "-e", f"{commit}^{{tree}}").code == 0}
     # A partial clone never had all files; those that are missing now will also be missing after a restore.
-    if not repository.partial and _missing(store, found):
-        found = {each for each in found if not _missing(store, [each])}
-    gone = sorted(needed - found)
+    if not repository.partial and _missing(store, present):
+        present = {commit for commit in present if not _missing(store, [commit])}
+    gone = sorted(needed - present)
     if gone:
         origin = store.missing_origin()
         if origin is not None:
@@ -329,16 +329,16 @@ def _borrowed(store: ObjectStore, tree: Worktree, repository: Repository, also: 
             f"objects of its base {gone[0][:12]} are gone from {repository.top}.",
             hint=f"Nothing was removed. Run `git fsck` in {repository.top}, and copy what you need from the worktree.",
         )
-    return sorted(found)
+    return sorted(present)
 
 
 def _missing(store: ObjectStore, commits: Iterable[str]) -> bool:
     """Return whether any object of these commits' trees is missing."""
-    roots = [f"{each}^{{tree}}" for each in commits]
+    roots = [f"{commit}^{{tree}}" for commit in commits]
     if not roots:
         return False
-    done = store.run_git("rev-list", "--objects", "--no-object-names", "--missing=print", *roots)
-    return done.code != 0 or done.stdout.startswith(b"?") or b"\n?" in done.stdout
+    completed = store.run_git("rev-list", "--objects", "--no-object-names", "--missing=print", *roots)
+    return completed.code != 0 or completed.stdout.startswith(b"?") or b"\n?" in completed.stdout
 
 
 def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
@@ -350,56 +350,56 @@ def _copy_objects(source: Path, target: Path, roots: list[str]) -> set[str]:
         .decode()
         .split()
     )
-    asked = "".join(f"{each}\n" for each in listed).encode()
+    asked = "".join(f"{identifier}\n" for identifier in listed).encode()
     answers = git_output("cat-file", "--batch-check", git_dir=target, stdin=asked).decode().splitlines()
     here = git_output("cat-file", "--batch-check", git_dir=source, stdin=asked).decode().splitlines()
-    wanted = [
-        each
-        for each, answer, local in zip(listed, answers, here, strict=True)
+    missing = [
+        identifier
+        for identifier, answer, local in zip(listed, answers, here, strict=True)
         if answer.endswith(" missing") and not local.endswith(" missing")
     ]
-    if wanted:
-        names = "".join(f"{each}\n" for each in wanted).encode()
+    if missing:
+        names = "".join(f"{identifier}\n" for identifier in missing).encode()
         pack_into(target / "objects", git_dir=target, source=source / "objects", stdin=names)
     return set(listed)
 
 
 def _lend(place: Path, store: ObjectStore, borrowed: dict[str, str]) -> None:
     """Add objects to the store that it needs and the user's repository no longer has."""
-    missing = [each for each in borrowed if store.run_git("cat-file", "-e", each).code != 0]
+    missing = [commit for commit in borrowed if store.run_git("cat-file", "-e", commit).code != 0]
     if not missing:
         return
     object_format = str(store.description["objectFormat"])
     shallow = []
-    for each in missing:
-        raw = bytes.fromhex(borrowed[each])
+    for commit in missing:
+        raw = bytes.fromhex(borrowed[commit])
         lines = raw.partition(b"\n\n")[0].decode(errors="replace").splitlines()
         _copy_objects(place, store.path, [lines[0].removeprefix("tree ")])
         write_object(store.path, "commit", raw, object_format)
         parents = [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
         if any(parent not in borrowed for parent in parents):
-            shallow.append(each)  # history ends there, as in a shallow clone
-    known = store.path / "shallow"
-    before = known.read_text().split() if known.exists() else []
+            shallow.append(commit)  # history ends there, as in a shallow clone
+    shallow_file = store.path / "shallow"
+    before = shallow_file.read_text().split() if shallow_file.exists() else []
     if shallow:
-        known.write_text("".join(f"{each}\n" for each in sorted({*before, *shallow})))
+        shallow_file.write_text("".join(f"{commit}\n" for commit in sorted({*before, *shallow})))
 
 
 def _free_name(place: Path, name: str) -> str:
     """Return ``name``, or with the number that follows the highest one in use. The caller holds the lock."""
     used = git_output("for-each-ref", "--format=%(refname:strip=2)", f"{_REFERENCES}{name}*", git_dir=place).decode()
     pattern = re.compile(re.escape(name) + r"(?:-([1-9][0-9]*))?")
-    numbers = [int(found[1] or 1) for each in used.split() if (found := pattern.fullmatch(each))]
+    numbers = [int(match[1] or 1) for used_name in used.split() if (match := pattern.fullmatch(used_name))]
     return f"{name}-{max(numbers) + 1}" if numbers else name
 
 
 def _manifest(place: Path, reference: str) -> dict[str, Any] | None:
     if not place.is_dir():
         return None
-    done = run_git("cat-file", "blob", f"{reference}:manifest", git_dir=place)
-    if done.code != 0:
+    completed = run_git("cat-file", "blob", f"{reference}:manifest", git_dir=place)
+    if completed.code != 0:
         return None
-    manifest: dict[str, Any] = json.loads(done.stdout)
+    manifest: dict[str, Any] = json.loads(completed.stdout)
     return manifest
 
 

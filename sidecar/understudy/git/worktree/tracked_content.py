@@ -44,19 +44,19 @@ class TrackedContent:
         Left out: submodules, files that the worktree does not show, ``extra``, and untracked files. Errors:
         ``base_unavailable`` if the commit or one of its trees is damaged and has no good copy.
         """
-        wanted = self._files_of(commit)
+        files = self._files_of(commit)
         with_mode = self._setting("core.filemode", default=True)
         left_out = set(extra)
         folders: dict[bytes, bool] = {b"": True}
-        found = []
-        for number, (path, (mode, identifier)) in enumerate(wanted.items()):
+        differing = []
+        for number, (path, (mode, identifier)) in enumerate(files.items()):
             if number % 256 == 0:
                 check_not_aborted()
             if path in left_out:
                 continue
             if not self._below_real_folders(path, folders) or not self._is(path, mode, identifier, with_mode=with_mode):
-                found.append(path)
-        return found
+                differing.append(path)
+        return differing
 
     def _files_of(self, commit: str) -> dict[bytes, tuple[str, str]]:
         if commit not in self._wanted:
@@ -108,9 +108,9 @@ class TrackedContent:
 
     def _hash(self, path: bytes, full: bytes, facts: os.stat_result, *, link: bool) -> str:
         stamp = (facts.st_dev, facts.st_ino, facts.st_mode, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        known = self._hashed.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
+        cached = self._hashed.get(path)
+        if cached is not None and cached[0] == stamp:
+            return cached[1]
         self._hashed.pop(path, None)
         now = time.time_ns()
         digest = hashlib.new(self._store.object_format, usedforsecurity=False)
@@ -124,7 +124,7 @@ class TrackedContent:
                 digest.update(b"blob %d\0" % size)
                 while chunk := stream.read(1 << 20):
                     digest.update(chunk)
-        found = digest.hexdigest()
+        value = digest.hexdigest()
         if max(facts.st_ctime_ns, facts.st_mtime_ns) < now - _SETTLED_NS:
-            self._hashed[path] = (stamp, found)
-        return found
+            self._hashed[path] = (stamp, value)
+        return value

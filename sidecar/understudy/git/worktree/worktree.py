@@ -194,11 +194,11 @@ class Worktree:
 
     def checkout(self, commit: str, keep: Iterable[bytes] = ()) -> None:
         """Reset or create the files, for ``materialise`` and ``create_worktree``."""
-        wanted = self._wanted(commit)
+        modes = self._wanted(commit)
         hidden = self.store.hidden(commit)
         fresh = not self.index.exists()
         if not fresh:
-            remove_other_files(self.path, {path: mode for path, mode in wanted.items() if path not in hidden}, keep)
+            remove_other_files(self.path, {path: mode for path, mode in modes.items() if path not in hidden}, keep)
         with self.store.temporary() as folder:
             index = folder / "index"
             try:
@@ -220,9 +220,9 @@ class Worktree:
                     ) from error
                 raise
             index.replace(self.index)
-        for path, module in self._modules(wanted).items():
+        for path, module in self._modules(modes).items():
             self._fill_module(path, module)
-        self._note_collisions(wanted)
+        self._note_collisions(modes)
         dot_git = self.path / ".git"
         delete_folder(dot_git)
         write_worktree_git_dir(self.store, dot_git, commit, self.index)
@@ -269,20 +269,20 @@ class Worktree:
             )
 
     def _wanted(self, commit: str) -> dict[bytes, str]:
-        wanted = {}
+        modes = {}
         for entry in self.store.git_output("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             details, _, path = entry.partition(b"\t")
-            wanted[path] = details[:6].decode()
-        return wanted
+            modes[path] = details[:6].decode()
+        return modes
 
     def _changes(self, index: Path) -> list[tuple[str, str, bytes]]:
         """Return (mode in the index, status, path) for each file that differs from the index."""
         fields = self._git("diff-files", "-z", "--raw", "--ignore-submodules=all", index=index).split(b"\0")
-        found = []
+        changes = []
         for details, path in zip(fields[::2], fields[1::2], strict=False):
             parts = details[1:].decode().split(" ")
-            found.append((parts[0], parts[4][:1], path))
-        return found
+            changes.append((parts[0], parts[4][:1], path))
+        return changes
 
     def _read(self, index: Path, message: str, parent: str) -> Snapshot:
         shutil.copyfile(self.index, index)
@@ -325,16 +325,16 @@ class Worktree:
         return Snapshot(commit, tree, reader.finish() + self._module_notes())
 
     def _listing(self, index: Path, reader: ResultCollector) -> list[bytes]:
-        done = self._run("ls-files", "-z", "-o", f"--exclude-from={self.rules}", index=index)
-        unread = [line for line in done.stderr.splitlines() if _UNREAD in line]
+        completed = self._run("ls-files", "-z", "-o", f"--exclude-from={self.rules}", index=index)
+        unread = [line for line in completed.stderr.splitlines() if _UNREAD in line]
         # No program can open a path of that length, so nothing is wrong with the folder.
         too_deep = [line for line in unread if line.endswith(_TOO_LONG) or len(line) >= _CUT_WARNING]
         reader.left_out += [line.partition(_UNREAD)[2].removesuffix(_TOO_LONG).strip(b"'") for line in too_deep]
-        if done.code != 0 or done.truncated or len(unread) > len(too_deep):
+        if completed.code != 0 or completed.truncated or len(unread) > len(too_deep):
             raise UnderstudyError(
-                ErrorKind.INTERNAL, done.stderr.decode(errors="replace").strip()[-300:] or "too many files"
+                ErrorKind.INTERNAL, completed.stderr.decode(errors="replace").strip()[-300:] or "too many files"
             )
-        return done.stdout.split(b"\0")[:-1]
+        return completed.stdout.split(b"\0")[:-1]
 
     def _run(self, *arguments: str, index: Path) -> Completed:
         return run_git(*arguments, git_dir=self.store.path, work_tree=self.path, index=index)
@@ -372,17 +372,17 @@ class Worktree:
                 hint="Check the disk, and whether another process writes to the folder.",
             )
 
-    def _modules(self, wanted: dict[bytes, str]) -> dict[bytes, dict[str, Any]]:
+    def _modules(self, modes: dict[bytes, str]) -> dict[bytes, dict[str, Any]]:
         record = self.store.own / "submodules.json"
-        if not record.exists() or "160000" not in wanted.values():
+        if not record.exists() or "160000" not in modes.values():
             return {}
-        known = json.loads(record.read_bytes())
-        return {path: known[path.hex()] for path in wanted if wanted[path] == "160000" and path.hex() in known}
+        modules = json.loads(record.read_bytes())
+        return {path: modules[path.hex()] for path in modes if modes[path] == "160000" and path.hex() in modules}
 
     def _fill_module(self, path: bytes, module: dict[str, Any]) -> None:
         """Check out a submodule's recorded commit, with its own `.git` that borrows the objects."""
         folder = self.path / os.fsdecode(path)
-        objects = [Path(os.fsdecode(bytes.fromhex(each))) for each in module["objects"]]
+        objects = [Path(os.fsdecode(bytes.fromhex(folder_path))) for folder_path in module["objects"]]
         kind = self.store.description["objectFormat"]
         git_dir = self._module_dir(path)
         delete_folder(git_dir)
@@ -410,8 +410,8 @@ class Worktree:
         """Return notes about submodules that the agent changed; their files are not part of the result."""
         notes = []
         record = self.store.own / "submodules.json"
-        known = json.loads(record.read_bytes()) if record.exists() else {}
-        for name in known:
+        modules = json.loads(record.read_bytes()) if record.exists() else {}
+        for name in modules:
             path = bytes.fromhex(name)
             folder, git_dir = self.path / os.fsdecode(path), self._module_dir(path)
             if not git_dir.is_dir() or os.path.realpath(folder) != str(folder) or not folder.is_dir():
@@ -421,16 +421,16 @@ class Worktree:
             added = git_output("ls-files", "-z", "-o", f"--exclude-from={self.rules}", **place)
             inside = (changed + added).split(b"\0")[:-1]
             if inside:
-                shown = ", ".join(quote(each) for each in inside[:5]) + (" …" if len(inside) > 5 else "")
+                shown = ", ".join(quote(file) for file in inside[:5]) + (" …" if len(inside) > 5 else "")
                 what = "A changed file" if len(inside) == 1 else f"{len(inside)} changed files"
                 verb = "is" if len(inside) == 1 else "are"
                 notes.append(f"{what} in the submodule {quote(path)} {verb} not part of the result: {shown}")
         return notes
 
-    def _note_collisions(self, wanted: dict[bytes, str]) -> None:
+    def _note_collisions(self, paths: dict[bytes, str]) -> None:
         if not _insensitive(self.path):
             return
-        for group in collisions(wanted)[:20]:
+        for group in collisions(paths)[:20]:
             self.notes.append(
                 "On this disk, these names are the same file: " + ", ".join(quote(path) for path in group)
             )
