@@ -272,29 +272,29 @@ class _Judge:
         check, request = plan.check, self._request
         self._emit(CheckStarted(name=check.name))
         self._record.begin(check.name)
-        found = self._check = CheckFindings(check=check)
+        findings = self._check = CheckFindings(check=check)
         last = await self._once(plan, request.head)
-        found.ran(last)
-        found.flaky = last.report.reran
+        findings.ran(last)
+        findings.flaky = last.report.reran
         if not last.started and plan.uses_tests:
-            found.fails_on_base = True  # a missing program is missing on the base, too
+            findings.fails_on_base = True  # a missing program is missing on the base, too
         elif not last.green:
             failed = last.failed_tests
             last = await self._once(plan, request.head)
-            found.ran(last)
-            found.repeated(flaky=last.green, tests=failed if last.green else (), seconds=0.0)
+            findings.ran(last)
+            findings.repeated(flaky=last.green, tests=failed if last.green else (), seconds=0.0)
             if not last.green and not plan.uses_tests:
                 on_base = await self._once(plan, request.base)
                 # Another test that passed before must still pass.
-                found.fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
-                found.seconds += on_base.seconds
+                findings.fails_on_base = not on_base.green and not newly_red(on_base.observed, last.observed)
+                findings.seconds += on_base.seconds
         judges_tests = last.green and self._writes_tests and (plan.uses_tests or not self._detected)
         before = frozenset[str]()
         if judges_tests and plan.uses_tests:
             before = await self._compare_collections(plan, last)
         elif judges_tests and check.required:
-            known = await self._on_base(plan, last)
-            judges_tests, before = known is not None, known or before
+            base_tests = await self._on_base(plan, last)
+            judges_tests, before = base_tests is not None, base_tests or before
         if last.green and plan.tests:
             self._tell(check, "running the new tests again, in other orders and time zones")
             steady = await steady_runs.run_again(
@@ -306,22 +306,22 @@ class _Judge:
                 before=before,
             )
             self._findings.note(*steady.notes)
-            found.repeated(flaky=bool(steady.red), tests=steady.failed, seconds=steady.seconds)
-            found.contradicted(_when_bare(steady.tampered))
+            findings.repeated(flaky=bool(steady.red), tests=steady.failed, seconds=steady.seconds)
+            findings.contradicted(_when_bare(steady.tampered))
         elif last.green and check.required:
             self._tell(check, "running it again")
             confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
-            found.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
-            found.contradicted(_when_bare(confirmed.tampered))
+            findings.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
+            findings.contradicted(_when_bare(confirmed.tampered))
         finding = await self._judge_with_base(plan, last)
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
             mutation = await self._mutate(plan, last, before)
-        found.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
+        findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
         await self._materialise(request.head)
         if check.required:
-            self._findings.reserve(*found.reservations())
-        result = found.result(last, finding, mutation, tree=self._tree_id)
+            self._findings.reserve(*findings.reservations())
+        result = findings.result(last, finding, mutation, tree=self._tree_id)
         self._emit(CheckFinished.of(result))
         return result
 

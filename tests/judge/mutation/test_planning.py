@@ -109,24 +109,24 @@ def test_idle_tests_run_on_more_mutants() -> None:
     both = dict.fromkeys(PLAN.reached, ("t1", "t2")) | {narrow: ("t2",)}
     planned = replace(PLAN, reached=both)
     results = [result(run, MutantStatus.SURVIVED, ran=("t1",)) for run in REAL]
-    further = further_runs(planned, results, ["t1", "t2", "t3"], each=3, seed="s")
+    further = further_runs(planned, results, ["t1", "t2", "t3"], per_test=3, seed="s")
     assert (narrow, ("t2",)) in [((run.path, run.mutant), run.tests) for run in further.runs], "few tests execute it"
     for test in ("t1", "t2"):
         assert 3 <= sum(test in run.tests for run in further.runs) <= 6
     assert not further.skipped, "t3 executes nothing more"
     tried = {(run.path, run.mutant) for run in REAL}
-    left = {(run.path, run.mutant) for run in further_runs(planned, results, ["t1"], each=99, seed="s").runs}
+    left = {(run.path, run.mutant) for run in further_runs(planned, results, ["t1"], per_test=99, seed="s").runs}
     assert left == both.keys() - tried - {narrow}
-    assert further_runs(planned, results, ["t1", "t2"], each=3, seed="s").runs == further.runs
+    assert further_runs(planned, results, ["t1", "t2"], per_test=3, seed="s").runs == further.runs
 
 
 def test_a_further_runs_is_bounded() -> None:
     tests = tuple(f"t{number}" for number in range(300))
     reached = {key: tests[index::33] for index, key in enumerate(sorted(PLAN.reached))}
-    assert not further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s").skipped
+    assert not further_runs(replace(PLAN, reached=reached), [], tests, per_test=4, seed="s").skipped
     keys = [(path, replace(mutant, start=start)) for path, mutant in PLAN.reached for start in range(5)]
     reached = dict(zip(keys, ((test,) for test in tests), strict=False))
-    further = further_runs(replace(PLAN, reached=reached), [], tests, each=4, seed="s")
+    further = further_runs(replace(PLAN, reached=reached), [], tests, per_test=4, seed="s")
     assert len(further.runs) == 100
     assert len(further.skipped) == len(reached) - 100
 

@@ -119,7 +119,7 @@ class BaseJudge:
         commit = await self._compose(restored)
         limited = suites.within(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
-        only_tests = all(each.reason in _TESTS for each in restored)
+        only_tests = all(file.reason in _TESTS for file in restored)
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
@@ -140,7 +140,7 @@ class BaseJudge:
         ``seconds`` is the duration of the check, which sets the time limit of the whole suite.
         """
         finding = Finding()
-        deciding = [each for each in await self._decides(plan, green) if each.reason is not Reason.TEST]
+        deciding = [file for file in await self._decides(plan, green) if file.reason is not Reason.TEST]
         commit = await self._compose(deciding)
         if commit != self._trial.head:
             lost = compare.losses(green.observed, await self._observe(plan, commit, finding))
@@ -159,7 +159,7 @@ class BaseJudge:
         check = CheckFacts(argv=(), test_patterns=self._trial.test_patterns)
         # The result must not decide what is left out.
         before = dataclasses.replace(trees, read_result=trees.read_base)
-        self._support = frozenset(each.path for each in deciding_files.supports(before, check))
+        self._support = frozenset(file.path for file in deciding_files.supports(before, check))
         return self._support
 
     def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
@@ -185,15 +185,15 @@ class BaseJudge:
 
         It is data, or the result changes other code as well.
         """
-        if all(PurePosixPath(each.path).suffix not in CODE_SUFFIXES for each in support):
+        if all(PurePosixPath(file.path).suffix not in CODE_SUFFIXES for file in support):
             return True
-        left = {path for _, path in self._trial.changes}.difference(each.path for each in (*restored, *support))
+        left = {path for _, path in self._trial.changes}.difference(file.path for file in (*restored, *support))
         return any(PurePosixPath(path).suffix in CODE_SUFFIXES for path in left)
 
     def _adds_first_tests(self, restored: Sequence[Restored]) -> bool:
         """Return whether only tests are restored, which the result adds to a base without any."""
         base = self._known().base_paths
-        if any(each.reason is not Reason.TEST or each.path in base for each in restored):
+        if any(file.reason is not Reason.TEST or file.path in base for file in restored):
             return False
         return not any(deciding_files.is_test_file(path, self._trial.test_patterns) for path in base)
 
@@ -270,8 +270,8 @@ class BaseJudge:
         run: Observed,
     ) -> None:
         """Report which restored files the lost tests depend on: tests, files that decide the check, or both."""
-        tests = [each for each in restored if each.reason in _TESTS]
-        deciding = [each for each in restored if each.reason not in _TESTS]
+        tests = [file for file in restored if file.reason in _TESTS]
+        deciding = [file for file in restored if file.reason not in _TESTS]
         by_tests = by_deciding = bool(tests) and bool(deciding)
         if not by_tests:
             by_tests, by_deciding = bool(tests), bool(deciding)
@@ -290,7 +290,7 @@ class BaseJudge:
         if not by_tests:
             return
         if run.unbuilt and not lost.tests:
-            text = f"Earlier tests cannot be loaded without this result's edits{_listed(each.path for each in tests)}."
+            text = f"Earlier tests cannot be loaded without this result's edits{_listed(file.path for file in tests)}."
             finding.reservations.append((Reservation.TESTS_CHANGED, text))
             return
         unbuilt = run.unbuilt and all(outcome == compare.MISSING for outcome in lost.tests.values())
@@ -306,7 +306,7 @@ class BaseJudge:
                 if lost.earlier
                 else f"The check {plan.check.name} passes only with this result's edits of tests"
             )
-            shown = named or [each.path for each in tests]
+            shown = named or [file.path for file in tests]
             finding.reservations.append((Reservation.TESTS_CHANGED, f"{text}{_listed(shown)}."))
 
     def _gone(self, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding) -> None:
@@ -322,14 +322,14 @@ class BaseJudge:
         finding.comparison = _comparison(fewer, run, result, restored)
         if fewer.unnamed and not fewer.tests:
             text = f"The check no longer shows a passing test; with the base's files, {fewer.unnamed} pass."
-            deciding = any(each.reason not in _TESTS for each in restored)
+            deciding = any(file.reason not in _TESTS for file in restored)
             finding.reservations.append((Reservation.CHECK_CHANGED if deciding else Reservation.TESTS_CHANGED, text))
             return
         text = f"{_tests(fewer)} are gone or skipped, although they pass on the result: {name_list(fewer.tests)}."
         finding.reservations.append((Reservation.TESTS_CHANGED, text))
 
     def _check_changed(self, plan: PreparedCheck, deciding: Iterable[Restored], finding: Finding) -> None:
-        names = [f"{each.path} ({each.reason})" for each in deciding]
+        names = [f"{file.path} ({file.reason})" for file in deciding]
         text = f"The check {plan.check.name} passes only with files of the result that decide what it does"
         finding.reservations.append((Reservation.CHECK_CHANGED, f"{text}{_listed(names)}."))
 
@@ -391,7 +391,7 @@ class BaseJudge:
 
         Of the tests in ``lost``, only those in files that the result changed: the check of new tests runs no others.
         """
-        files = tuple(f"{each.path}::" for each in restored)
+        files = tuple(f"{file.path}::" for file in restored)
         edited = lost.only(test for test in lost.tests if test in result.outcomes or test.startswith(files)).tests
         if edited:
             finding.comparison = _comparison(dataclasses.replace(lost, tests=edited), run, result, restored)
@@ -411,9 +411,9 @@ class BaseJudge:
     async def _base(self, plan: PreparedCheck, finding: Finding) -> Observed:
         """Return what the check shows on the base, from the cache if it ran there before."""
         key = await asyncio.to_thread(self.key, plan)
-        known = self._cache.get(key)
-        if known is not None:
-            return known
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
         limit, cut_off = self._cut_off.get(key, (0.0, None))
         if cut_off is not None and (plan.check.timeout_seconds or math.inf) <= limit:
             return cut_off
@@ -515,7 +515,7 @@ def _comparison(lost: Losses, run: Observed, result: Observed, restored: Iterabl
         earlier=lost.earlier,
         lost=lost.count,
         tests=changed[:_MOST_LISTED],
-        restored=[each.path for each in restored][:_MOST_LISTED],
+        restored=[file.path for file in restored][:_MOST_LISTED],
     )
 
 

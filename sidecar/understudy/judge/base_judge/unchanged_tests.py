@@ -82,31 +82,32 @@ def without_unchanged_tests(
     for file in before.values():
         for text in set(map(file.unnamed, file.tests)):
             alike.setdefault(text, []).append(file)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for path, file in after.items():
-        known = before.get(path)
-        names = {one.names for one in known.tests} if known is not None else frozenset()
-        old = {one for one in file.tests if one.names in names and (path, one) not in cases and not file.may_fail(one)}
-        if not new and known is not None:
-            old = {one for one in old if not file.is_changed(one, known, helpers)}
+        earlier_file = before.get(path)
+        names = {test.names for test in earlier_file.tests} if earlier_file is not None else frozenset()
+        same_names = [test for test in file.tests if test.names in names]
+        old = {test for test in same_names if (path, test) not in cases and not file.may_fail(test)}
+        if not new and earlier_file is not None:
+            old = {test for test in old if not file.is_changed(test, earlier_file, helpers)}
         if path in changed:
-            others = [one for one in file.tests if one.names not in names]
-            old.update(one for one in others if file.is_copied(one, alike.get(file.unnamed(one), ())))
+            others = [test for test in file.tests if test.names not in names]
+            old.update(test for test in others if file.is_copied(test, alike.get(file.unnamed(test), ())))
         if old := _without_new_inside(old, definitions_of(path, file.source) if path in changed else file.tests):
-            found[path] = emptied(path, file.source, old)
-    return found
+            contents[path] = emptied(path, file.source, old)
+    return contents
 
 
 def _without_new_inside(old: set[DefinedTest], every: Sequence[DefinedTest]) -> set[DefinedTest]:
     """Leave out what has something else inside: Node's tests can have tests of their own."""
-    every = sorted(every, key=lambda one: (one.start, -one.end))
-    starts = [one.start for one in every]
+    every = sorted(every, key=lambda test: (test.start, -test.end))
+    starts = [test.start for test in every]
 
-    def has_new(one: DefinedTest) -> bool:
-        inside = every[bisect.bisect_left(starts, one.start) : bisect.bisect_left(starts, one.end)]
-        return any(one.contains(other) and other not in old for other in inside)
+    def has_new(test: DefinedTest) -> bool:
+        inside = every[bisect.bisect_left(starts, test.start) : bisect.bisect_left(starts, test.end)]
+        return any(test.contains(other) and other not in old for other in inside)
 
-    return {one for one in old if not has_new(one)}
+    return {test for test in old if not has_new(test)}
 
 
 _Statement = tuple[bytes, frozenset[bytes], frozenset[bytes]]
@@ -119,27 +120,28 @@ class _TestFile:
         self.source = source
         self.tests = tests
 
-    def text(self, one: DefinedTest) -> bytes:
+    def text(self, test: DefinedTest) -> bytes:
         """Return a test without comments and without what only looks different."""
-        return self._plain(self.source[one.start : one.end])
+        return self._plain(self.source[test.start : test.end])
 
-    def is_changed(self, one: DefinedTest, before: _TestFile, modules: Collection[bytes]) -> bool:
+    def is_changed(self, test: DefinedTest, before: _TestFile, modules: Collection[bytes]) -> bool:
         """Return whether the text of a test is not in an earlier version, or that of something that it uses.
 
         ``modules`` are the names of changed files without tests.
         """
-        if self.text(one) not in before._texts or b"conftest" in modules:
+        if self.text(test) not in before._texts or b"conftest" in modules:
             return True
-        return any(not before.has(each) or not _words(each).isdisjoint(modules) for each in self._used_by(one))
+        used = self._used_by(test)
+        return any(not before.has(statement) or not _words(statement).isdisjoint(modules) for statement in used)
 
-    def may_fail(self, one: DefinedTest) -> bool:
+    def may_fail(self, test: DefinedTest) -> bool:
         """Return whether a test is expected to fail, so that it would be wrong to let it pass."""
-        return _EXPECTED_TO_FAIL.search(self.source[one.start : one.end]) is not None
+        return _EXPECTED_TO_FAIL.search(self.source[test.start : test.end]) is not None
 
-    def is_copied(self, one: DefinedTest, others: Collection[_TestFile]) -> bool:
+    def is_copied(self, test: DefinedTest, others: Collection[_TestFile]) -> bool:
         """Return whether one of the other files, which have this test, has all that it uses, too."""
-        used = self._used_by(one) if others else []
-        placed = self.path.endswith((".go", ".rs")) or any(_RELATIVE_IMPORT.search(each) for each in used)
+        used = self._used_by(test) if others else []
+        placed = self.path.endswith((".go", ".rs")) or any(_RELATIVE_IMPORT.search(statement) for statement in used)
         for other in others:
             elsewhere = posixpath.dirname(self.path) != posixpath.dirname(other.path)
             # In another folder, the same text may name other code.
@@ -154,40 +156,40 @@ class _TestFile:
     @functools.cached_property
     def _statements(self) -> list[_Statement]:
         around = statements_around(self.path, self.source, self.tests)
-        return [(each, frozenset(_defined(each)), _words(each)) for each in around]
+        return [(statement, frozenset(_defined(statement)), _words(statement)) for statement in around]
 
     @functools.cached_property
     def _around(self) -> frozenset[bytes]:
-        return frozenset(self._plain(each) for each, _, _ in self._statements)
+        return frozenset(self._plain(statement) for statement, _, _ in self._statements)
 
     def has(self, statement: bytes) -> bool:
         """Return whether a statement is outside of all tests; for an import, whether one of fewer names is."""
         if _IMPORT.match(statement):
             words = set(_IMPORTED.findall(statement))
-            imports = (set(_IMPORTED.findall(each)) for each, _, _ in self._statements if _IMPORT.match(each))
-            return any(known <= words for known in imports)
+            imports = (set(_IMPORTED.findall(other)) for other, _, _ in self._statements if _IMPORT.match(other))
+            return any(names <= words for names in imports)
         return self._plain(statement) in self._around
 
-    def _used_by(self, one: DefinedTest) -> list[bytes]:
+    def _used_by(self, test: DefinedTest) -> list[bytes]:
         """Return the statements outside of all tests that a test uses, directly or through others."""
-        words, used = _words(self.source[one.start : one.end]), list[bytes]()
+        words, used = _words(self.source[test.start : test.end]), list[bytes]()
         left = self._statements
         for _ in range(_MOST_STEPS):
-            found: list[_Statement] = []
+            direct: list[_Statement] = []
             rest: list[_Statement] = []
-            for each in left:
-                (found if each[1] & words or _ALWAYS_USED.search(each[0]) else rest).append(each)
-            if not found:
+            for statement in left:
+                (direct if statement[1] & words or _ALWAYS_USED.search(statement[0]) else rest).append(statement)
+            if not direct:
                 break
             left = rest
-            words = words.union(*(known for _, _, known in found))
-            used += [each for each, _, _ in found]
+            words = words.union(*(more for _, _, more in direct))
+            used += [statement for statement, _, _ in direct]
         return used
 
-    def unnamed(self, one: DefinedTest) -> bytes:
+    def unnamed(self, test: DefinedTest) -> bytes:
         """Return the same without its name."""
-        name = one.names[-1].encode("utf-8", "surrogateescape")
-        return self._plain(self.source[one.start : one.end].replace(name, b"", 1))
+        name = test.names[-1].encode("utf-8", "surrogateescape")
+        return self._plain(self.source[test.start : test.end].replace(name, b"", 1))
 
     def _plain(self, text: bytes) -> bytes:
         # Where this is too much, as in a text with a comment's mark, it is the same on both sides.
@@ -202,7 +204,7 @@ class _TestFile:
 
 def _without_block_comments(text: bytes) -> bytes:
     before, *others = text.split(b"/*")
-    return b"".join([before, *(each.partition(b"*/")[2] for each in others)])
+    return b"".join([before, *(part.partition(b"*/")[2] for part in others)])
 
 
 def _words(text: bytes) -> frozenset[bytes]:
@@ -210,10 +212,10 @@ def _words(text: bytes) -> frozenset[bytes]:
 
 
 def _defined(statement: bytes) -> Iterable[bytes]:
-    found = _DEFINES.match(statement[:_MOST_OF_HEAD])
-    if found is None or _IMPORT.match(statement):
+    match = _DEFINES.match(statement[:_MOST_OF_HEAD])
+    if match is None or _IMPORT.match(statement):
         return _words(statement)
-    return _words(found[1] or found[2])
+    return _words(match[1] or match[2])
 
 
 # -- which tests ---------------------------------------------------------------------------------------------------
@@ -226,11 +228,11 @@ def _functions(tests: Iterable[str]) -> frozenset[str]:
 
 def _tests(trial: ResultToJudge, sources: Mapping[str, bytes], ids: Iterable[str]) -> dict[str, Sequence[DefinedTest]]:
     """Return the tests of the base's files: those that its run named, in languages of which it named any."""
-    known = KnownTests([(path, None) for path in sources], _reader(trial, trial.base, sources), lambda _: None)
+    definitions = KnownTests([(path, None) for path in sources], _reader(trial, trial.base, sources), lambda _: None)
     named: dict[str, dict[DefinedTest, None]] = {}
     for test in sorted(ids):
-        for one in known.fitting(test):
-            named.setdefault(one.path, {})[one.definition] = None
+        for definition in definitions.fitting(test):
+            named.setdefault(definition.path, {})[definition.definition] = None
     languages = {_language(path) for path in named}
     return {
         path: list(named.get(path, ())) if _language(path) in languages else usual_tests(path, source)
@@ -244,34 +246,34 @@ def _language(path: str) -> str:
 
 
 def _tests_now(path: str, source: bytes, before: _TestFile | None) -> Sequence[DefinedTest]:
-    names = {one.names for one in before.tests} if before is not None else frozenset()
+    names = {test.names for test in before.tests} if before is not None else frozenset()
     usual = set(usual_tests(path, source))
-    return [one for one in definitions_of(path, source) if one in usual or (one.names in names and not one.group)]
+    return [test for test in definitions_of(path, source) if test in usual or (test.names in names and not test.group)]
 
 
 def _with_new_cases(
     searched: Sequence[KnownTests], new: Collection[str], earlier: Collection[str]
 ) -> set[tuple[str, DefinedTest]]:
     """Return the definitions of which there are new cases; if one is not clear, all that can be meant."""
-    known = set(map(_without_case, earlier))
+    earlier_tests = set(map(_without_case, earlier))
     indents = (len(test) - len(test.lstrip(" ")) for test in (*earlier, *new))
     step = min((indent for indent in indents if indent), default=4)
     endings = {ending for test in earlier for ending in _endings(test)}
     cases: set[tuple[str, DefinedTest]] = set()
     # A new method of a suite in Go is called by the function that runs the suite.
     for test in _functions(new) | set(map(_without_case, new)):
-        for one in next((fitting for files in searched if (fitting := files.fitting(test))), []):
-            if one.path.endswith(".go") and len(one.definition.names) > 1:
+        for fit in next((fitting for files in searched if (fitting := files.fitting(test))), []):
+            if fit.path.endswith(".go") and len(fit.definition.names) > 1:
                 # A suite that is run again gives its subtests the same names below other ones.
-                after = f"/{test}/".rpartition(f"/{one.definition.names[-1]}/")[2].rstrip("/")
-                is_case = after != "" and f"{one.definition.names[-1]}/{after}" not in endings
-            elif posixpath.splitext(one.path)[1] in {".py", ".go", ".rs"}:
+                after = f"/{test}/".rpartition(f"/{fit.definition.names[-1]}/")[2].rstrip("/")
+                is_case = after != "" and f"{fit.definition.names[-1]}/{after}" not in endings
+            elif posixpath.splitext(fit.path)[1] in {".py", ".go", ".rs"}:
                 # Under another name, it is the same test, loaded elsewhere.
-                is_case = not known or _without_case(test) in known
+                is_case = not earlier_tests or _without_case(test) in earlier_tests
             else:
-                is_case = (len(test) - len(test.lstrip(" "))) // step < len(one.definition.names)
+                is_case = (len(test) - len(test.lstrip(" "))) // step < len(fit.definition.names)
             if is_case:
-                cases.add((one.path, one.definition))
+                cases.add((fit.path, fit.definition))
     return cases
 
 
@@ -290,7 +292,7 @@ def _without_case(test: str) -> str:
 
 def _read_base(trial: ResultToJudge, ids: Iterable[str]) -> dict[str, bytes]:
     """Return the test files of the base without the code under test, the changed ones first."""
-    named = {found[1] for test in ids if (found := _FILE_OF_TEST.match(test)) is not None}
+    named = {match[1] for test in ids if (match := _FILE_OF_TEST.match(test)) is not None}
     paths = [path for path in trial.tree.paths(trial.base) if _is_read(trial, path) or _is_named(trial, path, named)]
     changed = {path for _, path in trial.changes}
     first = {path: read_unless_large(trial.tree, trial.base, path) for path in paths if path in changed}
@@ -304,8 +306,8 @@ def _read_base(trial: ResultToJudge, ids: Iterable[str]) -> dict[str, bytes]:
 def _read_changes(trial: ResultToJudge, before: Collection[str]) -> dict[str, bytes]:
     """Return the test files that the result has added or changed."""
     paths = [path for letter, path in trial.changes if letter[:1] != "D" and (path in before or _is_read(trial, path))]
-    found = {path: read_unless_large(trial.tree, trial.head, path) for path in paths}
-    return {path: source for path, source in found.items() if source is not None}
+    sources = {path: read_unless_large(trial.tree, trial.head, path) for path in paths}
+    return {path: source for path, source in sources.items() if source is not None}
 
 
 def _is_read(trial: ResultToJudge, path: str) -> bool:

@@ -80,7 +80,7 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
     Of files with code and tests, only the tests are restored.
     """
     letters = {path: letter for letter, path in trees.changes}
-    found = []
+    restored = []
     for path, reason in sorted(_reasons(trees, check).items()):
         name = PurePosixPath(path).name
         content: bytes | None = None
@@ -94,15 +94,15 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
                 content = restore(path, empty if base is None else base, result)
                 if content == result:
                     continue
-        found.append(Restored(path=path, reason=reason, content=content))
-    whole = {each.path for each in found}
+        restored.append(Restored(path=path, reason=reason, content=content))
+    whole = {file.path for file in restored}
     for path in letters.keys() - whole:
         base, result = trees.read_base(path), trees.read_result(path)
         if base is not None and result is not None and inline_tests.may_have(path, base):
             content = inline_tests.restored(path, base, result)
             if content != result:
-                found.append(Restored(path=path, reason=Reason.TEST, content=content))
-    return sorted(found, key=lambda each: each.path)
+                restored.append(Restored(path=path, reason=Reason.TEST, content=content))
+    return sorted(restored, key=lambda file: file.path)
 
 
 def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
@@ -110,9 +110,9 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
 
     ``decides`` does not return them, because some may be code: a run with the base's version of them is made besides.
     """
-    decided = {each.path for each in decides(trees, check)}
+    decided = {file.path for file in decides(trees, check)}
     started = started_files(check.argv, check.folder, trees.base_paths, trees.read_base)
-    found = test_support.test_support(
+    supporting = test_support.test_support(
         (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided),
         base_paths=trees.base_paths,
         is_test=lambda paths: set(paths).difference(without_test_support(paths, check.test_patterns)),
@@ -120,7 +120,7 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
         read_many=trees.read_many,
         read_result=trees.read_result,
     )
-    return [Restored(path=path, reason=Reason.SUPPORT) for path in found]
+    return [Restored(path=path, reason=Reason.SUPPORT) for path in supporting]
 
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
@@ -200,7 +200,7 @@ def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
 
 
 def _locks(changed: Sequence[str], trees: Trees) -> list[str]:
-    found = []
+    locks = []
     for path in changed:
         manifest = known_files.LOCKS.get(PurePosixPath(path).name)
         if manifest is None:
@@ -208,13 +208,13 @@ def _locks(changed: Sequence[str], trees: Trees) -> list[str]:
         beside = str(PurePosixPath(path).with_name(manifest))
         merged = path.endswith((".sum",))
         if merged or not sections.dependencies_changed(beside, trees.read_base(beside), trees.read_result(beside)):
-            found.append(path)
-    return found
+            locks.append(path)
+    return locks
 
 
 def _test_packages(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[str]:
     """Return the changed ``__init__.py`` of folders that contain tests and no code."""
-    found = []
+    packages = []
     for path in changed:
         if PurePosixPath(path).name != "__init__.py":
             continue
@@ -226,8 +226,8 @@ def _test_packages(changed: Sequence[str], trees: Trees, check: CheckFacts) -> l
         }
         tests = set(matching(beside, [*known_files.TESTS, "conftest.py", *check.test_patterns]))
         if beside and tests == beside:
-            found.append(path)
-    return found
+            packages.append(path)
+    return packages
 
 
 def _shadows(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[str]:
@@ -235,25 +235,25 @@ def _shadows(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[st
 
     In a folder of tests, which comes first on the import path, a module can hide the code under test as well.
     """
-    found = []
+    shadows = []
     roots = list(dict.fromkeys(["", check.folder, *check.import_roots]))
-    own = {_top(_below(path, root)) for path in trees.base_paths for root in roots if _is_below(path, root)}
+    project_modules = {_top(_below(path, root)) for path in trees.base_paths for root in roots if _is_below(path, root)}
     packages = {path.rpartition("/")[0] for path in trees.result_paths if path.endswith("/__init__.py")}
     for path in matching(changed, known_files.TEST_FOLDERS):
         folder, _, last = path.removesuffix("/__init__.py").rpartition("/")
         module = last if path.endswith("/__init__.py") else _top(last)
-        if module is None or folder in packages or module not in own | set(check.modules):
+        if module is None or folder in packages or module not in project_modules | set(check.modules):
             continue
         if module not in {_top(_below(other, folder)) for other in trees.base_paths if _is_below(other, folder)}:
-            found.append(path)
+            shadows.append(path)
     for root in roots:
         before = {_top(_below(path, root)) for path in trees.base_paths if _is_below(path, root)}
         for path in changed:
             if _is_below(path, root):
                 name = _top(_below(path, root))
                 if name is not None and name in check.modules and name not in before:
-                    found.append(path)
-    return found
+                    shadows.append(path)
+    return shadows
 
 
 def _is_below(path: str, root: str) -> bool:
@@ -275,4 +275,4 @@ def _top(path: str) -> str | None:
 
 def contents(restored: Iterable[Restored]) -> Mapping[str, bytes | None]:
     """Return path → content for ``JudgedTree.compose``; None stands for the base's file."""
-    return {each.path: each.content for each in restored}
+    return {file.path: file.content for file in restored}

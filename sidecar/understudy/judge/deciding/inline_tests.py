@@ -93,7 +93,7 @@ def _bodies(module: Node) -> Iterator[tuple[tuple[Scope, int], Node]]:
 
     The number tells those of equal names, such as overloads, from the top.
     """
-    found: list[tuple[Scope, Node]] = [((), module)]
+    bodies: list[tuple[Scope, Node]] = [((), module)]
     stack: list[tuple[Scope, Node]] = [((), module)]
     while stack:
         scope, node = stack.pop()
@@ -102,10 +102,10 @@ def _bodies(module: Node) -> Iterator[tuple[tuple[Scope, int], Node]]:
             inside = scope
             if child.type in {"class_definition", "function_definition"} and name is not None and body is not None:
                 inside = (*scope, text_of(name))
-                found.append((inside, body))
+                bodies.append((inside, body))
             stack.append((inside, child))
     numbers: Counter[Scope] = Counter()
-    for scope, body in sorted(found, key=lambda each: each[1].start_byte):
+    for scope, body in sorted(bodies, key=lambda scoped: scoped[1].start_byte):
         numbers[scope] += 1
         yield (scope, numbers[scope]), body
 

@@ -62,8 +62,8 @@ def dependencies_changed(path: str, base: bytes | None, result: bytes | None) ->
 
 def merged_sums(base: bytes, result: bytes) -> bytes:
     """Return ``go.sum`` of the result, but the base's hash of every module version that the base knows."""
-    known = {tuple(line.split()[:2]): line for line in base.splitlines()}
-    return b"".join(known.get(tuple(line.split()[:2]), line) + b"\n" for line in result.splitlines())
+    base_lines = {tuple(line.split()[:2]): line for line in base.splitlines()}
+    return b"".join(base_lines.get(tuple(line.split()[:2]), line) + b"\n" for line in result.splitlines())
 
 
 def _at(value: Any, keys: Sequence[str]) -> Any:
@@ -111,7 +111,7 @@ _TABLE = re.compile(r"^[ \t]*\[{1,2}[^\[\]\n]+\]{1,2}[ \t]*(?:#[^\n]*)?$", re.MU
 
 def _toml(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
     old, new = base.decode(), result.decode()
-    wanted = _merged(tomllib.loads(old), tomllib.loads(new), rules)
+    merged = _merged(tomllib.loads(old), tomllib.loads(new), rules)
     tables = _tables(new)
     spare: dict[Keys, str] = {}
     for keys, text in _tables(old):
@@ -126,13 +126,13 @@ def _toml(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
     texts += [text for keys, text in spare.items() if keys and keys not in present and _kept(keys, rules) is False]
     joined = "".join(text if text.endswith("\n") or not text else text + "\n" for text in texts)
     try:
-        if tomllib.loads(joined) == wanted:
+        if tomllib.loads(joined) == merged:
             return joined.encode()
     except tomllib.TOMLDecodeError:
         pass
     import tomli_w
 
-    return tomli_w.dumps(wanted).encode()  # the tables cannot be exchanged as text: dotted keys, inline tables
+    return tomli_w.dumps(merged).encode()  # the tables cannot be exchanged as text: dotted keys, inline tables
 
 
 def _tables(text: str) -> list[tuple[Keys, str]]:
@@ -202,10 +202,10 @@ def _options(section: str, base: str, result: str, rules: Sequence[str]) -> str:
 
 def _split(text: str, head: re.Pattern[str]) -> list[tuple[str, str]]:
     """Return (name, text) of each part that starts with ``head``; the first has no name."""
-    found = list(head.finditer(text))
-    parts = [("", text[: found[0].start() if found else len(text)])]
-    ends = [*(match.start() for match in found[1:]), len(text)]
-    parts += [(match.group(1).strip(), text[match.start() : end]) for match, end in zip(found, ends, strict=False)]
+    heads = list(head.finditer(text))
+    parts = [("", text[: heads[0].start() if heads else len(text)])]
+    ends = [*(match.start() for match in heads[1:]), len(text)]
+    parts += [(match.group(1).strip(), text[match.start() : end]) for match, end in zip(heads, ends, strict=False)]
     return parts
 
 
@@ -216,12 +216,12 @@ def _json(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
     old, new = json.loads(base), json.loads(result)
     if not isinstance(old, dict) or not isinstance(new, dict):
         return base
-    wanted = _merged(old, new, rules)
-    if list(wanted.items()) == list(new.items()):
+    merged = _merged(old, new, rules)
+    if list(merged.items()) == list(new.items()):
         return result
     indent = re.search(rb"\n([ \t]+)\"", result)
     width: Any = indent.group(1).decode() if indent else None
-    return (json.dumps(wanted, indent=width, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(merged, indent=width, ensure_ascii=False) + "\n").encode()
 
 
 # -- go.mod ------------------------------------------------------------------------------------------------------
@@ -230,9 +230,9 @@ _DIRECTIVE = re.compile(r"^([a-z]+)\b[ \t]*(\([^)]*\)[^\n]*|[^\n]*)(?:\n|\Z)", r
 
 
 def _go_mod(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
-    def directives(data: bytes, wanted: Callable[[str], bool]) -> str:
+    def directives(data: bytes, is_kept: Callable[[str], bool]) -> str:
         return "".join(
-            match.group().rstrip("\n") + "\n" for match in _DIRECTIVE.finditer(data.decode()) if wanted(match.group(1))
+            match.group().rstrip("\n") + "\n" for match in _DIRECTIVE.finditer(data.decode()) if is_kept(match.group(1))
         )
 
     if directives(base, lambda name: name not in rules) == directives(result, lambda name: name not in rules):

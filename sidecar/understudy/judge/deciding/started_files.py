@@ -197,9 +197,9 @@ class _Search:
 
     def _inner_command(self, arguments: Argv, folder: str, depth: int) -> None:
         """Follow the command that a wrapper (``timeout``, ``xvfb-run``, ``uv run``) starts: the first known program."""
-        known = _SHELLS | _INTERPRETERS | _PACKAGE_MANAGERS | {"make", "gmake", "just"}
+        programs = _SHELLS | _INTERPRETERS | _PACKAGE_MANAGERS | {"make", "gmake", "just"}
         for index, argument in enumerate(arguments):
-            if program_of(argument) in known or (self._path(argument, folder) and not argument.startswith("-")):
+            if program_of(argument) in programs or (self._path(argument, folder) and not argument.startswith("-")):
                 self.command(arguments[index:], folder, depth + 1)
                 return
 

@@ -91,7 +91,7 @@ class _Search:
             return self._asserts(path, self._read)
         if suffix == ".py" or suffix in _SCRIPTS:
             users = {other for other in self._importers if path in self._importers[other]}
-            helpers = {each for each in self._helpers if each != path and PurePosixPath(each).suffix == suffix}
+            helpers = {helper for helper in self._helpers if helper != path and PurePosixPath(helper).suffix == suffix}
             if not users or not users <= self._tests | self._started | helpers:
                 return False
             return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
@@ -116,7 +116,7 @@ class _Search:
         folder = where.parent.parent if where.name == "mod.rs" else where.parent
         above = [folder / "lib.rs", folder / "main.rs", folder / "mod.rs", folder.parent / f"{folder.name}.rs"]
         pattern = re.compile(_TEST_MODULE % re.escape(name))
-        return any(pattern.search(self._texts.get(str(each), "")) for each in above)
+        return any(pattern.search(self._texts.get(str(declaring), "")) for declaring in above)
 
     def _is_test_data(self, path: str) -> bool:
         """Return whether tests or started scripts name this file or its folder, and no code does."""
@@ -131,8 +131,8 @@ class _Search:
     @functools.cached_property
     def _texts(self) -> dict[str, str]:
         """Every file of the base in a known language, and every started script."""
-        known = [path for path in self._paths if PurePosixPath(path).suffix in CODE_SUFFIXES or path in self._started]
-        tests_first = sorted(known, key=lambda path: (path not in self._tests, path))[:_MOST_READ]
+        files = [path for path in self._paths if PurePosixPath(path).suffix in CODE_SUFFIXES or path in self._started]
+        tests_first = sorted(files, key=lambda path: (path not in self._tests, path))[:_MOST_READ]
         return {path: data.decode("utf-8", "replace") for path, data in self._read_many(tests_first).items()}
 
     def _read(self, path: str) -> bytes:
@@ -160,7 +160,7 @@ class _Search:
         for name in _SCRIPT_IMPORT.findall(text):
             at = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
             stem = re.sub(r"\.[cm]?jsx?$", "", at)
-            for candidate in (at, *(f"{each}{end}" for each in (stem, f"{at}/index") for end in _SCRIPTS)):
+            for candidate in (at, *(f"{base}{end}" for base in (stem, f"{at}/index") for end in _SCRIPTS)):
                 if candidate in self._paths:
                     yield candidate
 

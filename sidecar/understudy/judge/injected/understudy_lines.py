@@ -188,7 +188,7 @@ def _codes(path: str) -> Iterator[Any]:
     while left:
         code = left.pop()
         yield code
-        left.extend(one for one in code.co_consts if hasattr(one, "co_code"))
+        left.extend(constant for constant in code.co_consts if hasattr(constant, "co_code"))
 
 
 def _add_path(environment: Any) -> None:
@@ -239,10 +239,10 @@ def record_child() -> None:
     def write() -> None:
         lines.end()
         out = os.path.join(os.path.dirname(job), "{}-{}".format(os.getpid(), os.urandom(4).hex()))  # noqa: PTH118, PTH120, UP032
-        found = {file: {test: sorted(some) for test, some in tests.items()} for file, tests in lines.found.items()}
+        executed = {file: {test: sorted(some) for test, some in tests.items()} for file, tests in lines.found.items()}
         for file in lines.from_text:
-            found[file].setdefault("", []).append(0)
+            executed[file].setdefault("", []).append(0)
         with open(out, "w", encoding="utf-8") as stream:  # noqa: PTH123
-            json.dump(found, stream)
+            json.dump(executed, stream)
 
     atexit.register(write)

@@ -97,14 +97,14 @@ class PytestReports:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: Any, args: List[str]) -> Any:  # noqa: UP006
         """Switch pytest-cov off: two tracers would disturb each other, and its report is not needed."""
-        known = early_config.known_args_namespace
-        self.configured(args, known)
-        if hasattr(known, "cov_source"):
-            known.cov_source = []
+        namespace = early_config.known_args_namespace
+        self.configured(args, namespace)
+        if hasattr(namespace, "cov_source"):
+            namespace.cov_source = []
         yield
 
-    def configured(self, args: List[str], known: Any) -> None:  # noqa: UP006
-        """Do something before pytest loads any file of the project; ``args`` are parsed again, ``known`` has them."""
+    def configured(self, args: List[str], namespace: Any) -> None:  # noqa: UP006
+        """Do something before pytest loads any file of the project; ``args`` are parsed again into ``namespace``."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: Any) -> None:
@@ -183,7 +183,7 @@ class PytestRecord(PytestReports):
         self._recorded = recorded
         self._root = root
 
-    def configured(self, args: List[str], known: Any) -> None:  # noqa: ARG002, UP006
+    def configured(self, args: List[str], namespace: Any) -> None:  # noqa: ARG002, UP006
         """Notice whether a plugin is code of the project."""
         self._recorded.early = _uses(self._root)
 
@@ -315,10 +315,10 @@ class Judge:
             for name, code in compiled.items():
                 with open(name, "wb") as stream:  # noqa: PTH123
                     stream.write(code)
-            found = self._outcome(run)
-            if isinstance(found, Forked):
+            outcome = self._outcome(run)
+            if isinstance(outcome, Forked):
                 afterwards.pop_all()  # the file is put back by the parent
-            return found
+            return outcome
 
     def _put(self, path: str, data: bytes, times: Any) -> None:
         # A compiled file of the same size and time would run instead.
@@ -423,7 +423,7 @@ class Configured(Ends):
         self._judge = judge_
         self._serve = serve
 
-    def configured(self, args: List[str], known: Any) -> None:  # noqa: UP006
+    def configured(self, args: List[str], namespace: Any) -> None:  # noqa: UP006
         """Judge all mutants in this process; in a forked one, replace the tests by those of its mutant."""
         self._judge.freeze()
         self._judge.configured = self._judge.forks
@@ -433,7 +433,7 @@ class Configured(Ends):
         self._reporter = forked.reporter
         tests, stop = forked.job["tests"], forked.job["stop"]
         args[len(args) - len(self._job["files"]) :] = [_when_failed(stop), *tests]
-        known.file_or_dir[:] = tests
+        namespace.file_or_dir[:] = tests
         _begin_child()
         _hide(_arguments(tests, self._job["tests_in"], stop))
 
@@ -455,13 +455,13 @@ def _compiled_names(path: str) -> List[str]:  # noqa: UP006
 
 def _compiled(path: str) -> Dict[str, bytes]:  # noqa: UP006
     """Return compiled forms of a file that the interpreter loads whatever the file says."""
-    found = {}
+    compiled = {}
     for optimize, name in enumerate(_compiled_names(path)):
         unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(path, cfile=name, doraise=True, optimize=optimize, invalidation_mode=unchecked)
         with open(name, "rb") as stream:  # noqa: PTH123
-            found[name] = stream.read()
-    return found
+            compiled[name] = stream.read()
+    return compiled
 
 
 def _open_descriptors() -> List[int]:  # noqa: UP006
@@ -522,8 +522,8 @@ def _end(child: int, at_once: bool) -> Optional[int]:  # noqa: UP045
     deadline = time.monotonic() + (0 if at_once else _GRACE_SECONDS)
     code: Optional[int] = None  # noqa: UP045
     while code is None and time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         else:
             time.sleep(0.001)
@@ -553,10 +553,10 @@ def judge(job: Json, write: Callable[[Json], None]) -> None:
         done(first)
         for line in iter(sys.stdin.readline, ""):
             run = json.loads(line)
-            found = judge_.run(run)
-            if isinstance(found, Forked):
-                return found
-            write({"forks": judge_.forks, **found})
+            outcome = judge_.run(run)
+            if isinstance(outcome, Forked):
+                return outcome
+            write({"forks": judge_.forks, **outcome})
             done(run)
         return None
 

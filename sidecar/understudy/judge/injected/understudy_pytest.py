@@ -32,7 +32,7 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
     loaded: Any = None
     is_worker = False
     raised: Dict[str, bool] = {}  # noqa: UP006
-    found: Set[str] = set()  # noqa: UP006
+    collected: Set[str] = set()  # noqa: UP006
     contradicted: List[str] = []  # noqa: UP006
     dropped: List[str] = []  # noqa: UP006
     realpath = os.path.realpath
@@ -85,11 +85,11 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
 
     def pytest_itemcollected(item: Any) -> None:
         """Remember a test that was found."""
-        found.add(item.nodeid)
+        collected.add(item.nodeid)
 
     def pytest_deselected(items: Any) -> None:
         """Forget tests that an option deselects."""
-        found.difference_update(item.nodeid for item in items)
+        collected.difference_update(item.nodeid for item in items)
 
     def pytest_collection_modifyitems(items: Any) -> None:
         """Reorder the tests, unless they declare an order; every worker of pytest-xdist gets the same order."""
@@ -104,7 +104,7 @@ def _hooks(report: Any) -> Dict[str, Any]:  # noqa: UP006
         left = [item.nodeid for item in session.items]
         send(k="collected", ids=left)
         if left or is_worker:  # the controller of pytest-xdist collects nothing
-            dropped.extend(sorted(found.difference(left)))
+            dropped.extend(sorted(collected.difference(left)))
         plugins = [getattr(plugin, "__file__", None) for plugin in session.config.pluginmanager.get_plugins()]
         send(k="plugins", files=[realpath(name) for name in plugins if isinstance(name, str)])
 

@@ -140,7 +140,7 @@ def reordered(tests: List[Any], order: str, groups: Callable[[Any], List[str]]) 
     for test in tests:
         file, owner = groups(test)
         nested.setdefault(file, {}).setdefault(owner, []).append(test)
-    found: List[Any] = []  # noqa: UP006
+    ordered: List[Any] = []  # noqa: UP006
     files = list(nested.values())
     chance.shuffle(files)
     for classes in files:
@@ -148,8 +148,8 @@ def reordered(tests: List[Any], order: str, groups: Callable[[Any], List[str]]) 
         chance.shuffle(owners)
         for owned in owners:
             chance.shuffle(owned)
-            found.extend(owned)
-    return found
+            ordered.extend(owned)
+    return ordered
 
 
 def _encoder() -> Callable[[Any], str]:
@@ -160,9 +160,9 @@ def _encoder() -> Callable[[Any], str]:
         if kind(value, str):
             return quote(value)
         if kind(value, dict):
-            return "{" + join([quote(name) + ": " + encode(each) for name, each in value.items()]) + "}"
+            return "{" + join([quote(name) + ": " + encode(item) for name, item in value.items()]) + "}"
         if kind(value, (list, tuple)):
-            return "[" + join([encode(each) for each in value]) + "]"
+            return "[" + join([encode(item) for item in value]) + "]"
         if value is None or kind(value, bool):
             return "null" if value is None else "true" if value else "false"
         return "%d" % value  # noqa: UP031 - `format` of a subclass can be replaced
@@ -257,13 +257,13 @@ class Loaded:
         """Return the loaded files below the root, links resolved, sorted."""
         if not self._root:
             return []
-        found = set()
+        names = set()
         for module in list(sys.modules.values()):
             name = getattr(module, "__file__", None)
             if isinstance(name, str):
-                found.add(name)
+                names.add(name)
         below = set()
-        for name in found | set(self._opened):
+        for name in names | set(self._opened):
             resolved = os.path.realpath(name)
             if resolved.endswith(".pyc"):
                 resolved = _source_of(resolved)

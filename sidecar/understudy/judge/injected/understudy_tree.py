@@ -36,7 +36,7 @@ class CopiedTree:
 
     def _look(self) -> Dict[str, State]:  # noqa: UP006
         """Return the state of every entry by its path relative to the copy; of folders, only the mode."""
-        found: Dict[str, State] = {}  # noqa: UP006
+        states: Dict[str, State] = {}  # noqa: UP006
         pending = [""]
         while pending:
             folder = pending.pop()
@@ -50,10 +50,10 @@ class CopiedTree:
                     state = entry.stat(follow_symlinks=False)
                     if stat.S_ISDIR(state.st_mode):
                         pending.append(path)
-                        found[path] = (state.st_mode, 0, 0)
+                        states[path] = (state.st_mode, 0, 0)
                     else:
-                        found[path] = (state.st_mode, state.st_size, state.st_mtime_ns)
-        return found
+                        states[path] = (state.st_mode, state.st_size, state.st_mtime_ns)
+        return states
 
     def _remove(self, path: str) -> None:
         place = os.path.join(self._copy, path)  # noqa: PTH118

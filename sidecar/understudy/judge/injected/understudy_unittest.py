@@ -69,7 +69,7 @@ def main(files: List[str]) -> int:  # noqa: UP006
     recorder = settings.recorder if settings is not None else None
     loaded = understudy_report.Loaded(settings.root) if settings is not None else None
     job = _read_job(settings.lines) if settings is not None else None
-    wanted = _read_job(settings.only) if settings is not None else None
+    selection = _read_job(settings.only) if settings is not None else None
     if job is not None:
         import understudy_lines  # type: ignore[import-not-found]
 
@@ -85,8 +85,8 @@ def main(files: List[str]) -> int:  # noqa: UP006
         folder, name = os.path.split(os.path.abspath(file))  # noqa: PTH100
         suite.addTests(unittest.TestLoader().discover(folder, pattern=name, top_level_dir=_top_of(folder)))
     tests = _flatten(suite)
-    if wanted is not None:
-        chosen = set(wanted["tests"])
+    if selection is not None:
+        chosen = set(selection["tests"])
         tests = [test for test in tests if test.id() in chosen or type(test).__module__ == "unittest.loader"]
         suite = unittest.TestSuite(tests)
     broken = [test for test in tests if type(test).__module__ == "unittest.loader"]
@@ -94,14 +94,15 @@ def main(files: List[str]) -> int:  # noqa: UP006
         recorder.line(k="collected", ids=[test.id() for test in tests if test not in broken])
         for test in broken:
             recorder.line(k="collect_error", id=test.id())
-        recorder.line(k="dropped", ids=_left_out(files, tests) if wanted is None else [])
+        recorder.line(k="dropped", ids=_left_out(files, tests) if selection is None else [])
     code = 0
     if settings is None or not settings.collect_only:
         if settings is not None and settings.order:
             suite = unittest.TestSuite(understudy_report.reordered(tests, settings.order, _groups))
         _Result.recorder = recorder
         runner: Any = unittest.TextTestRunner
-        result = runner(resultclass=_Result, verbosity=2, failfast=wanted is not None and wanted["stop"]).run(suite)
+        stop = selection is not None and selection["stop"]
+        result = runner(resultclass=_Result, verbosity=2, failfast=stop).run(suite)
         code = (0 if result.wasSuccessful() else 1) if result.testsRun or result.errors else 5
     if job is not None:
         _write_lines(_Result.lines, job["out"])
@@ -120,16 +121,16 @@ def _read_job(path: str) -> Any:
 
 def _write_lines(lines: Any, path: str) -> None:
     lines.end()
-    found = {file: {test: sorted(of) for test, of in tests.items()} for file, tests in lines.found.items()}
+    executed = {file: {test: sorted(of) for test, of in tests.items()} for file, tests in lines.found.items()}
     with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
-        json.dump(found, stream)
+        json.dump(executed, stream)
 
 
 def _left_out(files: List[str], tests: List[Any]) -> List[str]:  # noqa: UP006
     """Return the ids of tests that ``load_tests`` of the same file left out, except those that a subclass inherits."""
     paths = {os.path.realpath(file) for file in files}
     kinds = {type(test) for test in tests}
-    found: Set[str] = set()  # noqa: UP006
+    inherited: Set[str] = set()  # noqa: UP006
     for module in list(sys.modules.values()):
         if os.path.realpath(getattr(module, "__file__", None) or "") not in paths or not hasattr(module, "load_tests"):
             continue
@@ -137,8 +138,8 @@ def _left_out(files: List[str], tests: List[Any]) -> List[str]:  # noqa: UP006
             if not isinstance(case, type) or not issubclass(case, unittest.TestCase):
                 continue
             if case.__module__ == module.__name__ and not any(issubclass(kind, case) for kind in kinds - {case}):
-                found.update(test.id() for test in _flatten(unittest.TestLoader().loadTestsFromTestCase(case)))
-    return sorted(found - {test.id() for test in tests})
+                inherited.update(test.id() for test in _flatten(unittest.TestLoader().loadTestsFromTestCase(case)))
+    return sorted(inherited - {test.id() for test in tests})
 
 
 def _groups(test: Any) -> List[str]:  # noqa: UP006

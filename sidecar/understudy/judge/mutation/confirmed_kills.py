@@ -42,9 +42,9 @@ async def confirm_kills(
     check = limited(plan, max(_LEAST_SECONDS, _SLOWER * seconds))
     unconfirmed: list[MutantResult] = []
     confirmed, spent = 0, 0.0
-    for one in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
-        source = await asyncio.to_thread(mutated_file.read, context.tree, one.path)
-        with mutated_file.in_place(context.tree, one.path, one.mutant.apply(source)):
+    for result in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
+        source = await asyncio.to_thread(mutated_file.read, context.tree, result.path)
+        with mutated_file.in_place(context.tree, result.path, result.mutant.apply(source)):
             passed = True
             for _ in range(2):  # a flaky test may pass once
                 if passed:
@@ -54,7 +54,7 @@ async def confirm_kills(
         await asyncio.to_thread(copied.reset)
         confirmed += not passed
         if passed:
-            unconfirmed.append(one)
+            unconfirmed.append(result)
         if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
             break
     return ConfirmedKills(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), seconds=spent)

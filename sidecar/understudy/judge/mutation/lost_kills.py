@@ -75,7 +75,10 @@ class LostKills:
         every = f"Of {self.killed_before} small changes of the code that earlier tests noticed"
         reservations = []
         if self.mutants:
-            places = (f"{each.path}:{each.line} ({_line(each.before)} → {_line(each.after)})" for each in self.mutants)
+            places = (
+                f"{mutant.path}:{mutant.line} ({_line(mutant.before)} → {_line(mutant.after)})"
+                for mutant in self.mutants
+            )
             text = f"{every}, they no longer notice {len(self.mutants)}: {name_list(places, _MOST_NAMES)}."
             reservations.append((Reservation.OUTSIDE_SCOPE, text))
         if self.unknown:
@@ -91,18 +94,18 @@ async def lost_kills(earlier: EarlierTests) -> LostKills:
         return LostKills()
     # The names of the files are part of the key, because they decide what is mutated.
     key = f"{base.key} {sorted(earlier.sources)} kills by identity"
-    known = base.cache.get(key)
+    observed = base.cache.get(key)
     seconds = 0.0
-    if known is None:
+    if observed is None:
         outcome = await _test(earlier, earlier.base)
         seconds += outcome.seconds
         if outcome.result is None:
             return LostKills(why=outcome.why, seconds=seconds)
         outcomes = {mutant.id: FAILED if mutant.status in NOTICED else PASSED for mutant in outcome.judged}
-        known = Observed(green=True, outcomes=outcomes)
+        observed = Observed(green=True, outcomes=outcomes)
         if outcome.result.unfinished is None:
-            await asyncio.to_thread(base.cache.put, key, known)
-    left = killed = frozenset(mutant for mutant, outcome in known.outcomes.items() if outcome == FAILED)
+            await asyncio.to_thread(base.cache.put, key, observed)
+    left = killed = frozenset(mutant for mutant, outcome in observed.outcomes.items() if outcome == FAILED)
     missed: tuple[JudgedMutant, ...] = ()
     why = ""
     for _ in range(2):  # again, because a flaky test may have killed one by chance, or the time was over

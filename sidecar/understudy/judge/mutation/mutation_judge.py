@@ -268,8 +268,8 @@ class MutationJudge:
             text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
             finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
         if outcome.unconfirmed:
-            one = outcome.unconfirmed[0]
-            place = f"line {one.line} of {one.path}"
+            mutant = outcome.unconfirmed[0]
+            place = f"line {mutant.line} of {mutant.path}"
             finding.tampered = f"a small change in {place} makes tests fail only while changes are counted."
 
     async def _test(
@@ -340,17 +340,17 @@ class MutationJudge:
         """Return the tests whose definitions the result added."""
         trial = self._trial
         files = [(path if kind[:1] != "D" else None, path if kind[:1] != "A" else None) for kind, path in trial.changes]
-        known = KnownTests(files, lambda path: self._read(trial.head, path), lambda path: self._read(trial.base, path))
-        found = {test: known.find(test) for test in tests}
-        return [test for test, one in found.items() if one is not None and known.is_new(one)]
+        index = KnownTests(files, lambda path: self._read(trial.head, path), lambda path: self._read(trial.base, path))
+        definitions = {test: index.find(test) for test in tests}
+        return [test for test, definition in definitions.items() if definition is not None and index.is_new(definition)]
 
     def _mutable(self, paths: Iterable[str], tests: Sequence[str]) -> list[str]:
         code = [path for path in paths if path not in tests and language_of(path) is not None]
         return deciding_files.without_test_support(code, self._trial.test_patterns)
 
     def _sources(self, paths: Iterable[str]) -> dict[str, bytes]:
-        found = ((path, self._read(self._trial.head, path)) for path in paths)
-        return {path: source for path, source in found if source is not None}
+        contents = ((path, self._read(self._trial.head, path)) for path in paths)
+        return {path: source for path, source in contents if source is not None}
 
     def _read(self, commit: str, path: str) -> bytes | None:
         return read_unless_large(self._trial.tree, commit, path)

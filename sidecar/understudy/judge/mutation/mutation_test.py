@@ -210,8 +210,8 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)
-        for each in _FURTHER_RUNS:
-            further = planning.further_runs(planned, results, score.idle, each=each, seed=request.seed)
+        for per_test in _FURTHER_RUNS:
+            further = planning.further_runs(planned, results, score.idle, per_test=per_test, seed=request.seed)
             if not further.runs:
                 break
             left = max(0.0, deadline - loop.time())
@@ -229,15 +229,15 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         score=score,
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
-        unconfirmed=tuple(_as_mutant(one, names) for one in confirmed.unconfirmed),
+        unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmed.unconfirmed),
         report=stryker_report.report(runs.results, sources, covered),
     )
 
 
 async def _confirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> ConfirmedKills:
-    killed = [one for one in score.noticed if one.status is MutantStatus.KILLED]
+    killed = [result for result in score.noticed if result.status is MutantStatus.KILLED]
     # Those that tests noticed by a value say most: the code itself fails on others.
-    by_value = [one for one in killed if not one.crashed] or killed
+    by_value = [result for result in killed if not result.crashed] or killed
     if request.only is not None or not by_value:
         return ConfirmedKills()
     return await confirm_kills(request.plan, first.context, first.state, by_value, seconds=request.seconds)
@@ -299,7 +299,7 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
     if context.facts is not None and passed and not plan.check.hidden and all("::" in test for test in passed):
         files = {test.partition("::")[0] for test in passed}
         counts = {base: sum((base / file).is_file() for file in files) for base in (folder, context.tree)}
-        base = max(counts, key=lambda each: counts[each])
+        base = max(counts, key=lambda candidate: counts[candidate])
         files = {file for file in files if (base / file).is_file()}
         if files:
             where = TestEnvironment(
@@ -354,10 +354,10 @@ class _Names:
 
     def is_left_out(self, path: str, mutant: Mutant) -> bool:
         if self._only is not None:
-            wanted = self.of(path, mutant) in self._only
-            if wanted:
+            selected = self.of(path, mutant) in self._only
+            if selected:
                 self.wanted.append((path, mutant))
-            return not wanted
+            return not selected
         dismissed = bool(self._dismissed) and self.of(path, mutant) in self._dismissed
         self.left_out += dismissed
         return dismissed
@@ -373,12 +373,12 @@ def _as_result(
         scope="files" if request.lines is None else "changes",
         killed=score.killed,
         viable=score.viable,
-        stuck=sum(one.status is MutantStatus.TIMEOUT for one in score.noticed),
+        stuck=sum(mutant.status is MutantStatus.TIMEOUT for mutant in score.noticed),
         blind=score.blind,
         executed=score.executed,
         total=planned.total,
         dismissed=names.left_out,
-        mutants=[_as_mutant(one, names) for one in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
+        mutants=[_as_mutant(mutant, names) for mutant in (*score.survivors, *score.noticed)[:_MOST_SHOWN]],
         idle=[printable(test) for test in score.idle[:MOST_TESTS]],
         unreliable=[printable(test) for test in sorted(score.unreliable)[:MOST_TESTS]],
     )
@@ -386,43 +386,44 @@ def _as_result(
 
 def _unexecuted(planned: MutationPlan, results: Iterable[MutantResult]) -> list[CodePlace]:
     """Return the first lines with mutants that no test executes, as far as the runner can tell."""
-    missed = {(one.path, one.mutant) for one in results if one.status is MutantStatus.NO_COVERAGE and not one.sham}
+    real = [result for result in results if not result.sham]
+    missed = {(result.path, result.mutant) for result in real if result.status is MutantStatus.NO_COVERAGE}
     lines = sorted({(path, mutant.line) for path, mutant in (*planned.unreached, *missed)})
     return [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines[:_MOST_SHOWN]]
 
 
 def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:
     seen = set()
-    for one in results:
-        if not one.sham:
-            seen.add((one.path, one.mutant))
-            yield _as_mutant(one, names)
+    for result in results:
+        if not result.sham:
+            seen.add((result.path, result.mutant))
+            yield _as_mutant(result, names)
     for path, mutant in names.wanted:
         if (path, mutant) not in seen:
             yield _as_mutant(MutantResult(path=path, mutant=mutant, status=MutantStatus.NO_COVERAGE), names)
 
 
-def _as_mutant(one: MutantResult, names: _Names) -> JudgedMutant:
-    before, after = names.change(one.path, one.mutant)
+def _as_mutant(result: MutantResult, names: _Names) -> JudgedMutant:
+    before, after = names.change(result.path, result.mutant)
     return JudgedMutant(
-        id=names.of(one.path, one.mutant),
-        path=quote(os.fsencode(one.path)),
-        line=one.mutant.line,
-        function=printable(one.mutant.function),
-        operator=one.mutant.operator,
+        id=names.of(result.path, result.mutant),
+        path=quote(os.fsencode(result.path)),
+        line=result.mutant.line,
+        function=printable(result.mutant.function),
+        operator=result.mutant.operator,
         before=before,
         after=after,
-        status=one.status,
-        killed_by=[printable(test) for test in one.killers[:_MOST_KILLERS]],
+        status=result.status,
+        killed_by=[printable(test) for test in result.killers[:_MOST_KILLERS]],
     )
 
 
 def _failed_on_same_bytes(results: Iterable[MutantResult]) -> frozenset[str]:
-    return frozenset(test for one in results if one.sham and not one.mutant.text for test in one.killers)
+    return frozenset(test for result in results if result.sham and not result.mutant.text for test in result.killers)
 
 
 def _why_unfinished(results: Iterable[MutantResult]) -> str:
-    left = sum(one.status is MutantStatus.PENDING and not one.sham for one in results)
+    left = sum(result.status is MutantStatus.PENDING and not result.sham for result in results)
     return f"the time was over before {left} mutants were judged"
 
 
@@ -442,8 +443,8 @@ def copy_tree(source: Path, target: Path) -> int:
     for folder, _, entries in tree_walk.walk(top):
         files += len(entries)
         for name in entries:
-            found = os.lstat(folder + b"/" + name)
-            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+            facts = os.lstat(folder + b"/" + name)
+            size += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
         if files > _MOST_FILES or size > _MOST_BYTES or folder[len(top) :].count(b"/") > _MOST_LEVELS:
             raise UnderstudyError(
                 ErrorKind.FILE_TOO_LARGE,
@@ -452,8 +453,8 @@ def copy_tree(source: Path, target: Path) -> int:
             )
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        found = {name for name in names if not _can_be_copied(Path(folder, name))}
-        return found | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
+        uncopied = {name for name in names if not _can_be_copied(Path(folder, name))}
+        return uncopied | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
 
     shutil.copytree(source, target, symlinks=True, ignore=left_out)
     return size

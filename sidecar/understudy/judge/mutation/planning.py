@@ -103,8 +103,8 @@ class MutationScore:
 
         For most of these, a look at the type is enough. One or two other changes prove nothing: they may be equivalent.
         """
-        by_value = [one.mutant.operator for one in self.noticed if not one.crashed]
-        missed = sum(one.mutant.operator != _REPLACED for one in self.survivors)
+        by_value = [result.mutant.operator for result in self.noticed if not result.crashed]
+        missed = sum(result.mutant.operator != _REPLACED for result in self.survivors)
         return bool(by_value) and set(by_value) == {_REPLACED} and missed >= _LEAST_MISSED
 
     @property
@@ -130,37 +130,37 @@ def plan(
     chosen before others. Each of the files in ``compiled`` (see ``RecordedTests``) that is mutated gets a decoy, too.
     The same sources, tests and ``seed`` give the same plan.
     """
-    found = [
+    places = [
         (path, mutant)
         for path, source in sources.items()
         for mutant in mutants_of(path, source)
         if (lines is None or mutant.line in lines.get(path, frozenset())) and not left_out(path, mutant)
     ]
-    tests_by_mutant = {(path, mutant): tuple(tests) for path, mutant in found if (tests := tests_of(path, mutant))}
+    tests_by_mutant = {(path, mutant): tuple(tests) for path, mutant in places if (tests := tests_of(path, mutant))}
     # A few more than needed, because some of them may break the syntax.
-    wanted = {(path, mutant) for path, mutant in tests_by_mutant if first(path, mutant)}
-    ordered = [*sample(wanted, count, seed), *sample(tests_by_mutant.keys() - wanted, 2 * count + 10, seed)]
+    prioritised = {(path, mutant) for path, mutant in tests_by_mutant if first(path, mutant)}
+    ordered = [*sample(prioritised, count, seed), *sample(tests_by_mutant.keys() - prioritised, 2 * count + 10, seed)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
     planned = tuple(_with_shams(runs, sources, seed, compiled))
     return MutationPlan(
         runs=planned,
         executed=len(tests_by_mutant),
-        total=len(found),
+        total=len(places),
         reached=tests_by_mutant,
-        unreached=tuple(place for place in found if place not in tests_by_mutant),
+        unreached=tuple(place for place in places if place not in tests_by_mutant),
     )
 
 
 def further_runs(
-    planned: MutationPlan, results: Iterable[MutantResult], tests: Iterable[str], *, each: int, seed: str
+    planned: MutationPlan, results: Iterable[MutantResult], tests: Iterable[str], *, per_test: int, seed: str
 ) -> FurtherRuns:
-    """Plan runs of ``tests`` on mutants that they execute and did not run on, up to ``each`` chosen for every test.
+    """Plan runs of ``tests`` on mutants that they execute and did not run on, up to ``per_test`` chosen for every test.
 
     A test that noticed nothing in a sample may notice a change that is not in it, or that a faster test noticed first.
     Mutants that few tests execute come first: they show best what a test is for.
     """
-    ran = {(one.path, one.mutant, test) for one in results for test in one.ran}
+    ran = {(result.path, result.mutant, test) for result in results for test in result.ran}
     order = sorted(planned.reached)
     random.Random(f"{seed} again").shuffle(order)  # noqa: S311 - reproducible by design
     order.sort(key=lambda key: len(planned.reached[key]))
@@ -169,11 +169,11 @@ def further_runs(
         for test in planned.reached[path, mutant]:
             if test in left and (path, mutant, test) not in ran:
                 left[test][path, mutant] = None
-    rounds = chain.from_iterable(zip_longest(*(islice(mutants, each) for mutants in left.values())))
-    chosen = list(dict.fromkeys(one for one in rounds if one is not None))[:_MOST_FURTHER_RUNS]
-    wanted = {key: tuple(test for test, mutants in left.items() if key in mutants) for key in chosen}
+    rounds = chain.from_iterable(zip_longest(*(islice(mutants, per_test) for mutants in left.values())))
+    chosen = list(dict.fromkeys(place for place in rounds if place is not None))[:_MOST_FURTHER_RUNS]
+    tests_of = {key: tuple(test for test, mutants in left.items() if key in mutants) for key in chosen}
     runs = [
-        PlannedRun(path=path, mutant=mutant, tests=wanted[path, mutant], to_the_end=True) for path, mutant in chosen
+        PlannedRun(path=path, mutant=mutant, tests=tests_of[path, mutant], to_the_end=True) for path, mutant in chosen
     ]
     in_runs = {test for run in runs for test in run.tests}
     return FurtherRuns(runs=tuple(runs), skipped=frozenset(test for test, mutants in left.items() if mutants) - in_runs)
@@ -204,44 +204,45 @@ def _with_shams(
 def score(planned: MutationPlan, results: Iterable[MutantResult]) -> MutationScore:
     """Add up the results. Kills by tests that fail on sham mutants do not count."""
     results = list(results)
-    shams = [one for one in results if one.sham]
-    unreliable = frozenset(test for one in shams for test in one.killers)
-    real = [_without(one, unreliable) for one in results if not one.sham]
-    if any(one.status is MutantStatus.TIMEOUT for one in shams):
+    shams = [result for result in results if result.sham]
+    unreliable = frozenset(test for result in shams for test in result.killers)
+    real = [_without(result, unreliable) for result in results if not result.sham]
+    if any(result.status is MutantStatus.TIMEOUT for result in shams):
         # The tests get stuck without a cause, so being stuck does not show a mutant.
         real = [
-            replace(one, status=MutantStatus.PENDING) if one.status is MutantStatus.TIMEOUT else one for one in real
+            replace(result, status=MutantStatus.PENDING) if result.status is MutantStatus.TIMEOUT else result
+            for result in real
         ]
-    viable = [one for one in real if one.viable]
-    killers = {test for one in viable for test in one.killers}
-    ran = {test for one in viable for test in one.ran}
+    viable = [result for result in real if result.viable]
+    killers = {test for result in viable for test in result.killers}
+    ran = {test for result in viable for test in result.ran}
     return MutationScore(
-        killed=sum(one.noticed for one in viable),
+        killed=sum(result.noticed for result in viable),
         viable=len(viable),
         executed=_executed(planned.executed, real),
         total=planned.total,
-        survivors=tuple(one for one in viable if not one.noticed),
-        noticed=tuple(one for one in viable if one.noticed),
-        blind=sum(one.crashed or one.status is MutantStatus.TIMEOUT for one in viable),
+        survivors=tuple(result for result in viable if not result.noticed),
+        noticed=tuple(result for result in viable if result.noticed),
+        blind=sum(result.crashed or result.status is MutantStatus.TIMEOUT for result in viable),
         unreliable=unreliable,
         idle=tuple(sorted(ran - killers)),
     )
 
 
-def without_busy(found: MutationScore, further: FurtherRuns, results: Sequence[MutantResult]) -> MutationScore:
+def without_busy(score: MutationScore, further: FurtherRuns, results: Sequence[MutantResult]) -> MutationScore:
     """Return the score without idle tests that noticed something in further runs, or of which that is not known."""
-    busy = {*further.skipped, *(test for one in results for test in one.killers)}
-    for run, one in zip(further.runs, results, strict=True):
-        known = one.killers or one.status in {MutantStatus.SURVIVED, MutantStatus.COMPILE_ERROR}
-        busy.update(() if known else run.tests)
-    return replace(found, idle=tuple(test for test in found.idle if test not in busy))
+    busy = {*further.skipped, *(test for result in results for test in result.killers)}
+    for run, result in zip(further.runs, results, strict=True):
+        settled = result.killers or result.status in {MutantStatus.SURVIVED, MutantStatus.COMPILE_ERROR}
+        busy.update(() if settled else run.tests)
+    return replace(score, idle=tuple(test for test in score.idle if test not in busy))
 
 
 def _executed(planned: int, judged: Sequence[MutantResult]) -> int:
     """Return how many mutants are executed, without the share that a runner which knows no lines found not to be."""
-    known = [one for one in judged if one.status is not MutantStatus.PENDING]
-    reached = sum(one.status is not MutantStatus.NO_COVERAGE for one in known)
-    return round(planned * reached / len(known)) if known else planned
+    judged_fully = [result for result in judged if result.status is not MutantStatus.PENDING]
+    reached = sum(result.status is not MutantStatus.NO_COVERAGE for result in judged_fully)
+    return round(planned * reached / len(judged_fully)) if judged_fully else planned
 
 
 def _without(result: MutantResult, unreliable: frozenset[str]) -> MutantResult:
@@ -257,14 +258,14 @@ def _status(killers: Sequence[str]) -> MutantStatus:
     return MutantStatus.KILLED if killers else MutantStatus.PENDING
 
 
-def sample(found: Iterable[tuple[str, Mutant]], count: int, seed: str) -> list[tuple[str, Mutant]]:
+def sample(mutants: Iterable[tuple[str, Mutant]], count: int, seed: str) -> list[tuple[str, Mutant]]:
     """Return at most ``count`` of the mutants with their files, in the order in which they should be judged.
 
     Each function gets its first mutant before another one gets its second, so that a limit of time that ends the
     judging early leaves an even sample, too. The same mutants and ``seed`` give the same sample.
     """
     groups: dict[tuple[str, str], list[tuple[str, Mutant]]] = {}
-    for path, mutant in sorted(found):
+    for path, mutant in sorted(mutants):
         groups.setdefault((path, mutant.function), []).append((path, mutant))
     order = list(groups.values())
     generator = random.Random(seed)  # noqa: S311 - reproducible by design

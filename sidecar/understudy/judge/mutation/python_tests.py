@@ -323,10 +323,10 @@ class PytestRunner:
     async def _ask(self, request: Mapping[str, Any], seconds: float) -> bool:
         if not await self._load(seconds) or self._kept is None:
             return False
-        done = await self._kept.ask(request, seconds)
-        if not done:
+        answered = await self._kept.ask(request, seconds)
+        if not answered:
             self._kept = None  # another one writes to another file
-        return done
+        return answered
 
     async def _load(self, seconds: float) -> bool:
         """Start the process, unless it runs, and let it load what all runs need."""

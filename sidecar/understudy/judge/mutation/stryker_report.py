@@ -28,7 +28,7 @@ def report(
     """
     files: dict[str, dict[str, Any]] = {}
     tests: dict[str, set[str]] = {}
-    for number, result in enumerate(one for one in results if not one.sham):
+    for number, result in enumerate(mutant_result for mutant_result in results if not mutant_result.sham):
         covering = sorted(covered_by.get((result.path, result.mutant), ()))
         for test in {*covering, *result.killers}:
             tests.setdefault(test.partition("::")[0], set()).add(test)

@@ -71,17 +71,17 @@ class ProbeReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Return why the report cannot be trusted: sentences that name tests and numbers."""
-        found = []
+        sentences = []
         if self.forged:
-            found.append(f"The report of the test run has lines that it did not write: {self.forged}.")
+            sentences.append(f"The report of the test run has lines that it did not write: {self.forged}.")
         if self.missing:
-            found.append("Lines of the report of the test run are missing.")
+            sentences.append("Lines of the report of the test run are missing.")
         if self.refused:
-            found.append(f"Tests, or what they started, asked for the key of the report: {self.refused} times.")
+            sentences.append(f"Tests, or what they started, asked for the key of the report: {self.refused} times.")
         if self.contradicted:
             tests = name_list(sorted(self.contradicted), _MOST_NAMED)
-            found.append(f"Tests raised an exception and were reported as passed: {tests}.")
-        return tuple(found)
+            sentences.append(f"Tests raised an exception and were reported as passed: {tests}.")
+        return tuple(sentences)
 
     @property
     def counts(self) -> Counts:
@@ -114,7 +114,7 @@ def read_probe(received: Received, folder: Path) -> ProbeReport:
     collect_errors: set[str] = set()
     reran = False
     for session in received.sessions:
-        own: dict[str, set[str]] = {}
+        of_session: dict[str, set[str]] = {}
         for entry in session:
             kind = str(entry.get("k"))
             if kind == "start":
@@ -132,9 +132,9 @@ def read_probe(received: Received, folder: Path) -> ProbeReport:
                 if outcome == "rerun":
                     reran = True
                     continue
-                own.setdefault(test, set()).add(outcome)
-        claimed += sum(_worst(seen) == "passed" for seen in own.values())
-        for test, seen in own.items():
+                of_session.setdefault(test, set()).add(outcome)
+        claimed += sum(_worst(seen) == "passed" for seen in of_session.values())
+        for test, seen in of_session.items():
             phases.setdefault(test, set()).update(seen)
     node = sorted(folder.glob("*.node.json"))
     for path in node:
@@ -173,8 +173,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def wrong_files(report: ProbeReport, checkout: Checkout, tree: Path) -> list[str]:
     """Return the loaded files of the user's checkout that are not in the tree, an environment or ``node_modules``."""
-    own = str(tree.resolve()) + os.sep
-    return sorted(path for path in report.files if not path.startswith(own) and checkout.relative(path) is not None)
+    inside = str(tree.resolve()) + os.sep
+    return sorted(path for path in report.files if not path.startswith(inside) and checkout.relative(path) is not None)
 
 
 def tail(*outputs: bytes) -> str:

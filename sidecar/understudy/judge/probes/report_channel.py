@@ -157,8 +157,8 @@ class ReportChannel:
 
     def received(self) -> Received:
         """Return what was received so far."""
-        found = verified(bytes(self._data), self._keys, cut_off=self._overflow)
-        return dataclasses.replace(found, refused=self._refused)
+        received = verified(bytes(self._data), self._keys, cut_off=self._overflow)
+        return dataclasses.replace(received, refused=self._refused)
 
 
 def verified(data: bytes, keys: Mapping[bytes, bytes], *, cut_off: bool = False) -> Received:

@@ -74,14 +74,14 @@ def make_commands(text: str, targets: Sequence[str]) -> tuple[list[Argv], list[s
                 if match.group(3):
                     rule[1].append(match.group(3).strip())
                 current.append(rule)
-    wanted = list(targets) or [name for name in rules if not name.startswith(".")][:1]
+    waiting = list(targets) or [name for name in rules if not name.startswith(".")][:1]
     reached: list[str] = []
-    if all(name in rules for name in wanted):
-        while wanted:
-            name = wanted.pop(0)
+    if all(name in rules for name in waiting):
+        while waiting:
+            name = waiting.pop(0)
             if name in rules and name not in reached:
                 reached.append(name)
-                wanted += [_expanded(part, variables) for part in rules[name][0]]
+                waiting += [_expanded(part, variables) for part in rules[name][0]]
     else:
         reached = list(rules)
     commands = [

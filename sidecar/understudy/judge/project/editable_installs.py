@@ -47,12 +47,12 @@ class Checkout:
 
 def mapped_paths(paths: Sequence[str], checkout: Checkout, tree: Path) -> list[str]:
     """Map import locations inside the checkout to the worktree; keep their order, drop duplicates."""
-    found: dict[str, None] = {}
+    mapped: dict[str, None] = {}
     for path in paths:
         relative = checkout.relative(path) if os.path.isabs(path) else None  # noqa: PTH117 - strings of another program
         if relative is not None:
-            found.setdefault(os.path.normpath(tree / relative))
-    return list(found)
+            mapped.setdefault(os.path.normpath(tree / relative))
+    return list(mapped)
 
 
 def shadowed(modules: Mapping[str, str], checkout: Checkout, tree: Path) -> dict[str, str]:

@@ -69,7 +69,7 @@ def _clear(tree: Path, path: str) -> None:
 
 def _read(check: Check) -> dict[str, bytes]:
     folder = user_folder()
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     if len(check.files) > MOST_FILES:
         raise UnderstudyError(
             ErrorKind.CONFIG_INVALID,
@@ -80,14 +80,14 @@ def _read(check: Check) -> dict[str, bytes]:
         source = folder.joinpath(*nofollow.safe_parts(path))
         why = f"it has over {FILE_BYTES >> 20} MiB"
         try:
-            found[path] = durable.read_whole(source, FILE_BYTES + 1)
+            contents[path] = durable.read_whole(source, FILE_BYTES + 1)
         except (OSError, UnderstudyError) as error:
-            found.pop(path, None)
+            contents.pop(path, None)
             why = str(error).rstrip(".")
-        if path not in found or len(found[path]) > FILE_BYTES:
+        if path not in contents or len(contents[path]) > FILE_BYTES:
             raise UnderstudyError(
                 ErrorKind.CONFIG_INVALID,
                 f"The file {path} of the hidden check {check.name} cannot be read from {folder}: {why}.",
                 hint="Put it into your configuration folder, or correct `files`.",
             )
-    return found
+    return contents

@@ -122,12 +122,12 @@ def project_python(workspace: Path, configured: str | None, *, tree: Path, scrat
     Checks use it, and what writes tests for them. Writes into ``scratch``. Blocks for seconds; raises what
     ``find_interpreter`` and ``describe`` raise.
     """
-    found = find_interpreter(workspace, configured, tree=tree)
-    if found is None:
+    python = find_interpreter(workspace, configured, tree=tree)
+    if python is None:
         return None
     neutral = scratch / "neutral"
     neutral.mkdir(parents=True, exist_ok=True)
-    facts = describe(found, neutral=neutral)
+    facts = describe(python, neutral=neutral)
     plan = import_locations(facts, workspace, tree)
     return ProjectEnvironment(facts=facts, plan=plan, shadows=write_shadows(plan, scratch / "shadows"))
 
@@ -250,8 +250,8 @@ def check_environment(
 
 def first_imports(plan: ImportPlan, shadows: Path | None, tree: Path, python_path: str = "") -> list[str]:
     """Return the folders that come first on the import path: ours, then those of a check's own ``PYTHONPATH``."""
-    own = [*([str(shadows)] if shadows is not None else []), *plan.paths]
-    return [*own, *(os.path.normpath(tree / entry) for entry in python_path.split(os.pathsep) if entry)]
+    first = [*([str(shadows)] if shadows is not None else []), *plan.paths]
+    return [*first, *(os.path.normpath(tree / entry) for entry in python_path.split(os.pathsep) if entry)]
 
 
 def _executable(path: Path) -> Path | None:

@@ -56,7 +56,7 @@ def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
 
     The worktree must be checked out at the result.
     """
-    found = []
+    links = []
     for status, path in changes:
         if status[:1] == "D":
             continue
@@ -66,8 +66,8 @@ def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
             continue
         # Compare the names only: links in between may change later.
         if target.is_absolute() or os.path.normpath(PurePosixPath(path).parent / target).startswith(".."):
-            found.append(path)
-    return found
+            links.append(path)
+    return links
 
 
 def outside(changes: Sequence[Change], writes: Sequence[str] | None, *, only_adds_and_modifies: bool) -> list[str]:

@@ -120,12 +120,12 @@ class CheckContext:
 def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
     """Add the project's Python environment, if there is one; also return why it cannot be used. Blocks for seconds."""
     try:
-        found = interpreter.project_python(setting.workspace, configured, tree=setting.tree, scratch=setting.scratch)
+        python = interpreter.project_python(setting.workspace, configured, tree=setting.tree, scratch=setting.scratch)
     except UnderstudyError as error:
         return setting, f"{error.message} {error.hint or ''}".strip()
-    if found is None:
+    if python is None:
         return setting, None
-    return dataclasses.replace(setting, facts=found.facts, plan=found.plan, shadows=found.shadows), None
+    return dataclasses.replace(setting, facts=python.facts, plan=python.plan, shadows=python.shadows), None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +264,7 @@ def _observed(
     plan: PreparedCheck,
     report: ProbeReport,
     counts: Counts | None,
-    done: Completed,
+    completed: Completed,
     written: tuple[Output, Path],
     *,
     green: bool,
@@ -272,9 +272,9 @@ def _observed(
     outcomes = report.outcomes
     unbuilt = bool(report.collect_errors)
     if not report.started:
-        outcomes = plan.runner.outcomes(*written) or printed_outcomes(done.stdout, done.stderr)
-        counts = counts or printed_counts(done.stdout, done.stderr)
-        unbuilt = not green and build_failed(done.stdout, done.stderr)
+        outcomes = plan.runner.outcomes(*written) or printed_outcomes(completed.stdout, completed.stderr)
+        counts = counts or printed_counts(completed.stdout, completed.stderr)
+        unbuilt = not green and build_failed(completed.stdout, completed.stderr)
     return Observed(
         green=green,
         outcomes=outcomes,
@@ -282,7 +282,7 @@ def _observed(
         failed=counts.failed if counts is not None else None,
         skipped=counts.skipped if counts is not None else None,
         unbuilt=unbuilt,
-        timed_out=done.timed_out,
+        timed_out=completed.timed_out,
     )
 
 

@@ -59,10 +59,10 @@ Run = Callable[[Variation, bool], Awaitable[CheckOutcome]]
 def variations(seed: str) -> list[Variation]:
     """Return the circumstances of the runs; the same seed (the id of the judged tree) gives the same ones."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, and not a secret
-    found = []
+    circumstances = []
     for number, (zone, rule) in enumerate(_ZONES[:RUNS]):
         order = chance.randrange(1, 1 << 31)
-        found.append(
+        circumstances.append(
             Variation(
                 order="reversed" if number == 0 else f"shuffled:{order}",
                 order_seed=order,
@@ -70,7 +70,7 @@ def variations(seed: str) -> list[Variation]:
                 time_zone=zone if (_DATABASE / zone).exists() else rule,
             )
         )
-    return found
+    return circumstances
 
 
 async def run_again(
@@ -138,12 +138,12 @@ async def _until_red(run: Run, first: CheckOutcome, among: Sequence[Variation]) 
 
 async def _confirmed(run: Run, first: CheckOutcome, variation: Variation, steady: SteadyRuns) -> SteadyRuns:
     """Add the run without the probe to ``steady``; it is never skipped, because the verdict depends on it."""
-    found = await confirming_run.confirm(lambda bare: run(variation, bare), first)
-    steady = dataclasses.replace(steady, seconds=steady.seconds + found.seconds, tampered=found.tampered)
-    if not found.flaky:
+    confirmed = await confirming_run.confirm(lambda bare: run(variation, bare), first)
+    steady = dataclasses.replace(steady, seconds=steady.seconds + confirmed.seconds, tampered=confirmed.tampered)
+    if not confirmed.flaky:
         return steady
     where = f"in a further run, with PYTHONHASHSEED={variation.hash_seed} TZ={variation.time_zone}"
-    return dataclasses.replace(steady, failed=found.failed, red=(where,), variation=variation)
+    return dataclasses.replace(steady, failed=confirmed.failed, red=(where,), variation=variation)
 
 
 def describe(variation: Variation) -> str:

@@ -91,7 +91,7 @@ def find(
     changed = [path for letter, path in changes if letter[:1] != "D" and PurePosixPath(path).suffix in _PATTERNS]
     code = deciding_files.without_test_support(changed, patterns)
     left_out = besides() if code else ()
-    found: list[str] = []
+    lines: list[str] = []
     for path in code:
         content = read(path) if path not in left_out else None
         if content is None or len(content) > _MOST_BYTES:
@@ -102,21 +102,21 @@ def find(
             if old[line] > 0:
                 old[line] -= 1
             else:
-                found.append(f"{path}:{number} ({what})")
-    return found[:_MOST]
+                lines.append(f"{path}:{number} ({what})")
+    return lines[:_MOST]
 
 
 def _in_text(path: str, content: bytes) -> list[tuple[int, str, str]]:
     suffix = PurePosixPath(path).suffix
     lines = content[:_MOST_BYTES].decode("utf-8", "replace").split("\n")
-    found = []
+    matches = []
     for index, line in enumerate(lines):
         if suffix == ".rs" and _CFG_TEST.search(line):
             continue
-        what = next((each.what for each in _PATTERNS[suffix] if _matches(each, lines, index)), None)
+        what = next((pattern.what for pattern in _PATTERNS[suffix] if _matches(pattern, lines, index)), None)
         if what is not None:
-            found.append((index + 1, line.strip(), what))
-    return found
+            matches.append((index + 1, line.strip(), what))
+    return matches
 
 
 def _matches(pattern: _Pattern, lines: list[str], index: int) -> bool:

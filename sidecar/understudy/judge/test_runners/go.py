@@ -43,7 +43,7 @@ def _check_new(new: NewTests) -> NewTestsCheck | str | None:
         contents |= {test: new.read(test) or b"" for test in beside if test not in contents}
     names = sorted({name.decode() for content in contents.values() for name in _TEST.findall(content)})
     chosen = [] if whole == packages else ["-run", f"^({'|'.join(names)})$"]
-    return NewTestsCheck(argv=[*_ARGV, *chosen, *(f"./{each}" for each in packages)], tests=list(contents))
+    return NewTestsCheck(argv=[*_ARGV, *chosen, *(f"./{folder}" for folder in packages)], tests=list(contents))
 
 
 def _is_run_elsewhere(content: bytes) -> bool:

@@ -67,8 +67,8 @@ def _installed(project: Project) -> str | None:
     """Return the folder of pytest in the environment inside the project."""
     for environment in _ENVIRONMENTS:
         if environment in project.folders:
-            found = (project.root / environment).glob("lib/python3*/site-packages/pytest")
-            if (place := next(found, None)) is not None:
+            folders = (project.root / environment).glob("lib/python3*/site-packages/pytest")
+            if (place := next(folders, None)) is not None:
                 return place.relative_to(project.root).as_posix()
     return None
 
@@ -114,9 +114,9 @@ def _check_new(new: NewTests) -> NewTestsCheck | str | None:
             "The new Python tests were not run: the project's options for pytest require pytest-cov, which its "
             "interpreter does not have. Install pytest-cov in the project's environment."
         )
-    given = _words(configuration.get("addopts", ""))
-    options = _options_without_coverage(given, has_pytest_cov=new.has_pytest_cov)
-    if options[:1] == ["-o"] and given != _words(_configuration(new.read_base).get("addopts", "")):
+    options_of_project = _words(configuration.get("addopts", ""))
+    options = _options_without_coverage(options_of_project, has_pytest_cov=new.has_pytest_cov)
+    if options[:1] == ["-o"] and options_of_project != _words(_configuration(new.read_base).get("addopts", "")):
         # Options in the command would hide from the comparison with the base that the result changes them.
         return (
             "The new Python tests were not run: the result changes the project's options for pytest, and they need "
@@ -125,19 +125,19 @@ def _check_new(new: NewTests) -> NewTestsCheck | str | None:
     return NewTestsCheck(argv=[PYTHON_SLOT, "-m", "pytest", *options, TESTS_SLOT], tests=tests)
 
 
-def _options_without_coverage(given: Sequence[str], *, has_pytest_cov: bool) -> list[str]:
+def _options_without_coverage(words: Sequence[str], *, has_pytest_cov: bool) -> list[str]:
     """Return what switches pytest-cov off, if the project's options for pytest switch it on.
 
     A threshold of coverage is for the whole suite, and the new tests are a part of it. Where pytest-cov is not
     installed, pytest would refuse its options, which says nothing about the result: the others are given instead.
     """
-    if not any(word.startswith("--cov") for word in given):
+    if not any(word.startswith("--cov") for word in words):
         return []
     if has_pytest_cov:
         return ["--no-cov"]
     kept = []
     is_value = False
-    for word in given:
+    for word in words:
         if word.startswith(("--cov", "--no-cov")):
             is_value = word in _COVERAGE_OPTIONS_WITH_VALUE
         elif is_value and not word.startswith("-"):

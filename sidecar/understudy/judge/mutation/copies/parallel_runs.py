@@ -153,7 +153,7 @@ class _Batch:
         if len(self._lanes) > 1 and not self.disturbed:
             await self._repeat()
         pending = sum(bool(run.tests) for run in self._planned) - len(self._results)
-        cut_off = self._left() <= 0 and any(one.status is MutantStatus.PENDING for one in self._results.values())
+        cut_off = self._left() <= 0 and any(result.status is MutantStatus.PENDING for result in self._results.values())
         return MutantRuns(
             results=[self._results.get(index) or pending_result(run) for index, run in enumerate(self._planned)],
             kept=self._lanes[0].runner.keeps,
@@ -187,8 +187,8 @@ class _Batch:
     async def _catch_up(self) -> None:
         """Judge the sham mutants that were not reached: without them, kills may be those of tests that always fail."""
         for index, run in enumerate(self._planned):
-            known = self._results.get(index)
-            if not run.sham or not run.tests or (known is not None and known.status is not MutantStatus.PENDING):
+            result = self._results.get(index)
+            if not run.sham or not run.tests or (result is not None and result.status is not MutantStatus.PENDING):
                 continue
             left = self._deadline.last - asyncio.get_running_loop().time()
             if left <= 0:
@@ -197,7 +197,8 @@ class _Batch:
 
     async def _repeat(self) -> None:
         """Repeat some kills alone: if many were due to the other lanes, one of these mutants survives now."""
-        kills = [index for index, one in self._results.items() if one.status is MutantStatus.KILLED and not one.crashed]
+        judged = self._results.items()
+        kills = [index for index, result in judged if result.status is MutantStatus.KILLED and not result.crashed]
         for index in random.SystemRandom().sample(kills, min(len(kills), _REPEATED)):
             left = self._left()
             if left <= 0:
@@ -207,11 +208,11 @@ class _Batch:
 
     def _count(self) -> tuple[int, int]:
         """Return how many mutants were judged, and how many there are; without sham mutants."""
-        done = sum(
-            not self._planned[index].sham and one.status is not MutantStatus.PENDING
-            for index, one in self._results.items()
+        judged = sum(
+            not self._planned[index].sham and result.status is not MutantStatus.PENDING
+            for index, result in self._results.items()
         )
-        return done, sum(bool(run.tests) and not run.sham for run in self._planned)
+        return judged, sum(bool(run.tests) and not run.sham for run in self._planned)
 
     def _left(self) -> float:
         judged, planned = self._count()
@@ -224,7 +225,7 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     tasks: list[asyncio.Task[Any]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(one) for one in coroutines]
+            tasks += [group.create_task(coroutine) for coroutine in coroutines]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]

@@ -79,9 +79,9 @@ class CheckMutants:
             )
         self._known = frozenset(lines)
         passing = self._tests_of(seen)
-        each = seen.seconds / max(1, len(passing))
+        average = seen.seconds / max(1, len(passing))
         return RecordedTests(
-            passed=dict.fromkeys(passing, each),
+            passed=dict.fromkeys(passing, average),
             failed=seen.failing,
             lines={file: self.by_test(file, lines.get(file), passing) for file in files},
             modules=(),
@@ -105,8 +105,8 @@ class CheckMutants:
         self.deadline = asyncio.get_running_loop().time() + seconds
         clean = await self.clean_run(planned, seconds, keep=keep)
         await self._reset()
-        wanted = {test for run in planned for test in run.tests}
-        if clean is None or not wanted & recorded.passed.keys() <= set(self._tests_of(clean)):
+        tests = {test for run in planned for test in run.tests}
+        if clean is None or not tests & recorded.passed.keys() <= set(self._tests_of(clean)):
             return False
         self._clean = clean
         return True
@@ -218,10 +218,10 @@ class CheckMutants:
 
 def limited(plan: PreparedCheck, seconds: float, argv: Sequence[str] | None = None, **env: str) -> PreparedCheck:
     """Return a check with a shorter time limit, other arguments or more environment variables."""
-    own = plan.check.timeout_seconds
+    timeout = plan.check.timeout_seconds
     check = msgspec.structs.replace(
         plan.check,
-        timeout_seconds=seconds if own is None else min(own, seconds),
+        timeout_seconds=seconds if timeout is None else min(timeout, seconds),
         argv=list(argv) if argv is not None else plan.check.argv,
         env={**(plan.check.env or {}), **env},
     )

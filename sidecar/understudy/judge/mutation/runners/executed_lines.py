@@ -53,30 +53,30 @@ def lines_by_v8(functions: Iterable[Any], text: str, *, file: str, mapped: Sourc
     if mapped is None:
         silent = [character in _SILENT for character in text for _ in range(2 if ord(character) > 0xFFFF else 1)]
         return {bisect.bisect_right(starts, at) for at in range(length) if ran[at] and not silent[at]}
-    wanted = _source_indices(mapped, file)
+    indices = _source_indices(mapped, file)
     prefix = _VITE_WRAPPER.match(text)
     shift = prefix.end() if prefix is not None else 0
-    found = set()
+    lines = set()
     for line, column, source, source_line in mapped.segments:
-        if source not in wanted or line >= len(starts):
+        if source not in indices or line >= len(starts):
             continue
         at = starts[line] + column + (shift if line == 0 else 0)
         if at < length and ran[at]:
-            found.add(source_line + 1)
-    return found
+            lines.add(source_line + 1)
+    return lines
 
 
 def _painted(functions: Iterable[Any], length: int) -> bytearray:
     """Return for each position whether it ran: that is decided by the innermost range around it."""
     ranges = []
     for function in functions:
-        for one in function.get("ranges", ()) if isinstance(function, dict) else ():
-            if isinstance(one, dict):
-                start, end = one.get("startOffset"), one.get("endOffset")
+        for entry in function.get("ranges", ()) if isinstance(function, dict) else ():
+            if isinstance(entry, dict):
+                start, end = entry.get("startOffset"), entry.get("endOffset")
                 if isinstance(start, int) and isinstance(end, int) and 0 <= start < end:
-                    ranges.append((start, -min(end, length), 1 if one.get("count") else 0))
+                    ranges.append((start, -min(end, length), 1 if entry.get("count") else 0))
     ran = bytearray(length)
-    for start, end, did in sorted(ranges, key=lambda one: one[:2]):
+    for start, end, did in sorted(ranges, key=lambda painted: painted[:2]):
         if start < -end:
             ran[start:-end] = bytes([did]) * (-end - start)
     return ran
@@ -91,11 +91,11 @@ def _source_indices(mapped: SourceMap, file: str) -> set[int]:
 
 def inline_map(text: str) -> SourceMap | None:
     """Return the source map in the last comment of a transformed text; None if there is none."""
-    found = _INLINE_MAP.findall(text)
-    if not found:
+    maps = _INLINE_MAP.findall(text)
+    if not maps:
         return None
     try:
-        return source_map(json.loads(base64.b64decode(found[-1], validate=True)))
+        return source_map(json.loads(base64.b64decode(maps[-1], validate=True)))
     except (ValueError, binascii.Error, RecursionError):
         return None
 
@@ -144,7 +144,7 @@ def _values(segment: str) -> list[int]:
 
 def lines_by_istanbul(report: Mapping[str, Any]) -> dict[str, frozenset[int]]:
     """Return file → lines of which a statement ran, from istanbul's JSON report."""
-    found = {}
+    executed = {}
     for name, entry in report.items():
         if not isinstance(entry, dict):
             continue
@@ -157,5 +157,5 @@ def lines_by_istanbul(report: Mapping[str, Any]) -> dict[str, frozenset[int]]:
             line = start.get("line") if isinstance(start, dict) else None
             if counts.get(key) and isinstance(line, int):
                 lines.add(line)
-        found[name] = frozenset(lines)
-    return found
+        executed[name] = frozenset(lines)
+    return executed

@@ -99,15 +99,15 @@ def _executed_lines(profile: Path, tree: Path, files: Sequence[str]) -> dict[str
         blocks.setdefault(name, []).append((first, last, ran))
     if not blocks:
         return {}
-    found = {}
+    lines = {}
     for file in files:
         of_file = blocks.get(_import_name(tree, file), [])
         executed = {line for first, last, ran in of_file if ran for line in range(first, last + 1)}
         inside = {line for first, last, _ in of_file for line in range(first, last + 1)}
         count = (tree / file).read_bytes().count(b"\n") + 1
         loaded = set(range(1, count + 1)) - inside if of_file else set()
-        found[file] = frozenset(executed | loaded)
-    return found
+        lines[file] = frozenset(executed | loaded)
+    return lines
 
 
 def _blocks(profile: Path) -> Iterator[tuple[str, int, int, bool]]:

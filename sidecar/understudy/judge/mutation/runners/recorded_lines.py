@@ -36,7 +36,7 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
 
     ``complete``: a file about which no process reports was not loaded; otherwise its lines are unknown.
     """
-    found: dict[str, set[int]] = {}
+    executed: dict[str, set[int]] = {}
     groups: dict[str, tuple[set[str], dict[str, set[int]]]] = {}
     reports = sorted(folder.glob("*.json"))
     whole = len(reports) <= _MOST_REPORTS
@@ -45,7 +45,7 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
         if path.name == "coverage-final.json":
             for name, lines in lines_by_istanbul(report).items():
                 if name in files:
-                    found.setdefault(files[name], set()).update(lines)
+                    executed.setdefault(files[name], set()).update(lines)
             continue
         test = report.get("test")
         # Modules may be loaded once for all test files of a worker.
@@ -57,16 +57,16 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
         for name, ran in _executed(report, files):
             if name in files:
                 of_group.setdefault(files[name], set()).update(ran)
-                found.setdefault(files[name], set()).update(ran)
+                executed.setdefault(files[name], set()).update(ran)
     by_test: dict[str, dict[str, set[int]]] = {}
     for tests, of_group in groups.values():
         for test in tests:
             of_test = by_test.setdefault(test, {})
             for file, ran in of_group.items():
                 of_test.setdefault(file, set()).update(ran)
-    known = files.values() if complete and reports else found.keys()
+    reported = files.values() if complete and reports else executed.keys()
     return RecordedLines(
-        lines={file: frozenset(found.get(file, ())) for file in known},
+        lines={file: frozenset(executed.get(file, ())) for file in reported},
         by_test={test: {file: frozenset(ran) for file, ran in of.items()} for test, of in by_test.items()}
         if whole
         else {},

@@ -88,11 +88,13 @@ class ScriptMutants(CheckMutants):
         self._by_test = self._by_own_test(recorded.by_test, seen)
         return seen, recorded.lines
 
-    def _by_own_test(self, found: ByTestFile, seen: SeenRun) -> ByTestFile:
+    def _by_own_test(self, lines_of: ByTestFile, seen: SeenRun) -> ByTestFile:
         """Return the lines by test file, relative to the tree; nothing if a test belongs to none of these files."""
         tree = self.context.tree.resolve()
         by_test = {
-            str(Path(test).relative_to(tree)): lines for test, lines in found.items() if Path(test).is_relative_to(tree)
+            str(Path(test).relative_to(tree)): lines
+            for test, lines in lines_of.items()
+            if Path(test).is_relative_to(tree)
         }
         return by_test if all(_file_of(test, by_test) for test in seen.passing) else {}
 
@@ -221,11 +223,11 @@ class ScriptMutants(CheckMutants):
 
 def _messages(report: Mapping[str, Any]) -> str:
     """Return the messages of the tests that failed, without the end of very long ones."""
-    found = []
+    texts = []
     for _, test in reported_tests(report):
         messages = test.get("failureMessages")
-        found += [str(message)[:_MOST_MESSAGE] for message in messages] if isinstance(messages, list) else []
-    return "\n".join(found)[:_MOST_MESSAGE]
+        texts += [str(message)[:_MOST_MESSAGE] for message in messages] if isinstance(messages, list) else []
+    return "\n".join(texts)[:_MOST_MESSAGE]
 
 
 def _with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:

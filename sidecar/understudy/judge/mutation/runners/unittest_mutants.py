@@ -34,10 +34,10 @@ class UnittestMutants(CheckMutants):
         out = folder / "lines.json"
         await self._write(folder / "job.json", {"files": list(absolute), "out": str(out)})
         seen = seen_run(await run_once(limited(self.plan, seconds), self.context, lines=folder / "job.json"))
-        found = await asyncio.to_thread(read_json, out)
+        recorded = await asyncio.to_thread(read_json, out)
         self._lines = {
             absolute[path]: {test: frozenset(lines) for test, lines in by_test.items()}
-            for path, by_test in found.items()
+            for path, by_test in recorded.items()
             if path in absolute
         }
         return seen, {file: frozenset[int]().union(*tests.values()) for file, tests in self._lines.items()}

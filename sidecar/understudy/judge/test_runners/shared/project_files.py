@@ -59,8 +59,8 @@ class Project:
     def package(self) -> dict[str, Any]:
         """Return ``package.json``; empty if there is none."""
         with suppress(ValueError, RecursionError):
-            found = json.loads(self.read("package.json") or b"{}")
-            return found if isinstance(found, dict) else {}
+            document = json.loads(self.read("package.json") or b"{}")
+            return document if isinstance(document, dict) else {}
         return {}
 
 
