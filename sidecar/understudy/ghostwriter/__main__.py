@@ -36,8 +36,8 @@ def has_hypothesis(confinement: Confinement, root: Path) -> bool:
         hint = f"Install it there: {confinement.python} -m {install}"
         if "shared" in missing:
             # Many systems refuse to install into their own Python, and ours is not the project's.
-            own = "-e . " if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")) else ""
-            make = f"python3 -m venv .venv && .venv/bin/python -m {install.replace('install ', f'install {own}')}"
+            editable = "-e . " if any((root / name).is_file() for name in ("pyproject.toml", "setup.py")) else ""
+            make = f"python3 -m venv .venv && .venv/bin/python -m {install.replace('install ', f'install {editable}')}"
             hint = f"Create an environment for the project, and install there what it needs: {make}"
         raise Stop(
             "tool_missing",

@@ -54,47 +54,47 @@ class Property:
         return cls(str(answer["name"]), arguments, str(answer["assertion"]), set(answer["kills"]))
 
 
-def choose_properties(found: list[Property], examples: list[Found], most: int = MOST_PROPERTIES) -> list[Property]:
+def choose_properties(properties: list[Property], examples: list[Found], most: int = MOST_PROPERTIES) -> list[Property]:
     """Return the properties that kill a mutant which neither the examples nor the properties before kill."""
-    killed: set[int] = set().union(*(one.kills for one in examples))
+    killed: set[int] = set().union(*(candidate.kills for candidate in examples))
     kept: list[Property] = []
-    for one in found:
-        if one.kills - killed and len(kept) < most:
-            kept.append(one)
-            killed |= one.kills
+    for candidate in properties:
+        if candidate.kills - killed and len(kept) < most:
+            kept.append(candidate)
+            killed |= candidate.kills
     return kept
 
 
-def merged(found: Iterable[Found]) -> list[Found]:
+def merged(examples: Iterable[Found]) -> list[Found]:
     """Return each example once, with everything that it kills; the documentation's own come first."""
     by_key: dict[tuple[str, ...], Found] = {}
-    for one in found:
-        known = by_key.setdefault(one.key, one)
-        known.kills |= one.kills
-        known.origin = min(known.origin, one.origin)
-        known.unit = known.unit or one.unit
-    return sorted(by_key.values(), key=lambda one: (one.origin != DOCUMENTED, one.cost))
+    for example in examples:
+        first = by_key.setdefault(example.key, example)
+        first.kills |= example.kills
+        first.origin = min(first.origin, example.origin)
+        first.unit = first.unit or example.unit
+    return sorted(by_key.values(), key=lambda example: (example.origin != DOCUMENTED, example.cost))
 
 
-def choose(found: list[Found], most: int = MOST) -> list[Found]:
+def choose(examples: list[Found], most: int = MOST) -> list[Found]:
     """Return the examples to keep, the documentation's own first, then those that kill most for their cost."""
     killed: set[int] = set()
     kept: list[Found] = []
     for waiting in (
-        [one for one in found if one.origin == DOCUMENTED],
-        [one for one in found if one.origin != DOCUMENTED],
+        [example for example in examples if example.origin == DOCUMENTED],
+        [example for example in examples if example.origin != DOCUMENTED],
     ):
         while waiting and len(kept) < most:
-            best = max(waiting, key=lambda one: len(one.kills - killed) / (one.cost + 40))
+            best = max(waiting, key=lambda example: len(example.kills - killed) / (example.cost + 40))
             if not best.kills - killed:
                 break
             waiting.remove(best)
             kept.append(best)
             killed |= best.kills
-    for one in sorted(kept, key=lambda one: (one.origin == DOCUMENTED, -one.cost)):
+    for example in sorted(kept, key=lambda example: (example.origin == DOCUMENTED, -example.cost)):
         # What the author wrote is not replaced by what was invented.
-        rivals = [other for other in kept if one.origin != DOCUMENTED or other.origin == DOCUMENTED]
-        others = set().union(*(other.kills for other in rivals if other is not one))
-        if one.kills <= others:
-            kept.remove(one)
+        rivals = [other for other in kept if example.origin != DOCUMENTED or other.origin == DOCUMENTED]
+        others = set().union(*(other.kills for other in rivals if other is not example))
+        if example.kills <= others:
+            kept.remove(example)
     return kept

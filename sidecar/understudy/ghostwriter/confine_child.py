@@ -68,9 +68,9 @@ def set_limits(limits: dict[str, int]) -> None:
         number = getattr(resource, f"RLIMIT_{name}", None)
         if number is None:
             continue
-        wanted = value + _processes() if name == "NPROC" else value
+        amount = value + _processes() if name == "NPROC" else value
         hard = resource.getrlimit(number)[1]
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        limit = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
         try:
             resource.setrlimit(number, (limit, limit))
         except (OSError, ValueError):  # macOS refuses some of them

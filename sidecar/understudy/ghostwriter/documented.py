@@ -35,16 +35,17 @@ class _Step:
 
 def documented_examples(root: Path, source: str, module: str) -> list[Documented]:
     """Return the examples of a module's docstrings and of the README."""
-    found: list[Documented] = []
+    examples: list[Documented] = []
     inside = _Names(module, source)
     for node in module_imports(source):  # `import package as p` of the module itself is in its namespace
         inside.add_import(node)
     for text in _docstrings(source):
-        found += _examples(text, inside)
+        examples += _examples(text, inside)
     outside = _Names(module, source)
     for text in _readme_blocks(root, module):  # one block imports, the others use it
-        found += [one for one in _examples(text, outside) if not outside.own or _used_names(one) & outside.own]
-    unique = {(tuple(one.setup), one.expression): one for one in reversed(found)}
+        in_block = _examples(text, outside)
+        examples += [example for example in in_block if not outside.own or _used_names(example) & outside.own]
+    unique = {(tuple(example.setup), example.expression): example for example in reversed(examples)}
     return list(unique.values())[::-1][:MOST_EXAMPLES]
 
 
@@ -74,10 +75,10 @@ class _Names:
         """Return a statement with the module's functions under their own names."""
         for alias in sorted(self.aliases, key=len, reverse=True):
 
-            def own(match: re.Match[str], *, whole: bool = self.aliases[alias]) -> str:
+            def shortened(match: re.Match[str], *, whole: bool = self.aliases[alias]) -> str:
                 return match[1] if whole or match[1] in self.own else match[0]
 
-            text = re.sub(rf"(?<![\w.'\"]){re.escape(alias)}\.(\w+)", own, text)
+            text = re.sub(rf"(?<![\w.'\"]){re.escape(alias)}\.(\w+)", shortened, text)
         return text
 
     def needed(self, node: ast.Import | ast.ImportFrom) -> ast.stmt | None:
@@ -86,22 +87,24 @@ class _Names:
             return node
         above = node.level == 0 and node.module and f"{self.module}.".startswith(f"{node.module}.")
         left = [
-            one for one in node.names if one.name != "*" and not (above and not one.asname and one.name in self.own)
+            alias
+            for alias in node.names
+            if alias.name != "*" and not (above and not alias.asname and alias.name in self.own)
         ]
         return ast.ImportFrom(node.module, left, node.level) if left and node.module != "__future__" else None
 
 
 def defined_names(source: str) -> set[str]:
     """Return the names that a module defines or assigns at its top level."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in top_statements(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            found |= {
+            names |= {
                 item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
             }
-    return found
+    return names
 
 
 def module_imports(source: str) -> list[ast.Import | ast.ImportFrom]:
@@ -122,8 +125,8 @@ def names_to_import(source: str, module: str, *, is_package: bool, names: Iterab
                 place = ".".join([*above, *([node.module] if node.module else [])])
                 line = ast.unparse(ast.ImportFrom(place, [alias], 0))
             imports.setdefault(alias.asname or alias.name.split(".")[0], set()).add(line)
-    found = {name: f"from {module} import {name}" for name in names}
-    return found | {name: lines.pop() for name, lines in imports.items() if name in found and len(lines) == 1}
+    lines_of = {name: f"from {module} import {name}" for name in names}
+    return lines_of | {name: lines.pop() for name, lines in imports.items() if name in lines_of and len(lines) == 1}
 
 
 def top_statements(source: str) -> list[ast.AST]:
@@ -132,13 +135,13 @@ def top_statements(source: str) -> list[ast.AST]:
         waiting: list[ast.AST] = list(ast.parse(source).body)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found: list[ast.AST] = []
+    statements: list[ast.AST] = []
     while waiting:
         node = waiting.pop(0)
-        found.append(node)
+        statements.append(node)
         if isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
             waiting += list(ast.iter_child_nodes(node))
-    return found
+    return statements
 
 
 def _docstrings(source: str) -> Iterator[str]:
@@ -174,7 +177,9 @@ def _examples(text: str, names: _Names) -> Iterator[Documented]:
         except ValueError:
             return
         pieces = [
-            (one.source.strip(), one.want.strip(), one.exc_msg) for one in parsed if not one.options.get(doctest.SKIP)
+            (example.source.strip(), example.want.strip(), example.exc_msg)
+            for example in parsed
+            if not example.options.get(doctest.SKIP)
         ]
     else:
         try:
@@ -190,11 +195,11 @@ def _examples(text: str, names: _Names) -> Iterator[Documented]:
             continue
         asserted = _asserted(step.text)
         if asserted is not None or want or error:
-            expression, said = asserted or (_printed(step.text), want)
+            expression, value = asserted or (_printed(step.text), want)
             setup = _setup(expression, steps)
             if setup is not None and expression:
                 raises = re.split(r"[:\s]", error.strip())[0].rpartition(".")[2] if error else None
-                yield Documented(setup, expression, None if error else said or None, raises)
+                yield Documented(setup, expression, None if error else value or None, raises)
         if asserted is None:
             steps.append(step)
 
@@ -224,12 +229,12 @@ def _step(source: str, names: _Names) -> _Step | None:
     if not tree.body:
         return None
     used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    bound = {one.id for one in used if isinstance(one.ctx, ast.Store)}
+    bound = {node.id for node in used if isinstance(node.ctx, ast.Store)}
     bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
-    return _Step(source, bound, {one.id for one in used})
+    return _Step(source, bound, {node.id for node in used})
 
 
 def _asserted(text: str) -> tuple[str, str | None] | None:
@@ -282,7 +287,7 @@ def _setup(expression: str, steps: list[_Step]) -> list[str] | None:
             needed |= step.used & variables
             if step.bound and step.bound <= needed and not step.used & step.bound - step.bound:
                 needed -= step.bound - (step.used - step.bound)
-    return chosen if sum(not is_import(one) for one in chosen) <= MOST_SETUP else None
+    return chosen if sum(not is_import(line) for line in chosen) <= MOST_SETUP else None
 
 
 def is_import(text: str) -> bool:
@@ -303,7 +308,7 @@ def calls_in_tests(root: Path, source: str, module: str) -> list[str]:
         return []
     public = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")}
     top = module.split(".", maxsplit=1)[0]
-    found: dict[str, None] = {}
+    calls: dict[str, None] = {}
     files = [*root.rglob("test_*.py"), *root.rglob("*_test.py"), *root.rglob("tests.py")]
     stem = module.rpartition(".")[2]
     files.sort(key=lambda path: (stem not in path.name, len(path.parts), path))
@@ -311,15 +316,15 @@ def calls_in_tests(root: Path, source: str, module: str) -> list[str]:
         if {"site-packages", "node_modules"} & set(path.parts) or path.is_symlink() or path.stat().st_size > MAX_BYTES:
             continue
         text = path.read_text("utf-8", "replace")
-        if top not in text or len(found) >= MOST_CALLS:
+        if top not in text or len(calls) >= MOST_CALLS:
             continue
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             continue
         for call in _calls(tree, public):
-            found[call] = None
-    return list(found)[:MOST_CALLS]
+            calls[call] = None
+    return list(calls)[:MOST_CALLS]
 
 
 def _calls(tree: ast.Module, public: set[str]) -> Iterator[str]:
@@ -351,16 +356,20 @@ def _unqualified(node: ast.Call) -> str:
 
 def _parameters(function: ast.FunctionDef) -> Iterator[dict[str, ast.expr]]:
     """Yield the rows of ``pytest.mark.parametrize``."""
-    for one in function.decorator_list:
-        if isinstance(one, ast.Call) and getattr(one.func, "attr", "") == "parametrize" and len(one.args) >= 2:
-            names = one.args[0]
+    for decorator in function.decorator_list:
+        if (
+            isinstance(decorator, ast.Call)
+            and getattr(decorator.func, "attr", "") == "parametrize"
+            and len(decorator.args) >= 2
+        ):
+            names = decorator.args[0]
             if isinstance(names, ast.Constant) and isinstance(names.value, str):
                 columns = [name.strip() for name in names.value.split(",")]
             elif isinstance(names, ast.List | ast.Tuple):
                 columns = [str(getattr(item, "value", "")) for item in names.elts]
             else:
                 continue
-            for row in one.args[1].elts if isinstance(one.args[1], ast.List | ast.Tuple) else []:
+            for row in decorator.args[1].elts if isinstance(decorator.args[1], ast.List | ast.Tuple) else []:
                 values = row.elts if len(columns) > 1 and isinstance(row, ast.Tuple | ast.List) else [row]
                 if len(values) == len(columns):
                     yield dict(zip(columns, values, strict=True))

@@ -72,8 +72,8 @@ class ImportPath:
         place = self._root / target
         with _placed(place, _TEST.format(extra=extra, module=module, answer=str(answer))):
             self._pytest("--collect-only", str(target))
-        found = _read(answer)
-        return ([str(one) for one in found["path"] if one], found["file"]) if found else None
+        imported = _read(answer)
+        return ([str(folder) for folder in imported["path"] if folder], imported["file"]) if imported else None
 
     def provided_names(self, path: PurePosixPath) -> dict[str, str]:
         """Return the names that a ``conftest.py`` adds to the namespace of examples, with the imports for them."""
@@ -113,9 +113,9 @@ def _placed(place: Path, text: str) -> Iterator[None]:
 
 def _read(answer: Path) -> dict[str, Any]:
     try:
-        found = json.loads(answer.read_text("utf-8"))
+        answered = json.loads(answer.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     finally:
         answer.unlink(missing_ok=True)
-    return found if isinstance(found, dict) else {}
+    return answered if isinstance(answered, dict) else {}

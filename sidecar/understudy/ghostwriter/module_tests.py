@@ -95,7 +95,7 @@ class Report:
             told.append(
                 f"Crashes that the documentation does not announce: {'; '.join(self.findings[:MOST_FINDINGS])}."
             )
-        tested = " ".join(one.expression for test in self.kept for one in test.examples)
+        tested = " ".join(example.expression for test in self.kept for example in test.examples)
         left_out = {name: why for name, why in self.left_out.items() if not re.search(rf"\b{name}\b", tested)}
         late = [name for name, why in self.left_out.items() if "time" in why]
         if late:
@@ -161,9 +161,9 @@ class ModuleTests:
         self.emit("phase", text=f"Reading {self.module}")
         target = choose_name(self.root, self.path, self.module)
         self._find_import_path(target)
-        found = self._search(hypothesis=hypothesis)
+        examples = self._search(hypothesis=hypothesis)
         self.emit("phase", text=f"Confirming the examples of {self.module}")
-        steady = self._confirmed(found)
+        steady = self._confirmed(examples)
         self.properties = choose_properties(self.properties, steady)
         if not steady and not self.properties:
             return None, self.report
@@ -174,14 +174,14 @@ class ModuleTests:
         """Let the project's pytest say what a test in ``target`` imports: finding and confirming use the same path."""
         path = ImportPath(self.confinement, self.root, self._python)
         file = os.path.realpath(self.root / self.path)
-        found = path.of_tests(target, self.module)
-        if found is not None and (found[1] is None or os.path.realpath(found[1]) != file):
+        imported = path.of_tests(target, self.module)
+        if imported is not None and (imported[1] is None or os.path.realpath(imported[1]) != file):
             # A test cannot import the module yet, such as one directly in `src/`: its file must add the folder itself.
             added = path.of_tests(target, self.module, str(self.sources))
             if added is not None and added[1] is not None and os.path.realpath(added[1]) == file:
-                found = added
+                imported = added
                 self.added_path = PurePosixPath(os.path.relpath(self.sources, (self.root / target).parent)).as_posix()
-        self.confinement.import_path = found[0] if found is not None else [str(self.sources), str(self.root)]
+        self.confinement.import_path = imported[0] if imported is not None else [str(self.sources), str(self.root)]
         self.provided = path.provided_names(self.path)
 
     def _search(self, *, hypothesis: bool) -> list[Found]:
@@ -197,7 +197,7 @@ class ModuleTests:
                 [m.start, m.end, base64.b64encode(m.text).decode(), m.function, m.first_line, m.last_line]
                 for m in mutants
             ],
-            "documented": [asdict(one) for one in documented],
+            "documented": [asdict(example) for example in documented],
             "provided": list(self.provided.values()),
             "calls": calls_in_tests(self.root, text, self.module),
             "hypothesis": hypothesis,
@@ -207,10 +207,10 @@ class ModuleTests:
         }
         self.emit("tool_call", callId="search", name="search", title=f"Look for examples of {self.module}", input={})
         before = _state(self.root)
-        found: list[Found] = []
+        examples: list[Found] = []
         ended = False
         for answer in self.confinement.ask("search", request, seconds=self.seconds + START_SECONDS):
-            ended = self._heard(answer, found) or ended
+            ended = self._heard(answer, examples) or ended
         if not self.confinement.namespaces and _state(self.root) != before:
             raise Stop(
                 "path_escape",
@@ -219,11 +219,11 @@ class ModuleTests:
             )
         if not ended:
             self.report.notes.append("The search did not end in time.")
-        output = f"{len(found)} examples found for {len(mutants)} mutants."
+        output = f"{len(examples)} examples found for {len(mutants)} mutants."
         self.emit("tool_result", callId="search", ok=ended, output=output)
-        return merged(found)
+        return merged(examples)
 
-    def _heard(self, answer: dict[str, Any], found: list[Found]) -> bool:
+    def _heard(self, answer: dict[str, Any], examples: list[Found]) -> bool:
         match answer["type"]:
             case "import_failed":
                 why, hint = why_not_imported(self.root, str(answer["reason"]))
@@ -254,7 +254,7 @@ class ModuleTests:
                 if not answer["units"] and not self.report.left_out:
                     self.report.nothing = nothing_to_test(self.root, self.path, self.sources)
             case "example":
-                found.append(Found.decode(answer))
+                examples.append(Found.decode(answer))
             case "property":
                 self.properties.append(Property.decode(answer))
             case "documented":
@@ -267,9 +267,9 @@ class ModuleTests:
                 return True
         return False
 
-    def _confirmed(self, found: list[Found]) -> list[Found]:
+    def _confirmed(self, examples: list[Found]) -> list[Found]:
         """Return the examples that are worth keeping and hold in fresh processes."""
-        good = found
+        good = examples
         chosen: list[Found] = []
         for _ in range(3):  # an example that does not hold may be replaced by others
             chosen = choose(good)
@@ -278,13 +278,13 @@ class ModuleTests:
                 return chosen
             self.report.unsteady += len(bad)
             keys = {chosen[number].key for number in bad}
-            good = [one for one in good if one.key not in keys]
+            good = [example for example in good if example.key not in keys]
         bad = self._bad(chosen)
-        return [one for number, one in enumerate(chosen) if number not in bad]
+        return [example for number, example in enumerate(chosen) if number not in bad]
 
     def _bad(self, examples: list[Found]) -> set[int]:
         bad: set[int] = set()
-        for one in CONFIRMATIONS if examples else ():
+        for confirmation in CONFIRMATIONS if examples else ():
             request = {
                 "module": self.module,
                 "root": str(self.root),
@@ -294,16 +294,16 @@ class ModuleTests:
                     {"setup": e.setup, "expression": e.expression, "outcome": e.outcome, "origin": e.origin}
                     for e in examples
                 ],
-                "shift": one["shift"],
-                "reverse": one["reverse"],
+                "shift": confirmation["shift"],
+                "reverse": confirmation["reverse"],
             }
-            environment: dict[str, str] = one["environment"]  # type: ignore[assignment]
+            environment: dict[str, str] = confirmation["environment"]  # type: ignore[assignment]
             answers = list(self.confinement.ask("confirm", request, seconds=CONFIRM_SECONDS, **environment))
             if not answers:
                 return set(range(len(examples)))
             if isinstance(answers[0].get("bad"), list):
                 bad.update(answers[0]["bad"])  # type: ignore[arg-type]
-            elif not one["shift"]:
+            elif not confirmation["shift"]:
                 return set(range(len(examples)))
         return bad
 
@@ -338,8 +338,8 @@ class ModuleTests:
                     kept = True
                     break
                 self.report.notes.append(f"Dropped because they fail under pytest: {', '.join(sorted(failing))}.")
-                examples = [one for test in tests if test.name not in failing for one in test.examples]
-                self.properties = [one for one in self.properties if f"test_{one.name}" not in failing]
+                examples = [example for test in tests if test.name not in failing for example in test.examples]
+                self.properties = [tested for tested in self.properties if f"test_{tested.name}" not in failing]
         finally:
             if not kept:
                 place.unlink(missing_ok=True)
@@ -354,20 +354,20 @@ class ModuleTests:
         for seed, zone in (("1", "UTC"), ("4", "Pacific/Auckland")):
             call = f"pytest-{number}-{seed}"
             self.emit("tool_call", callId=call, name="pytest", title=f"pytest {target}", input={})
-            outcomes, said = self._pytest(target, seed, zone)
+            outcomes, summary = self._pytest(target, seed, zone)
             bad = {test.name for test in tests if outcomes.get(test.name) != "passed"}
             failing |= bad
-            output = said if not outcomes else f"{len(tests) - len(bad)} of {len(tests)} tests pass"
+            output = summary if not outcomes else f"{len(tests) - len(bad)} of {len(tests)} tests pass"
             self.emit("tool_result", callId=call, ok=not bad, output=output)
             if not outcomes:
-                self.report.notes.append(f"pytest did not run the tests: {said}")
+                self.report.notes.append(f"pytest did not run the tests: {summary}")
                 return None
         return failing
 
     def _pytest(self, target: PurePosixPath, seed: str, zone: str) -> tuple[dict[str, str], str]:
         report = self.confinement.top / "report.xml"
         report.unlink(missing_ok=True)
-        done = self._python(
+        printed = self._python(
             "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
             "--no-header", "--tb=line",
             "-o", "addopts=", *import_mode(self.root), f"--junitxml={report}", str(target),
@@ -377,7 +377,7 @@ class ModuleTests:
         with contextlib.suppress(OSError, ET.ParseError):
             for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by pytest a moment ago
                 outcomes[case.get("name", "")] = "failed" if len(case) else "passed"
-        lines = [line.strip() for line in (done or "").splitlines() if line.strip()]
+        lines = [line.strip() for line in (printed or "").splitlines() if line.strip()]
         return outcomes, lines[-1][:300] if lines else "it did not end in time."
 
     def _python(self, *arguments: str, seconds: float, **environment: str) -> str | None:
@@ -417,7 +417,9 @@ def _sampled(mutants: list[Mutant]) -> list[Mutant]:
     """Return the mutants to kill: those in functions first, because a module may be full of tables."""
     numbers = random.Random(11)  # noqa: S311 - a sample
     numbers.shuffle(mutants)
-    return sorted(sorted(mutants, key=lambda one: not one.function)[:MOST_MUTANTS], key=lambda one: one.start)
+    return sorted(
+        sorted(mutants, key=lambda mutant: not mutant.function)[:MOST_MUTANTS], key=lambda mutant: mutant.start
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -426,14 +428,14 @@ def _count(number: int, noun: str) -> str:
 
 def _state(root: Path) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and change time of every file of the worktree."""
-    found = {}
+    states = {}
     until = time.monotonic() + 10
     for folder, _, files in os.walk(root):
         for name in files:
             path = os.path.join(folder, name)  # noqa: PTH118 - faster, and there may be many
             with contextlib.suppress(OSError):
                 status = os.lstat(path)
-                found[path] = (status.st_ino, status.st_size, status.st_ctime_ns)
+                states[path] = (status.st_ino, status.st_size, status.st_ctime_ns)
         if time.monotonic() > until:
             break
-    return found
+    return states

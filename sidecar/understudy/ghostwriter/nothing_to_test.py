@@ -29,14 +29,14 @@ def nothing_to_test(root: Path, path: PurePosixPath, sources: Path) -> str:
 
 def _top(tree: ast.Module) -> list[ast.AST]:
     """Return the statements of a module, also those in its conditions."""
-    found: list[ast.AST] = []
+    statements: list[ast.AST] = []
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop(0)
-        found.append(node)
+        statements.append(node)
         if isinstance(node, (ast.If, ast.Try, ast.With)):
             waiting += list(ast.iter_child_nodes(node))
-    return found
+    return statements
 
 
 def _imported(root: Path, path: PurePosixPath, tree: ast.Module, sources: Path) -> Iterator[str]:

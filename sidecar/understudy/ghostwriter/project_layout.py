@@ -41,7 +41,7 @@ def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
     habit = "{}_test" if uses_suffix(root, folder) else "test_{}"
     long = module.replace(".", "_")
     names = [stem, f"{stem}_examples", f"{long}_examples", *(f"{stem}_examples_{number}" for number in range(2, 100))]
-    taken = {found.name for found in root.rglob("*.py") if "site-packages" not in found.parts}
+    taken = {file.name for file in root.rglob("*.py") if "site-packages" not in file.parts}
     for name in names:
         candidate = folder / f"{habit.format(name.strip('_'))}.py"
         # Two test modules with the same name confuse pytest unless both folders are packages.
@@ -57,17 +57,17 @@ def choose_name(root: Path, path: PurePosixPath, module: str) -> PurePosixPath:
 def test_folder(root: Path, path: PurePosixPath) -> PurePosixPath:
     """Return the test folder that fits ``path`` best."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
-    own = sorted(
-        PurePosixPath(found.relative_to(root).as_posix()).parent
+    folders = sorted(
+        PurePosixPath(file.relative_to(root).as_posix()).parent
         for pattern in (f"test_{stem}.py", f"{stem}_test.py", f"test_{stem}_*.py")
-        for found in root.rglob(pattern)
+        for file in root.rglob(pattern)
         if not any(
-            part.startswith(".") or part in {"site-packages", "node_modules"} for part in found.relative_to(root).parts
+            part.startswith(".") or part in {"site-packages", "node_modules"} for part in file.relative_to(root).parts
         )
-        and not any(parent.is_symlink() for parent in [found, *found.parents])
+        and not any(parent.is_symlink() for parent in [file, *file.parents])
     )
-    if own:
-        return own[0]
+    if folders:
+        return folders[0]
     for name in ("tests", "test"):
         for parent in [*path.parents][::-1]:
             if (root / parent / name).is_dir() and not (root / parent / name).is_symlink():
@@ -106,10 +106,10 @@ def style_of(root: Path, folder: PurePosixPath) -> Style:
 def formatters(root: Path) -> list[list[str]]:
     """Return the arguments of the formatters that the project configures, to be run with ``python -m``."""
     tool = _toml(root / "pyproject.toml").get("tool", {})
-    found = [["black", "-q"]] if _get(tool, "black") is not None else []
+    commands = [["black", "-q"]] if _get(tool, "black") is not None else []
     if _get(tool, "ruff") is not None or any((root / name).is_file() for name in ("ruff.toml", ".ruff.toml")):
-        found.append(["ruff", "format", "-q"])
-    return found
+        commands.append(["ruff", "format", "-q"])
+    return commands
 
 
 def import_mode(root: Path) -> list[str]:
@@ -117,17 +117,17 @@ def import_mode(root: Path) -> list[str]:
     for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"):
         path = root / name
         text = path.read_text("utf-8", "replace") if path.is_file() else ""
-        found = re.search(r"--import-mode[= ](prepend|append|importlib)\b", text)
-        if found:
-            return [f"--import-mode={found[1]}"]
+        option = re.search(r"--import-mode[= ](prepend|append|importlib)\b", text)
+        if option:
+            return [f"--import-mode={option[1]}"]
     return []
 
 
 def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
     """Return the reason, and what to do when a module is missing: not installed, or generated and ignored by git."""
-    found = re.search(r"No module named '([\w.]+)'", reason)
-    if found:
-        part = found[1].replace(".", "/") + ".py"
+    missing = re.search(r"No module named '([\w.]+)'", reason)
+    if missing:
+        part = missing[1].replace(".", "/") + ".py"
         ignored = (root / ".gitignore").read_text("utf-8", "replace") if (root / ".gitignore").is_file() else ""
         settings = (
             (root / "pyproject.toml").read_text("utf-8", "replace") if (root / "pyproject.toml").is_file() else ""
@@ -137,8 +137,8 @@ def why_not_imported(root: Path, reason: str) -> tuple[str, str]:
             part = f"src/{part}" if (root / "src" / part.partition("/")[0]).is_dir() else part
             line = f'worktrees.copy = ["{part}"]'
             return f"`{part}` is generated and ignored by git", f"Add `{line}` to .understudy/config.toml."
-        if "." not in found[1]:
-            return f"{found[1]} is not installed in the project's environment", "Install what provides it there."
+        if "." not in missing[1]:
+            return f"{missing[1]} is not installed in the project's environment", "Install what provides it there."
     return reason, ""
 
 
@@ -158,11 +158,11 @@ def _get(table: Any, *names: str) -> Any:
 def _flake8(root: Path) -> int | None:
     for name in ("setup.cfg", ".flake8", "tox.ini"):
         path = root / name
-        found = (
+        length = (
             re.search(r"^max[-_]line[-_]length\s*=\s*(\d+)", path.read_text("utf-8", "replace"), re.MULTILINE)
             if path.is_file()
             else None
         )
-        if found:
-            return int(found[1])
+        if length:
+            return int(length[1])
     return None

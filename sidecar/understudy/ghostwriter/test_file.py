@@ -43,7 +43,7 @@ class TestFunction:
 
 def write(
     module: str,
-    own: frozenset[str],
+    module_names: frozenset[str],
     examples: list[Found],
     style: Style,
     properties: Iterable[Property] = (),
@@ -56,14 +56,17 @@ def write(
     ``imports`` are the statements that import the other names which examples of the documentation may use. ``sources``
     is the folder to put on the import path, relative to the file's own folder; empty: nothing is needed.
     """
-    bodies, extra = _without_imports(examples, own, imports or {})
-    fitting = [(one, lines) for one, body in bodies if (lines := _lines(body, style)) is not None]
-    tests = [*_tests(fitting, own), *(test for one in properties if (test := _property_test(one, style)))]
+    bodies, extra = _without_imports(examples, module_names, imports or {})
+    fitting = [(example, lines) for example, body in bodies if (lines := _lines(body, style)) is not None]
+    tests = [
+        *_tests(fitting, module_names),
+        *(test for tested in properties if (test := _property_test(tested, style))),
+    ]
     texts = [line for test in tests for line in test.lines]
     used = _names("\n".join(texts))
-    errors = {(one.outcome[2], one.outcome[1]) for one, _ in fitting if one.outcome[0] == "raises"}
-    imported = {name for name in used & own if name not in HELPERS or name in own}
-    helpers = [f"import {name}" for name in HELPERS if name in used and name not in own and name not in extra]
+    errors = {(example.outcome[2], example.outcome[1]) for example, _ in fitting if example.outcome[0] == "raises"}
+    imported = {name for name in used & module_names if name not in HELPERS or name in module_names}
+    helpers = [f"import {name}" for name in HELPERS if name in used and name not in module_names and name not in extra]
     elsewhere = {f"from {place} import {name}" for place, name in errors if place not in {"", "."}}
     standard, others, project = _sorted_imports({line for name, line in extra.items() if name in used}, module)
     tools = [
@@ -92,7 +95,7 @@ def write(
 
 
 def _without_imports(
-    examples: list[Found], own: frozenset[str], imports: Mapping[str, str]
+    examples: list[Found], module_names: frozenset[str], imports: Mapping[str, str]
 ) -> tuple[list[tuple[Found, Found]], dict[str, str]]:
     """Return each example with the part of it that a test contains, and the imports by name that the file needs.
 
@@ -102,37 +105,37 @@ def _without_imports(
     """
     head: dict[str, str] = {}
     bodies: list[tuple[Found, Found]] = []
-    for one in sorted(examples, key=lambda each: each.origin != DOCUMENTED):
+    for example in sorted(examples, key=lambda example: example.origin != DOCUMENTED):
         kept = []
-        for statement in one.setup:
+        for statement in example.setup:
             bound = _imported_by(statement) if is_import(statement) else {}
-            if bound and all(name not in own and head.get(name, line) == line for name, line in bound.items()):
+            if bound and all(name not in module_names and head.get(name, line) == line for name, line in bound.items()):
                 head.update(bound)
             else:
                 kept.append(statement)
-        body = replace(one, setup=kept)
-        free = _free_names(body) - own
-        if one.origin == DOCUMENTED:
+        body = replace(example, setup=kept)
+        free = _free_names(body) - module_names
+        if example.origin == DOCUMENTED:
             for name in free & imports.keys():
                 head.setdefault(name, imports[name])
         elif any(head.get(name, f"import {name}") != f"import {name}" for name in free & set(HELPERS)):
             continue
-        bodies.append((one, body))
-    order = {id(one): number for number, one in enumerate(examples)}
+        bodies.append((example, body))
+    order = {id(example): number for number, example in enumerate(examples)}
     return sorted(bodies, key=lambda pair: order[id(pair[0])]), head
 
 
 def _imported_by(statement: str) -> dict[str, str]:
     """Return each name that an import binds, with the import of this name alone."""
-    found = {}
+    imports = {}
     for node in ast.parse(statement).body:
         # A relative import within an example has no meaning in the test file.
         if not isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.ImportFrom) and node.level):
             continue
         for alias in node.names:
             single = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], 0)
-            found[alias.asname or alias.name.split(".")[0]] = ast.unparse(single)
-    return found
+            imports[alias.asname or alias.name.split(".")[0]] = ast.unparse(single)
+    return imports
 
 
 def _free_names(example: Found) -> set[str]:
@@ -140,7 +143,7 @@ def _free_names(example: Found) -> set[str]:
     value = example.outcome[2] if example.outcome[0] == "value" else example.outcome[1]
     nodes = [*ast.walk(ast.parse("\n".join([*example.setup, example.expression]))), *ast.walk(ast.parse(value))]
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    return {one.id for one in names} - {one.id for one in names if isinstance(one.ctx, ast.Store)}
+    return {name.id for name in names} - {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _sorted_imports(lines: Iterable[str], module: str) -> tuple[list[str], list[str], list[str]]:
@@ -153,12 +156,12 @@ def _sorted_imports(lines: Iterable[str], module: str) -> tuple[list[str], list[
             names = [ast.unparse(alias) for alias in node.names]
             for name in names:
                 joined.setdefault((place or name, bool(place)), []).append(name)
-    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    groups: tuple[list[str], list[str], list[str]] = ([], [], [])
     for (place, is_from), names in joined.items():
         top = place.split(" ")[0].split(".")[0]
         group = 0 if top in sys.stdlib_module_names else 2 if top == module.partition(".")[0] else 1
-        found[group].append(f"from {place} import {', '.join(sorted(names))}" if is_from else f"import {place}")
-    return found
+        groups[group].append(f"from {place} import {', '.join(sorted(names))}" if is_from else f"import {place}")
+    return groups
 
 
 def _import_order(line: str) -> tuple[bool, str]:
@@ -226,8 +229,8 @@ def broken_line(line: str, style: Style) -> list[str]:
         if pieces:
             head, items, tail = pieces
             lines = [text[:start] + head, *(" " * INDENT + item for item in items), tail + text[end:]]
-            if all(len(indent + one) <= width for one in lines):
-                return [indent + one for one in lines]
+            if all(len(indent + part) <= width for part in lines):
+                return [indent + part for part in lines]
     return []
 
 
@@ -237,7 +240,7 @@ def _pieces(text: str, node: ast.expr, width: int, style: Style) -> tuple[str, l
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return "(", list(_string_lines(node.value, width, style)), ")"
     if isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
-        items = [ast.get_source_segment(text, one) or "" for one in node.elts]
+        items = [ast.get_source_segment(text, part) or "" for part in node.elts]
         return segment[0], [item + "," for item in items], segment[-1]
     if isinstance(node, ast.Dict) and None not in node.keys:
         pairs = zip(node.keys, node.values, strict=True)
@@ -246,7 +249,7 @@ def _pieces(text: str, node: ast.expr, width: int, style: Style) -> tuple[str, l
     if isinstance(node, ast.Call) and (node.args or node.keywords):
         inner: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
         head = text[_offset(text, node.col_offset) : _offset(text, inner[0].col_offset)]
-        return head, [f"{ast.get_source_segment(text, one)}," for one in inner], ")"
+        return head, [f"{ast.get_source_segment(text, part)}," for part in inner], ")"
     return None
 
 
@@ -287,16 +290,16 @@ def double_quoted(line: str) -> str:
     indent = len(line) - len(line.lstrip())
     text = line.strip()
     for token in reversed(tokens):
-        found = re.fullmatch(r"(b?)'((?:[^'\"\\]|\\[^'\"])*)'", token.string)
-        if token.type == tokenize.STRING and found and token.start[0] == token.end[0] == 1:
-            text = text[: token.start[1]] + f'{found[1]}"{found[2]}"' + text[token.end[1] :]
+        match = re.fullmatch(r"(b?)'((?:[^'\"\\]|\\[^'\"])*)'", token.string)
+        if token.type == tokenize.STRING and match and token.start[0] == token.end[0] == 1:
+            text = text[: token.start[1]] + f'{match[1]}"{match[2]}"' + text[token.end[1] :]
     return " " * indent + text
 
 
-def _tests(fitting: list[tuple[Found, list[str]]], own: frozenset[str]) -> list[TestFunction]:
+def _tests(fitting: list[tuple[Found, list[str]]], module_names: frozenset[str]) -> list[TestFunction]:
     groups: dict[str, list[tuple[Found, list[str]]]] = {}
-    for one, lines in fitting:
-        groups.setdefault(_subject(one, own), []).append((one, lines))
+    for example, lines in fitting:
+        groups.setdefault(_subject(example, module_names), []).append((example, lines))
     tests = []
     taken: set[str] = set()
     for subject, members in groups.items():
@@ -306,26 +309,26 @@ def _tests(fitting: list[tuple[Found, list[str]]], own: frozenset[str]) -> list[
         taken.add(name)
         members.sort(key=lambda item: (bool(item[0].setup), item[0].outcome[0] == "raises", len(item[0].expression)))
         body: list[str] = []
-        for one, lines in members:
-            if body and (one.setup or one.outcome[0] == "raises"):
+        for example, lines in members:
+            if body and (example.setup or example.outcome[0] == "raises"):
                 body.append("")
             body += lines
-        tests.append(TestFunction(name, body, [one for one, _ in members]))
+        tests.append(TestFunction(name, body, [example for example, _ in members]))
     return tests
 
 
-def _property_test(one: Property, style: Style) -> TestFunction | None:
+def _property_test(tested: Property, style: Style) -> TestFunction | None:
     """Return a Hypothesis test, or None when a line is too long."""
-    given = f"@given({', '.join(strategy for _, strategy in one.arguments)})"
-    names = ", ".join(name for name, _ in one.arguments)
-    line = f"assert {one.assertion}"
-    if max(len(given), len(line) + 4, len(one.name) + len(names) + 14) > style.width:
+    decorator = f"@given({', '.join(strategy for _, strategy in tested.arguments)})"
+    names = ", ".join(name for name, _ in tested.arguments)
+    line = f"assert {tested.assertion}"
+    if max(len(decorator), len(line) + 4, len(tested.name) + len(names) + 14) > style.width:
         return None
     # No deadline: a test must not fail because the machine is busy.
-    return TestFunction(f"test_{one.name}", [line], [], ["@settings(deadline=None)", given], names)
+    return TestFunction(f"test_{tested.name}", [line], [], ["@settings(deadline=None)", decorator], names)
 
 
-def _subject(example: Found, own: frozenset[str]) -> str:
+def _subject(example: Found, module_names: frozenset[str]) -> str:
     """Return what an example is about, as a part of a name: the function, or the class and its method."""
     node: ast.expr = ast.parse(example.expression, mode="eval").body
     if (
@@ -335,7 +338,7 @@ def _subject(example: Found, own: frozenset[str]) -> str:
         and node.args
     ):
         node = node.args[0]
-    unit = example.unit or next((name for name in _ordered_names(example) if name in own), "examples")
+    unit = example.unit or next((name for name in _ordered_names(example) if name in module_names), "examples")
     words = [unit]
     method = _method(node, example)
     if method and method != unit:

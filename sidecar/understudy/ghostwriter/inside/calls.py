@@ -42,11 +42,13 @@ class Known:
 
     def _add(self, node: ast.Call, text: str, origin: int) -> None:
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-        starred = any(isinstance(one, ast.Starred) for one in node.args) or any(k.arg is None for k in node.keywords)
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args) or any(
+            k.arg is None for k in node.keywords
+        )
         if name is None or starred:
             return
-        arguments = [ast.get_source_segment(text, one) or "" for one in node.args]
-        keywords = {str(one.arg): ast.get_source_segment(text, one.value) or "" for one in node.keywords}
+        arguments = [ast.get_source_segment(text, argument) or "" for argument in node.args]
+        keywords = {str(keyword.arg): ast.get_source_segment(text, keyword.value) or "" for keyword in node.keywords}
         if not all(map(_stands_alone, [*arguments, *keywords.values()])):
             return
         entry = (arguments, keywords, origin)
@@ -98,15 +100,17 @@ class Target:
         except (ValueError, TypeError):
             return False
         hints = _hints(self.function, context)
-        known = context.known.calls.get(self.name, [])
-        for position, one in enumerate(listed[1:] if self.bound else listed):
-            if one.kind == inspect.Parameter.VAR_KEYWORD:
+        calls = context.known.calls.get(self.name, [])
+        for position, parameter in enumerate(listed[1:] if self.bound else listed):
+            if parameter.kind == inspect.Parameter.VAR_KEYWORD:
                 continue
-            required = one.default is inspect.Parameter.empty and one.kind != inspect.Parameter.VAR_POSITIONAL
-            default = None if one.default is inspect.Parameter.empty else exact(one.default, context.scope)
-            shape = shape_of_hint(hints[one.name], context.made) if one.name in hints else None
-            values = [keywords[one.name] for _, keywords, _ in known if one.name in keywords]
-            values += [arguments[position] for arguments, _, _ in known if len(arguments) > position]
+            required = (
+                parameter.default is inspect.Parameter.empty and parameter.kind != inspect.Parameter.VAR_POSITIONAL
+            )
+            default = None if parameter.default is inspect.Parameter.empty else exact(parameter.default, context.scope)
+            shape = shape_of_hint(hints[parameter.name], context.made) if parameter.name in hints else None
+            values = [keywords[parameter.name] for _, keywords, _ in calls if parameter.name in keywords]
+            values += [arguments[position] for arguments, _, _ in calls if len(arguments) > position]
             shapes = list(dict.fromkeys(filter(None, map(shape_of_text, values))))
             if shape is None and shapes:
                 shape = ("union", *shapes[:3]) if len(shapes) > 1 else shapes[0]
@@ -114,32 +118,34 @@ class Target:
                 shape = shape_of_text(default or "")
             if values and shape is not None:
                 shape = ("union", ("literal", *dict.fromkeys(values[:12])), shape)
-            self.parameters.append(Parameter(one.name, one.kind, required=required, default=default, shape=shape))
+            self.parameters.append(
+                Parameter(parameter.name, parameter.kind, required=required, default=default, shape=shape)
+            )
         return True
 
     def text(self, required: Iterable[str], optional: dict[str, str]) -> str:
         """Return a call."""
         values = iter(required)
-        given = []
-        for one in self.parameters:
-            if one.required:
+        arguments = []
+        for parameter in self.parameters:
+            if parameter.required:
                 value = next(values)
-                given.append(f"{one.name}={value}" if one.keyword else value)
-            elif optional.get(one.name, one.default) != one.default:
-                value = optional[one.name]
-                given.append(value if one.rest or not one.keyword else f"{one.name}={value}")
-        return "{}({})".format(self.prefix, ", ".join(given))
+                arguments.append(f"{parameter.name}={value}" if parameter.keyword else value)
+            elif optional.get(parameter.name, parameter.default) != parameter.default:
+                value = optional[parameter.name]
+                arguments.append(value if parameter.rest or not parameter.keyword else f"{parameter.name}={value}")
+        return "{}({})".format(self.prefix, ", ".join(arguments))
 
 
 class Context:
     """The module under test as the calls see it."""
 
-    def __init__(self, scope: dict[str, Any], module: dict[str, Any], guard: Guard, known: Known) -> None:
+    def __init__(self, scope: dict[str, Any], module: dict[str, Any], guard: Guard, known_calls: Known) -> None:
         """Start without expressions for the module's own classes."""
         self.scope = scope
         self.module = module
         self.guard = guard
-        self.known = known
+        self.known = known_calls
         self.words = Vocabulary([], [])
         self.made: dict[str, list[str]] = {}
         self.seen: dict[str, Outcome] = {}
@@ -164,27 +170,27 @@ class Context:
 def _hints(function: Any, context: Context) -> dict[str, Any]:
     target = function.__init__ if inspect.isclass(function) else function
     target = inspect.unwrap(target)
-    found = {}
+    hints = {}
     for name, value in getattr(target, "__annotations__", {}).items():
         try:  # one by one: a name that exists for type checkers only must not cost all of them
-            found[name] = eval(value, {**vars(typing), **context.module}) if isinstance(value, str) else value  # noqa: S307
+            hints[name] = eval(value, {**vars(typing), **context.module}) if isinstance(value, str) else value  # noqa: S307
         except Exception:
             continue
-    return found
+    return hints
 
 
 def known_calls(target: Target, context: Context) -> Iterator[tuple[str, int]]:
     """Yield the calls of this target that the documentation or the tests make, with their origins."""
     for arguments, keywords, origin in context.known.calls.get(target.name, []):
-        defaults = {one.name: one.default for one in target.parameters}
-        given = [*arguments, *("{}={}".format(*pair) for pair in keywords.items() if defaults.get(pair[0]) != pair[1])]
-        yield "{}({})".format(target.prefix, ", ".join(given)), origin
+        defaults = {parameter.name: parameter.default for parameter in target.parameters}
+        texts = [*arguments, *("{}={}".format(*pair) for pair in keywords.items() if defaults.get(pair[0]) != pair[1])]
+        yield "{}({})".format(target.prefix, ", ".join(texts)), origin
 
 
 def settle_variants(target: Target, context: Context) -> None:
     """Find shapes for the parameters that have none: those with which most calls succeed."""
-    required = [one for one in target.parameters if one.required]
-    options = [[one.shape] if one.shape is not None else guesses(one.name) for one in required]
+    required = [parameter for parameter in target.parameters if parameter.required]
+    options = [[parameter.shape] if parameter.shape is not None else guesses(parameter.name) for parameter in required]
     ranked = []
     by_guess = sorted(itertools.islice(itertools.product(*[range(len(o)) for o in options]), 5000), key=sum)
     by_guess[UNUSUAL_GUESSES:UNUSUAL_GUESSES] = _alike(options)
@@ -192,16 +198,16 @@ def settle_variants(target: Target, context: Context) -> None:
         shapes: list[Shape] = [o[place] for o, place in zip(options, places)]
         rows = list(itertools.islice(_rows([pool(s, context.words) for s in shapes], 5), 5))
         ended = [context.outcome(target.text(row, {})) for row in rows]
-        good = sum(1 for one in ended if one.kind == "value" and one.value is not NotImplemented)
-        fair = sum(1 for one in ended if one.kind == "raises" and isinstance(one.value, ValueError))
+        good = sum(1 for outcome in ended if outcome.kind == "value" and outcome.value is not NotImplemented)
+        fair = sum(1 for outcome in ended if outcome.kind == "raises" and isinstance(outcome.value, ValueError))
         if good or fair:
             ranked.append((-(good + 0.4 * fair) / max(1, len(rows)), number, shapes))
         if context.guard.events:
             return
     target.variants = [shapes for _, _, shapes in sorted(ranked, key=lambda item: item[:2])[:VARIANTS]]
-    for one in target.parameters:
-        if not one.required and one.shape is None:
-            one.shape = _shape_of_optional(target, one, context)
+    for parameter in target.parameters:
+        if not parameter.required and parameter.shape is None:
+            parameter.shape = _shape_of_optional(target, parameter, context)
 
 
 def _alike(options: list[list[Shape]]) -> list[tuple[int, ...]]:
@@ -212,11 +218,11 @@ def _alike(options: list[list[Shape]]) -> list[tuple[int, ...]]:
     return [tuple(other.index(shape) for other in options) for shape in common]
 
 
-def _shape_of_optional(target: Target, one: Parameter, context: Context) -> Shape | None:
+def _shape_of_optional(target: Target, parameter: Parameter, context: Context) -> Shape | None:
     """Return a shape that the optional parameter accepts, or None."""
     rows = list(first_rows(target, context))[:2]
-    for shape in guesses(one.name):
-        texts = [target.text(row, {one.name: value}) for row in rows for value in pool(shape, context.words)[:2]]
+    for shape in guesses(parameter.name):
+        texts = [target.text(row, {parameter.name: value}) for row in rows for value in pool(shape, context.words)[:2]]
         if texts and all(context.outcome(text).kind == "value" for text in texts):
             return shape
     return None
@@ -254,15 +260,15 @@ def invented_calls(target: Target, context: Context) -> Iterator[str]:
         for row in _rows(pools, 12):
             yield target.text(row, {})
     options = {
-        one.name: [value for value in pool(one.shape, context.words, 10)[:14] if value != one.default]
-        for one in target.parameters
-        if not one.required and one.shape is not None
+        parameter.name: [value for value in pool(parameter.shape, context.words, 10)[:14] if value != parameter.default]
+        for parameter in target.parameters
+        if not parameter.required and parameter.shape is not None
     }
     for depth in range(14):
-        given = [{name: values[depth]} for name, values in options.items() if depth < len(values)]
+        filled = [{name: values[depth]} for name, values in options.items() if depth < len(values)]
         for row in rows[: 3 if depth < 2 else 1]:
-            for one in given:
-                yield target.text(row, one)
+            for chosen in filled:
+                yield target.text(row, chosen)
         if depth == 1:
             yield from _combined(target, context, rows, options)
     numbers = random.Random(7)
@@ -270,12 +276,17 @@ def invented_calls(target: Target, context: Context) -> Iterator[str]:
         for shapes in target.variants[:1]:
             row = [numbers.choice(pool(shape, context.words)) for shape in shapes]
             free = [
-                one
-                for one in target.parameters
-                if not one.required and one.shape is not None and numbers.random() < 0.4
+                parameter
+                for parameter in target.parameters
+                if not parameter.required and parameter.shape is not None and numbers.random() < 0.4
             ]
             yield target.text(
-                row, {one.name: numbers.choice(pool(one.shape, context.words)) for one in free if one.shape}
+                row,
+                {
+                    parameter.name: numbers.choice(pool(parameter.shape, context.words))
+                    for parameter in free
+                    if parameter.shape
+                },
             )
 
 
@@ -291,14 +302,14 @@ def _combined(target: Target, context: Context, rows: list[list[str]], options: 
             if not reached <= seen:
                 seen |= reached
                 opening.append({name: value})
-    for one in opening[:OPENING_OPTIONS]:
+    for option in opening[:OPENING_OPTIONS]:
         for shapes in target.variants[:1]:
             for row in _rows([pool(shape, context.words) for shape in shapes], 12):
-                yield target.text(row, one)
+                yield target.text(row, option)
         for other, values in options.items():
-            for value in values[:3] if other not in one else ():
+            for value in values[:3] if other not in option else ():
                 for row in rows[:2]:
-                    yield target.text(row, {**one, other: value})
+                    yield target.text(row, {**option, other: value})
 
 
 def searched_calls(target: Target, context: Context, patterns: list[Any]) -> Any:
@@ -309,9 +320,9 @@ def searched_calls(target: Target, context: Context, patterns: list[Any]) -> Any
     for shapes in target.variants:
         rows = st.tuples(*[strategy(shape, context.words, patterns) for shape in shapes])
         optional = {
-            one.name: strategy(one.shape, context.words, patterns)
-            for one in target.parameters
-            if not one.required and one.shape is not None
+            parameter.name: strategy(parameter.shape, context.words, patterns)
+            for parameter in target.parameters
+            if not parameter.required and parameter.shape is not None
         }
         choices.append(st.builds(target.text, rows, st.fixed_dictionaries({}, optional=optional)))
     return st.one_of(choices) if choices else None
@@ -331,17 +342,17 @@ def observations(text: str, value: Any, context: Context) -> list[str]:
     if hasattr(value, "__next__") or callable(value):
         return []
     kind: Any = type(value)
-    found = []
+    expressions = []
     printed = kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__
     if printed and kind.__module__ != "builtins" and " at 0x" not in _printed(value, context):
-        found.append(f"str({text})")
-    found += [f"{text}.{name}" for name in _attributes(value)]
-    found += [
+        expressions.append(f"str({text})")
+    expressions += [f"{text}.{name}" for name in _attributes(value)]
+    expressions += [
         f"{name}({text})"
         for name, dunder in (("len", "__len__"), ("list", "__iter__"), ("bool", "__bool__"))
         if hasattr(kind, dunder)
     ]
-    return found
+    return expressions
 
 
 def _printed(value: Any, context: Context) -> str:
@@ -359,7 +370,7 @@ def _attributes(value: Any) -> list[str]:
     kind = type(value)
     names = [
         *getattr(value, "__dict__", {}),
-        *(n for base in kind.__mro__ for n, one in vars(base).items() if _is_data(one)),
+        *(n for base in kind.__mro__ for n, member in vars(base).items() if _is_data(member)),
     ]
     return [name for name in dict.fromkeys(names) if re.match(r"[A-Za-z]\w*$", name)][:12]
 

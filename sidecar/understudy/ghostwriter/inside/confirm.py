@@ -45,13 +45,13 @@ def _bad(request: dict[str, Any]) -> list[int]:
     guard = Guard([request["root"], sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), *sys.path])
     guard.install()
     guard.start_clocks()
-    own = {name: vars(module)[name] for name in request["own"] if name in vars(module)}
-    scope = {**HELPERS, **own, WHOLE: {**HELPERS, **vars(module), **provided}}
+    module_names = {name: vars(module)[name] for name in request["own"] if name in vars(module)}
+    scope = {**HELPERS, **module_names, WHOLE: {**HELPERS, **vars(module), **provided}}
     bad = []
     numbered = list(enumerate(request["examples"]))
-    for number, one in numbered[::-1] if request["reverse"] else numbered:
-        example = Example(one["expression"], tuple(one["setup"]), one["origin"])
-        kind, name, text = one["outcome"]
+    for number, described in numbered[::-1] if request["reverse"] else numbered:
+        example = Example(described["expression"], tuple(described["setup"]), described["origin"])
+        kind, name, text = described["outcome"]
         value = name if kind == "raises" else eval(text, seen_by(example, scope))  # noqa: S307 - exact text
         example.expected = (kind, value, text)
         outcome = evaluate(example, scope, guard)

@@ -20,16 +20,16 @@ DERIVED = (int, float, str, bytes, tuple, list, dict, set, frozenset)
 DATED = (datetime.date, datetime.datetime, datetime.timedelta, datetime.time, decimal.Decimal, fractions.Fraction)
 
 
-def exact(value: Any, own: dict[str, Any], depth: int = DEEPEST) -> str | None:
+def exact(value: Any, names: dict[str, Any], depth: int = DEEPEST) -> str | None:
     """Return a text that evaluates to ``value``, or None when it has no short exact one.
 
-    ``own`` are the names of the module under test, for its enumerations and named tuples.
+    ``names`` are those of the module under test, for its enumerations and named tuples.
     """
-    text = _text(value, own, depth)
+    text = _text(value, names, depth)
     return text if text is not None and len(text) <= LONGEST else None
 
 
-def _text(value: Any, own: dict[str, Any], depth: int) -> str | None:
+def _text(value: Any, names: dict[str, Any], depth: int) -> str | None:
     kind = type(value)
     if kind is str:
         return repr(value) if len(value) <= LONGEST and not any("\ud800" <= c <= "\udfff" for c in value) else None
@@ -44,24 +44,24 @@ def _text(value: Any, own: dict[str, Any], depth: int) -> str | None:
     if kind in DATED:
         text = repr(value)
         prefix = {decimal.Decimal: "decimal.", fractions.Fraction: "fractions."}.get(kind, "")
-        if own.get(kind.__name__) is kind:  # such as after `from datetime import datetime`
+        if names.get(kind.__name__) is kind:  # such as after `from datetime import datetime`
             prefix, text = "", text.replace(f"datetime.{kind.__name__}", kind.__name__, 1)
         return prefix + text if "tzinfo" not in text and "nan" not in text.lower() else None
     if kind is range:
         return repr(value)
-    if isinstance(value, enum.Enum) and own.get(kind.__name__) is kind:
+    if isinstance(value, enum.Enum) and names.get(kind.__name__) is kind:
         return f"{kind.__name__}.{value.name}" if value.name else None
     if depth == 0:
         return None
-    found = _container(value, own, depth - 1)
-    plain = _as_plain(value) if found is None else None
-    return found if plain is None else _text(plain, own, depth - 1)
+    container = _container(value, names, depth - 1)
+    plain = _as_plain(value) if container is None else None
+    return container if plain is None else _text(plain, names, depth - 1)
 
 
 def _as_plain(value: Any) -> Any:
     """Return the equal object of a plain type, such as the tuple that a named tuple equals; None if there is none."""
     kind = type(value)
-    base: Any = next((one for one in DERIVED if isinstance(value, one)), None)
+    base: Any = next((base for base in DERIVED if isinstance(value, base)), None)
     if base is None or kind is base:
         return None
     same = all(_defined(kind, name) is _defined(base, name) for name in ("__eq__", "__iter__"))
@@ -74,33 +74,33 @@ def _as_plain(value: Any) -> Any:
 
 def _defined(kind: type, name: str) -> Any:
     """Return what a class defines or inherits, not what its metaclass does."""
-    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), None)
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
-def _container(value: Any, own: dict[str, Any], depth: int) -> str | None:
+def _container(value: Any, names: dict[str, Any], depth: int) -> str | None:
     kind = type(value)
     if kind is dict:
         if len(value) > 60:
             return None
-        pairs = [(_text(k, own, depth), _text(v, own, depth)) for k, v in value.items()]
+        pairs = [(_text(k, names, depth), _text(v, names, depth)) for k, v in value.items()]
         return "{" + ", ".join("{}: {}".format(*pair) for pair in pairs) + "}" if _complete(pairs) else None
-    named = isinstance(value, tuple) and hasattr(kind, "_fields") and own.get(kind.__name__) is kind
+    named = isinstance(value, tuple) and hasattr(kind, "_fields") and names.get(kind.__name__) is kind
     if kind not in (list, tuple, set, frozenset) and not named:
         return None
     if len(value) > 60:
         return None
-    texts = [_text(item, own, depth) for item in value]
+    texts = [_text(item, names, depth) for item in value]
     if any(text is None for text in texts):
         return None
-    known = [text for text in texts if text is not None]
+    complete = [text for text in texts if text is not None]
     if named:
-        return "{}({})".format(kind.__name__, ", ".join("{}={}".format(*pair) for pair in zip(kind._fields, known)))
+        return "{}({})".format(kind.__name__, ", ".join("{}={}".format(*pair) for pair in zip(kind._fields, complete)))
     if kind is list:
-        return "[" + ", ".join(known) + "]"
+        return "[" + ", ".join(complete) + "]"
     if kind is tuple:
-        return "(" + ", ".join(known) + ("," if len(known) == 1 else "") + ")"
-    inner = "{" + ", ".join(sorted(known)) + "}" if known else "set()"
-    return inner if kind is set else "frozenset({})".format(inner if known else "")
+        return "(" + ", ".join(complete) + ("," if len(complete) == 1 else "") + ")"
+    inner = "{" + ", ".join(sorted(complete)) + "}" if complete else "set()"
+    return inner if kind is set else "frozenset({})".format(inner if complete else "")
 
 
 def _complete(pairs: list[tuple[str | None, str | None]]) -> bool:

@@ -29,11 +29,11 @@ class Function:
 
     def code_in(self, compiled: types.CodeType) -> types.CodeType | None:
         """Return the code of this function in a compiled piece of the module."""
-        found = [compiled]
+        codes = [compiled]
         for name in self.path:
-            inner = [c for code in found for c in code.co_consts if isinstance(c, types.CodeType)]
-            found = [code for code in inner if code.co_name == name]
-        return next((code for code in found if self.first <= code.co_firstlineno <= self.line), None)
+            inner = [c for code in codes for c in code.co_consts if isinstance(c, types.CodeType)]
+            codes = [code for code in inner if code.co_name == name]
+        return next((code for code in codes if self.first <= code.co_firstlineno <= self.line), None)
 
     def is_as_written(self, code: types.CodeType) -> bool:
         """Return whether the loaded function runs what is in the file, and not what a decorator made of it."""
@@ -81,30 +81,32 @@ def functions_of(tree: ast.Module, module: types.ModuleType) -> Iterator[Functio
         if isinstance(node, ast.ClassDef):
             waiting += [(path, inner, dict(vars(value))) for inner in node.body if inspect.isclass(value)]
             continue
-        for one in _functions_in(value):
-            if _first_line(node) <= one.__code__.co_firstlineno <= node.lineno:
-                yield Function(path, node, one)
+        for function in _functions_in(value):
+            if _first_line(node) <= function.__code__.co_firstlineno <= node.lineno:
+                yield Function(path, node, function)
                 break
 
 
 def caches_of(module: types.ModuleType) -> list[Any]:
     """Return the ``cache_clear`` of every cached function of the module and of its classes."""
-    own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
-    inner = [one for value in own if inspect.isclass(value) for one in vars(value).values()]
-    found = [getattr(one, "cache_clear", None) for value in [*own, *inner] for one in (value, _below(value))]
-    return [one for one in found if callable(one)]
+    values = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    inner = [member for value in values if inspect.isclass(value) for member in vars(value).values()]
+    clears = [
+        getattr(wrapped, "cache_clear", None) for value in [*values, *inner] for wrapped in (value, _below(value))
+    ]
+    return [clear for clear in clears if callable(clear)]
 
 
 def _functions_in(value: Any) -> Iterator[types.FunctionType]:
     """Yield the function below decorators, and those of a property."""
     for name in ("", "__func__", "fget", "fset", "fdel", "func"):
-        one = getattr(value, name, None) if name else value
+        function = getattr(value, name, None) if name else value
         try:
-            one = inspect.unwrap(one) if callable(one) else None
+            function = inspect.unwrap(function) if callable(function) else None
         except ValueError:  # it wraps itself
             continue
-        if isinstance(one, types.FunctionType):
-            yield one
+        if isinstance(function, types.FunctionType):
+            yield function
 
 
 def _below(value: Any) -> Any:
@@ -112,4 +114,4 @@ def _below(value: Any) -> Any:
 
 
 def _first_line(node: Any) -> int:
-    return int(min([node.lineno, *[one.lineno for one in node.decorator_list]]))
+    return int(min([node.lineno, *[decorator.lineno for decorator in node.decorator_list]]))

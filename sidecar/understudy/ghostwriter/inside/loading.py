@@ -84,7 +84,7 @@ class Source:
         """Find out how mutants are loaded; functions that a decorator compiled again get their own code back."""
         functions = list(functions_of(self.tree, self.module))
         started = time.process_time()
-        rewritten = [one for one in functions if self._restore(one)]
+        rewritten = [function for function in functions if self._restore(function)]
         only_grafts = bool(rewritten)
         if not only_grafts and self.pieces:
             started = time.process_time()
@@ -120,14 +120,14 @@ class Source:
         """Return the scope of the original with a graft; None if no function that is loaded changes."""
         for function in self.functions:
             if function.first <= line <= function.last and self._number_of(function) == number:
-                found = function.code_in(code)
+                grafted = function.code_in(code)
                 if (
-                    found is None
-                    or found == function.loaded.__code__
-                    or _free(found) != _free(function.loaded.__code__)
+                    grafted is None
+                    or grafted == function.loaded.__code__
+                    or _free(grafted) != _free(function.loaded.__code__)
                 ):
                     return None
-                return {**self.original(), GRAFT: Graft(function.loaded, found, self.caches)}
+                return {**self.original(), GRAFT: Graft(function.loaded, grafted, self.caches)}
         return None
 
     def _compile(self, first: int, text: bytes) -> types.CodeType:
@@ -147,22 +147,22 @@ class Source:
         """Return the names that a piece of the module assigns or imports."""
         first, _, _ = self.pieces[number]
         last = self.pieces[number + 1][0] if number + 1 < len(self.pieces) else float("inf")
-        found = set()
+        names = set()
         for node in self.tree.body:
             for item in ast.walk(node) if first <= node.lineno < last else ():
                 if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store):
-                    found.add(item.id)
+                    names.add(item.id)
                 elif isinstance(item, (ast.Import, ast.ImportFrom)):
-                    found |= {alias.asname or alias.name.split(".")[0] for alias in item.names}
-        return found
+                    names |= {alias.asname or alias.name.split(".")[0] for alias in item.names}
+        return names
 
     def names(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """Return the scope in which examples are evaluated: the module's own names, and helper modules.
 
         Examples of the documentation see the whole namespace of the module, as they do with ``doctest``.
         """
-        own = {name: namespace[name] for name in self.own if name in namespace}
-        return {**HELPERS, **own, WHOLE: {**HELPERS, **namespace, **self.provided}}
+        module_names = {name: namespace[name] for name in self.own if name in namespace}
+        return {**HELPERS, **module_names, WHOLE: {**HELPERS, **namespace, **self.provided}}
 
     def original(self) -> dict[str, Any]:
         """Return the scope of the module as it is."""
@@ -216,18 +216,18 @@ def _free(code: types.CodeType) -> tuple[str, ...]:
 
 def _defined(tree: ast.Module) -> list[str]:
     """Return the names that the module itself defines, not those that it imports."""
-    found = []
+    names = []
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.append(node.name)
+            names.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found += [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
+            names += [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             waiting += list(ast.iter_child_nodes(node))
-    return [name for name in found if not (name.startswith("__") and name.endswith("__"))]
+    return [name for name in names if not (name.startswith("__") and name.endswith("__"))]
 
 
 class Example:
@@ -259,8 +259,8 @@ def run_imports(provided: list[str], examples: list[dict[str, Any]]) -> dict[str
     names: dict[str, Any] = {}
     for statement in provided:
         _run_import(statement, names)
-    for one in examples:
-        for statement in one["setup"]:
+    for example in examples:
+        for statement in example["setup"]:
             if statement.startswith(("import ", "from ")):
                 _run_import(statement, {})
     return {name: value for name, value in names.items() if name != "__builtins__"}
@@ -371,8 +371,8 @@ def _place(kind: type, scope: dict[str, Any]) -> str | None:
         return "."
     if kind.__name__.startswith("_") or "<" in kind.__qualname__ or "." in kind.__qualname__:
         return None
-    found = sys.modules.get(kind.__module__)
-    return kind.__module__ if getattr(found, kind.__name__, None) is kind and "._" not in kind.__module__ else None
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__ if getattr(module, kind.__name__, None) is kind and "._" not in kind.__module__ else None
 
 
 def drained(value: Any) -> list[Any] | None:

@@ -42,17 +42,17 @@ class Effects:
 
     def reach(self, name: str) -> set[str]:
         """Return the names of all functions and classes of the module that ``name`` may reach, with itself."""
-        found, waiting = set(), [name]
+        reached, waiting = set(), [name]
         while waiting:
-            one = waiting.pop()
-            if one not in found and one in self.uses:
-                found.add(one)
-                waiting += self.uses[one]
-        return found
+            current = waiting.pop()
+            if current not in reached and current in self.uses:
+                reached.add(current)
+                waiting += self.uses[current]
+        return reached
 
     def touched(self, name: str) -> set[str]:
         """Return the names that a function or class uses, with those that what it reaches uses."""
-        return {used for one in self.reach(name) for used in self.names[one]} | {name}
+        return {used for reached in self.reach(name) for used in self.names[reached]} | {name}
 
     def touched_by(self, statement: ast.stmt | None) -> set[str]:
         """Return the names that a statement of the module may change."""
@@ -64,13 +64,13 @@ class Effects:
             return {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
         if isinstance(statement, _DEFINITIONS):
             return {statement.name}
-        return names | {used for one in names if one in self.names for used in self.touched(one)}
+        return names | {used for name in names if name in self.names for used in self.touched(name)}
 
     def reason(self, name: str) -> str | None:
         """Return what ``name`` would do, for example ``calls os.remove``, or None when nothing was found."""
-        for one in sorted(self.reach(name), key=lambda other: other != name):
-            if self._direct[one]:
-                return self._direct[one] if one == name else f"{self._direct[one]}, through {one}"
+        for reached in sorted(self.reach(name), key=lambda other: other != name):
+            if self._direct[reached]:
+                return self._direct[reached] if reached == name else f"{self._direct[reached]}, through {reached}"
         return None
 
     def method_reason(self, definition: ast.ClassDef, method: str) -> str | None:
@@ -124,17 +124,17 @@ def _outside(full: str) -> bool:
 
 def _imports(tree: ast.Module) -> dict[str, str]:
     """Return each imported name with the dotted name that it stands for."""
-    found = {}
+    imports = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = (
+                imports[alias.asname or alias.name.split(".")[0]] = (
                     alias.name if alias.asname else alias.name.split(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return found
+                imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return imports
 
 
 def _dotted(node: ast.AST) -> str:

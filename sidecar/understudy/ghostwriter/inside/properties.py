@@ -46,8 +46,8 @@ class Candidate:
 
     def survivors(self, subject: Subject) -> list[int]:
         """Return the mutants that the property may kill and no example kills."""
-        reached = [one for unit in self.units for one in subject.relevant(unit)]
-        return [one for one in dict.fromkeys(reached) if one not in subject.killed]
+        reached = [mutant for unit in self.units for mutant in subject.relevant(unit)]
+        return [mutant for mutant in dict.fromkeys(reached) if mutant not in subject.killed]
 
 
 def candidates(units: list[str]) -> Iterator[Candidate]:
@@ -63,15 +63,15 @@ def candidates(units: list[str]) -> Iterator[Candidate]:
 
 def opposites(name: str) -> set[str]:
     """Return names that a function which reverses ``name`` may have."""
-    found = set()
+    names = set()
     for pair in OPPOSITES.split(","):
         first, second = pair.split()
-        for one, other in ((first, second), (second, first)):
-            found.add(re.sub(rf"(?<![a-z]){one}(?![a-z])", other, name))
+        for word, other in ((first, second), (second, first)):
+            names.add(re.sub(rf"(?<![a-z]){word}(?![a-z])", other, name))
     parts = re.fullmatch(r"(\w+?)(_to_|_?2_?)(\w+)", name)
     if parts:
-        found.add(parts[3] + parts[2] + parts[1])
-    return found - {name}
+        names.add(parts[3] + parts[2] + parts[1])
+    return names - {name}
 
 
 def try_property(search: UnitSearch, candidate: Candidate, say: Callable[..., None]) -> None:
@@ -128,12 +128,12 @@ def _arguments(search: UnitSearch, candidate: Candidate) -> list[tuple[str, str]
     )
     if not targets or not targets[0].variants:
         return None
-    required = [one for one in targets[0].parameters if one.required]
+    required = [parameter for parameter in targets[0].parameters if parameter.required]
     texts = [_strategy(shape) for shape in targets[0].variants[0]]
-    if len(required) != candidate.count or any(one.keyword for one in required) or len(set(texts)) != 1:
+    if len(required) != candidate.count or any(parameter.keyword for parameter in required) or len(set(texts)) != 1:
         return None
     taken = set(search.context.scope) | {"st", "given", "settings", "pytest"}
-    usable = [one.name for one in required if one.name not in taken]
+    usable = [parameter.name for parameter in required if parameter.name not in taken]
     names = usable if len(usable) == len(required) else ["value", "other"][: len(required)]
     if taken & set(names):
         return None
@@ -142,6 +142,6 @@ def _arguments(search: UnitSearch, candidate: Candidate) -> list[tuple[str, str]
 
 def _strategy(shape: Shape) -> str | None:
     if shape[0] == "union":  # literals that were seen, and their general shape
-        shapes = [one for one in shape[1:] if one[0] != "literal"]
+        shapes = [part for part in shape[1:] if part[0] != "literal"]
         return _strategy(shapes[-1]) if shapes else None
-    return next((text for known, text in STRATEGIES if known == shape), None)
+    return next((text for usual, text in STRATEGIES if usual == shape), None)

@@ -110,16 +110,18 @@ class Coordinator:
         self.say("module", units=units, own=sorted(subject.source.own), names=names)
         documented = subject.request["documented"]
         plan = [("", None)] if documented else []
-        own = {name: len(subject.own_mutants(name)) for name in units}
-        plan += [(name, public[name]) for name in sorted(units, key=lambda n: -own[n]) if subject.relevant(name)]
+        mutants = {name: len(subject.own_mutants(name)) for name in units}
+        plan += [(name, public[name]) for name in sorted(units, key=lambda n: -mutants[n]) if subject.relevant(name)]
         stop = subject.until
         subject.until -= PROPERTY_SHARE * subject.request["seconds"] if subject.request["hypothesis"] else 0
         self._run_all(plan)
         subject.until = stop
         if subject.request["hypothesis"]:
             functions = [name for name in units if not inspect.isclass(public[name])]
-            tried = [(one.units[0], one) for one in candidates(functions) if one.survivors(subject)]
-            self._run_all([(name, one) for name, one in tried[:MOST_PROPERTIES]])
+            tried = [
+                (candidate.units[0], candidate) for candidate in candidates(functions) if candidate.survivors(subject)
+            ]
+            self._run_all([(name, candidate) for name, candidate in tried[:MOST_PROPERTIES]])
         self.say("end", seconds=round(subject.request["seconds"] - (subject.until - time.monotonic()), 1))
 
     def _run_all(self, plan: list[tuple[str, Any]]) -> None:

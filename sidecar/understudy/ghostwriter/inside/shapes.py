@@ -118,7 +118,7 @@ def pool(shape: Shape, words: Vocabulary, most: int = 30) -> list[str]:
     if kind == "literal":
         return list(shape[1:])
     if kind == "union":
-        pools = [pool(one, words, most) for one in shape[1:]]
+        pools = [pool(part, words, most) for part in shape[1:]]
         return list(dict.fromkeys(p[i] for i in range(max(map(len, pools))) for p in pools if i < len(p)))[: most * 2]
     if kind in {"list", "tuple*", "set"}:
         inner = pool(shape[1], words, 8)
@@ -131,7 +131,7 @@ def pool(shape: Shape, words: Vocabulary, most: int = 30) -> list[str]:
         pairs = [[(keys[0], values[0])], [], list(zip(keys, values))[:3]]
         return ["{" + ", ".join("{}: {}".format(*pair) for pair in group) + "}" for group in pairs]
     if kind == "tuple":
-        pools = [pool(one, words, 6) for one in shape[1:]]
+        pools = [pool(part, words, 6) for part in shape[1:]]
         return [
             "(" + ", ".join(p[i % len(p)] for p in pools) + ("," if len(pools) == 1 else "") + ")" for i in range(4)
         ]
@@ -171,17 +171,17 @@ def shape_of_text(text: str) -> Shape | None:
         return None
 
 
-def shape_of_hint(hint: Any, own: dict[str, list[str]], depth: int = 4) -> Shape | None:
-    """Return the shape of a type hint; ``own`` has expressions that make objects of the module's classes."""
+def shape_of_hint(hint: Any, makers: dict[str, list[str]], depth: int = 4) -> Shape | None:
+    """Return the shape of a type hint; ``makers`` has expressions that make objects of the module's classes."""
     if hint is None or hint is type(None):
         return ("none",)
     if hint is Any or isinstance(hint, typing.TypeVar) or depth == 0:
         return ("union", INT, TEXT)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        members = [f"{hint.__name__}.{member.name}" for member in hint] if hint.__name__ in own else []
+        members = [f"{hint.__name__}.{member.name}" for member in hint] if hint.__name__ in makers else []
         return ("literal", *members) if members else None
-    if isinstance(hint, type) and hint.__name__ in own:
-        return ("literal", *own[hint.__name__]) if own[hint.__name__] else None
+    if isinstance(hint, type) and hint.__name__ in makers:
+        return ("literal", *makers[hint.__name__]) if makers[hint.__name__] else None
     try:
         if hint in PYTHON_TYPES:
             return PYTHON_TYPES[hint]
@@ -190,21 +190,21 @@ def shape_of_hint(hint: Any, own: dict[str, list[str]], depth: int = 4) -> Shape
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     plain = arguments[0] if hasattr(hint, "__metadata__") else getattr(hint, "__supertype__", None)
     if plain is not None:  # Annotated, or NewType
-        return shape_of_hint(plain, own, depth)
+        return shape_of_hint(plain, makers, depth)
     name = getattr(origin or hint, "__name__", None) or str(hint)
     if str(origin).endswith(("Literal", "Literal'>")):
         return ("literal", *map(repr, arguments))
     if origin is typing.Union or name == "UnionType":
-        shapes = [shape for one in arguments if (shape := shape_of_hint(one, own, depth - 1))]
+        shapes = [shape for argument in arguments if (shape := shape_of_hint(argument, makers, depth - 1))]
         return ("union", *dict.fromkeys(shapes)) if shapes else None
-    return _shape_of_generic(name, arguments, own, depth)
+    return _shape_of_generic(name, arguments, makers, depth)
 
 
-def _shape_of_generic(name: str, arguments: tuple[Any, ...], own: dict[str, list[str]], depth: int) -> Shape | None:
+def _shape_of_generic(name: str, arguments: tuple[Any, ...], makers: dict[str, list[str]], depth: int) -> Shape | None:
     inner = [
-        shape_of_hint(one, own, depth - 1) or INT
-        for one in arguments
-        if one is not Ellipsis and not isinstance(one, list)
+        shape_of_hint(argument, makers, depth - 1) or INT
+        for argument in arguments
+        if argument is not Ellipsis and not isinstance(argument, list)
     ]
     first = inner[0] if inner else INT
     if name == "Callable":
@@ -292,7 +292,7 @@ def strategy(shape: Shape, words: Vocabulary, patterns: list[Any]) -> Any:
     if kind == "datetime":
         return readable | st.datetimes().map(repr)
     if kind == "union":
-        return st.one_of([strategy(one, words, patterns) for one in shape[1:]])
+        return st.one_of([strategy(part, words, patterns) for part in shape[1:]])
     if kind in {"list", "tuple*", "set"}:
         inner = strategy(shape[1], words, patterns)
         return readable | st.lists(inner, max_size=5).map(lambda items: _brackets(kind, items))
@@ -300,7 +300,7 @@ def strategy(shape: Shape, words: Vocabulary, patterns: list[Any]) -> Any:
         pairs = st.tuples(strategy(shape[1], words, patterns), strategy(shape[2], words, patterns))
         return readable | st.lists(pairs.map(": ".join), max_size=3).map(lambda items: "{" + ", ".join(items) + "}")
     if kind == "tuple":
-        inners = [strategy(one, words, patterns) for one in shape[1:]]
+        inners = [strategy(part, words, patterns) for part in shape[1:]]
         return st.tuples(*inners).map(lambda items: "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")")
     return readable
 
@@ -315,15 +315,15 @@ class Late(BaseException):
 
 def generated(strategy: Any, count: int, number: int, late: Callable[[], bool]) -> list[str]:
     """Return up to ``count`` different values of a strategy of texts; ``number`` selects the sequence."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
 
     def collect(text: str) -> None:
         if late():
             raise Late
-        found[text] = None
+        texts[text] = None
 
     _completes(strategy, collect, count, number)
-    return list(found)
+    return list(texts)
 
 
 def smallest(strategy: Any, condition: Callable[[str], bool]) -> None:

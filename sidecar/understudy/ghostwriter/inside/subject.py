@@ -45,8 +45,8 @@ class Subject:
             for i, m in enumerate(self.mutants)
             if (m.function.split(".")[0] in reached if m.function else self.touched[i] & used)
         ]
-        own = set(self.own_mutants(name))
-        others = [i for i in others if i not in own]
+        own_mutants = set(self.own_mutants(name))
+        others = [i for i in others if i not in own_mutants]
         numbers = random.Random(11)
         return sample(self.own_mutants(name), OWN_MUTANTS, numbers) + sample(others, REACHED_MUTANTS, numbers)
 

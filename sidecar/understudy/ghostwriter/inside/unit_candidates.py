@@ -81,15 +81,15 @@ def targets_of(name: str, value: Any, effects: Effects) -> list[Target]:
     """Return what can be called without an object: the function, or the constructor and the class methods."""
     if not inspect.isclass(value):
         return [] if inspect.iscoroutinefunction(value) else [Target(name, value, name, bound=False)]
-    found = [] if inspect.isabstract(value) else [Target(name, value, name, bound=False)]
+    targets = [] if inspect.isabstract(value) else [Target(name, value, name, bound=False)]
     for method, member in list(vars(value).items()):
         if (
             not method.startswith("_")
             and isinstance(member, (classmethod, staticmethod))
             and _may_call(name, method, effects)
         ):
-            found.append(Target(f"{name}.{method}", getattr(value, method), method, bound=False))
-    return found
+            targets.append(Target(f"{name}.{method}", getattr(value, method), method, bound=False))
+    return targets
 
 
 def _may_call(owner: str, method: str, effects: Effects) -> bool:
@@ -109,23 +109,29 @@ def prepare(targets: list[Target], context: Context) -> list[Target]:
 
 def make_objects(name: str, value: Any, context: Context, effects: Effects) -> list[str]:
     """Return expressions that make different objects of a class, the most readable first."""
-    found: dict[str, None] = {}
+    makers: dict[str, None] = {}
     for target in prepare(targets_of(name, value, effects), context):
         texts = [text for text, _ in known_calls(target, context)]
         rows = list(first_rows(target, context))
-        optional = [one for one in target.parameters if not one.required and one.shape is not None]
+        optional = [
+            parameter for parameter in target.parameters if not parameter.required and parameter.shape is not None
+        ]
         texts += [target.text(row, {}) for row in rows[:MOST_OBJECTS]]
         for place in (0, 1):
-            for one in optional:
-                values = [value for value in pool(one.shape or ("none",), context.words, 6) if value != one.default]
+            for parameter in optional:
+                values = [
+                    value
+                    for value in pool(parameter.shape or ("none",), context.words, 6)
+                    if value != parameter.default
+                ]
                 texts += [
-                    target.text(row, {one.name: value}) for row in rows[:1] for value in values[place : place + 1]
+                    target.text(row, {parameter.name: value}) for row in rows[:1] for value in values[place : place + 1]
                 ]
         for text in texts[:60]:
             made = context.outcome(text)
             if made.kind == "value" and isinstance(made.value, value):
-                found[text] = None
-    return list(found)[:MOST_OBJECTS]
+                makers[text] = None
+    return list(makers)[:MOST_OBJECTS]
 
 
 def candidates(name: str, value: Any, context: Context, effects: Effects) -> tuple[list[Example], list[Target]]:
@@ -190,7 +196,7 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
     """Return examples of attributes, methods and operators of the objects of a class."""
     objects = context.made.get(name) or make_objects(name, value, context, effects)
     texts: list[tuple[str, int]] = []
-    found: list[Example] = []
+    examples: list[Example] = []
     targets: list[Target] = []
     changing: dict[str, list[tuple[str, int]]] = {}
     for text in objects:
@@ -215,7 +221,7 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
     for text, calls in changing.items():
         for example in Steps(name, text, context).examples(calls):
             example.cost = cost(example)
-            found.append(example)
+            examples.append(example)
     defined = {m for base in value.__mro__[:-1] for m in vars(base)}
     for dunder, place in DUNDERS.items():
         if dunder in defined:
@@ -223,7 +229,7 @@ def _of_objects(name: str, value: Any, context: Context, effects: Effects) -> tu
             texts += [(COMPARISONS[place].format(a, b), 2) for a in objects[:4] for b in [*others, "1", "'a'", "0"]][
                 :24
             ]
-    return [*found, *recorded_texts(texts, context)], targets
+    return [*examples, *recorded_texts(texts, context)], targets
 
 
 class Steps:
@@ -253,7 +259,7 @@ class Steps:
                 before = {text: self._evaluated(text, sequence, 0) for text in self.shown}
                 for suffix, origin in suffixes:
                     after = {text: self._evaluated(text, (*sequence, suffix), origin) for text in self.shown}
-                    new = [one for text, one in after.items() if one and _other(before[text], one)]
+                    new = [example for text, example in after.items() if example and _other(before[text], example)]
                     longer += [(*sequence, suffix)] if new else []
                     called = self._evaluated(self.variable + suffix, sequence, origin) if sequence else None
                     if called and _other(self._evaluated(self.variable + suffix, sequence[:-1], origin), called):
@@ -266,7 +272,7 @@ class Steps:
 
     def _evaluated(self, text: str, sequence: Sequence, origin: int) -> Example | None:
         """Return the example of ``text`` after some calls, or None when it has no exact outcome."""
-        setup = (f"{self.variable} = {self.made}", *(self.variable + one for one in sequence))
+        setup = (f"{self.variable} = {self.made}", *(self.variable + step for step in sequence))
         try:
             example = Example(text, setup, origin)
         except (SyntaxError, ValueError):
@@ -290,4 +296,4 @@ def _mixed(calls: list[tuple[str, int]]) -> list[tuple[str, int]]:
     for suffix, origin in calls:
         by_method.setdefault(suffix.partition("(")[0], []).append((suffix, origin))
     rounds = itertools.zip_longest(*by_method.values())
-    return [one for each in rounds for one in each if one is not None]
+    return [call for round_ in rounds for call in round_ if call is not None]

@@ -47,8 +47,8 @@ class UnitSearch:
         self.say = say
         self.guard = subject.guard
         self.source = subject.source
-        texts = [(one["expression"], 0) for one in subject.request["documented"]]
-        texts += [(text, 0) for one in subject.request["documented"] for text in one["setup"]]
+        texts = [(example["expression"], 0) for example in subject.request["documented"]]
+        texts += [(text, 0) for example in subject.request["documented"] for text in example["setup"]]
         texts += [(text, 1) for text in subject.request["calls"]]
         self.context = Context(self.source.original(), vars(subject.module), self.guard, Known(texts))
         self.scopes: dict[int, dict[str, Any] | None] = {}
@@ -70,18 +70,18 @@ class UnitSearch:
                 self.context.made[name] = (
                     make_objects(name, value, self.context, effects) if effects.reason(name) is None else []
                 )
-        found, targets = candidates(self.name, self.value, self.context, effects)
+        examples, targets = candidates(self.name, self.value, self.context, effects)
         if self.guard.events:
             self.say("left_out", unit=self.name, why="it tried {}".format(", ".join(sorted(self.guard.events))))
             return
-        if not found:
+        if not examples:
             self.say("left_out", unit=self.name, why=self._why_without_example(targets))
             return
-        found.sort(key=lambda one: one.cost)
+        examples.sort(key=lambda example: example.cost)
         left = self.subject.relevant(self.name)
         random.Random(11).shuffle(left)  # the time may end before all were tried
         left = [m for m in left if m not in self.subject.killed] + [m for m in left if m in self.subject.killed]
-        survivors = self._kill(left, found)
+        survivors = self._kill(left, examples)
         if self.subject.request["hypothesis"]:
             self._search(survivors, targets)
         if not self.kept:
@@ -99,9 +99,9 @@ class UnitSearch:
         if not targets:
             return "it has no signature"
         calls = {t: o for t, o in self.context.seen.items() if t.startswith((self.name + "(", self.name + "."))}
-        if any(one.kind == "value" for one in calls.values()):
+        if any(outcome.kind == "value" for outcome in calls.values()):
             return "what it returns has no exact text"
-        raised = [(text, one.value) for text, one in calls.items() if one.kind == "raises"]
+        raised = [(text, outcome.value) for text, outcome in calls.items() if outcome.kind == "raises"]
         if not raised:
             return "no arguments were found with which it returns"
         usual = Counter(type(error).__name__ for _, error in raised).most_common(1)[0][0]
@@ -113,11 +113,11 @@ class UnitSearch:
         effects = self.subject.effects
         # A name that is assigned, such as a named tuple, has no definition.
         names = [self.name, *sorted(effects.reach(self.name) - {self.name})]
-        reached = [effects.definitions[one] for one in names if one in effects.definitions]
+        reached = [effects.definitions[name] for name in names if name in effects.definitions]
         used = effects.touched(self.name)
         tables = [node for node in self.source.tree.body if _is_table(node) and effects.touched_by(node) & used]
-        known = [text for text, _ in self._known_texts()]
-        self.context.words = vocabulary([*reached, *tables], known)
+        texts = [text for text, _ in self._known_texts()]
+        self.context.words = vocabulary([*reached, *tables], texts)
 
     def _known_texts(self) -> list[tuple[str, int]]:
         calls = self.context.known.calls.get(self.name, [])
@@ -126,8 +126,8 @@ class UnitSearch:
     def scope(self, mutant: int) -> dict[str, Any] | None:
         """Return the scope of a mutant, None when it cannot be loaded."""
         if mutant not in self.scopes:
-            one = self.subject.mutants[mutant]
-            self.scopes[mutant] = self.source.mutated(one.start, one.end, one.text)
+            change = self.subject.mutants[mutant]
+            self.scopes[mutant] = self.source.mutated(change.start, change.end, change.text)
         return self.scopes[mutant]
 
     def _kills(self, example: Example, mutant: int) -> bool:
@@ -138,13 +138,13 @@ class UnitSearch:
 
     def _reaches(self, example: Example, mutant: int) -> bool:
         """Return whether the example executes a line of the mutant."""
-        one = self.subject.mutants[mutant]
-        if not one.function:
+        change = self.subject.mutants[mutant]
+        if not change.function:
             return True
         if example.lines is None:
             path = self.subject.module.__file__ or ""
             example.lines = executed_lines(example, self.context.scope, self.guard, path)
-        return any(one.first <= line <= one.last for line in example.lines)
+        return any(change.first <= line <= change.last for line in example.lines)
 
     def _steady(self, example: Example) -> bool:
         """Return whether the original gives the same outcome again, whatever the state of ``random``."""
@@ -154,16 +154,16 @@ class UnitSearch:
                 return False
         return True
 
-    def _kill(self, mutants: list[int], found: list[Example]) -> list[int]:
+    def _kill(self, mutants: list[int], examples: list[Example]) -> list[int]:
         """Keep the first example for each mutant that those before it do not kill; return the survivors."""
         survivors = []
         unsteady: set[Any] = set()
         for mutant in mutants:
             if self.late():
                 break
-            if self.scope(mutant) is None or any(self._kills(one, mutant) for one in self.kept):
+            if self.scope(mutant) is None or any(self._kills(kept, mutant) for kept in self.kept):
                 continue
-            for example in found:
+            for example in examples:
                 if example.key in unsteady or not self._kills(example, mutant):
                     if self.late():
                         break
@@ -185,13 +185,13 @@ class UnitSearch:
         for number in range(ROUNDS):
             if self.late() or not strategies or not survivors:
                 return
-            found = []
+            examples = []
             for calls in strategies:
                 texts = generated(calls, SEARCH_EXAMPLES // len(strategies) + 20, number, self.late)
-                found += [example for text in texts for example in self._examples(text)]
-            found.sort(key=lambda one: one.cost)
+                examples += [example for text in texts for example in self._examples(text)]
+            examples.sort(key=lambda example: example.cost)
             before = len(self.kept)
-            survivors = self._kill(survivors, found)
+            survivors = self._kill(survivors, examples)
             for place, example in list(enumerate(self.kept))[before:]:
                 if example.cost > BADLY and not example.setup and not self.late():
                     self.kept[place] = self._shrunk(example, strategies)
@@ -201,7 +201,7 @@ class UnitSearch:
     def _shrunk(self, example: Example, strategies: list[Any]) -> Example:
         """Return a simpler example that kills one of the mutants that this one kills."""
         killed = [m for m in self.subject.relevant(self.name) if self._kills(example, m)]
-        others = [m for m in killed if not any(self._kills(one, m) for one in self.kept if one is not example)][:3]
+        others = [m for m in killed if not any(self._kills(kept, m) for kept in self.kept if kept is not example)][:3]
         stop = time.process_time() + SECONDS_PER_SEARCH
         best = example
 
@@ -209,9 +209,9 @@ class UnitSearch:
             nonlocal best
             if time.process_time() > stop or self.late():
                 raise Late
-            for one in self._examples(text):
-                if all(self._kills(one, m) for m in others) and self._steady(one):
-                    best = min(best, one, key=lambda each: each.cost)
+            for candidate in self._examples(text):
+                if all(self._kills(candidate, m) for m in others) and self._steady(candidate):
+                    best = min(best, candidate, key=lambda example: example.cost)
                     return True
             return False
 
@@ -222,7 +222,7 @@ class UnitSearch:
         return best
 
     def _examples(self, text: str) -> list[Example]:
-        return [self._costly(one) for one in recorded_texts([(text, SEARCHED)], self.context)]
+        return [self._costly(example) for example in recorded_texts([(text, SEARCHED)], self.context)]
 
     def _costly(self, example: Example) -> Example:
         example.cost = cost(example)
@@ -235,33 +235,33 @@ class UnitSearch:
 
     def _keep_documented(self) -> None:
         """Keep every example of the documentation that is true, and report why the others are not kept."""
-        for one in self.subject.request["documented"]:
+        for documented in self.subject.request["documented"]:
             try:
-                example = Example(one["expression"], tuple(one["setup"]), DOCUMENTED)
+                example = Example(documented["expression"], tuple(documented["setup"]), DOCUMENTED)
             except (SyntaxError, ValueError) as error:
-                self.say("documented", example=one["expression"], why=f"raises {type(error).__name__}")
+                self.say("documented", example=documented["expression"], why=f"raises {type(error).__name__}")
                 continue
-            why = self._why_not_kept(example, one)
+            why = self._why_not_kept(example, documented)
             if why is None:
                 example.cost = cost(example)
                 self.kept.append(example)
             else:
-                self.say("documented", example=one["expression"], why=why)
+                self.say("documented", example=documented["expression"], why=why)
         numbers = random.Random(11)
         self._report(sample(list(range(len(self.subject.mutants))), 200, numbers))
 
-    def _why_not_kept(self, example: Example, one: dict[str, Any]) -> str | None:
+    def _why_not_kept(self, example: Example, documented: dict[str, Any]) -> str | None:
         """Return why no test can be made of an example of the documentation; None if one can."""
         events = set(self.guard.events)
         outcome = evaluate(example, self.context.scope, self.guard)
         if outcome.kind not in {"value", "raises"}:
             refused = sorted(self.guard.events - events)
             return f"tries {', '.join(refused)}" if refused else f"cannot be evaluated{_cause(outcome)}"
-        if outcome.kind == "raises" and type(outcome.value).__name__ != one["raises"]:
+        if outcome.kind == "raises" and type(outcome.value).__name__ != documented["raises"]:
             return f"raises {_described(outcome.value)}"
-        if outcome.kind == "value" and one["raises"] is not None:
-            return f"does not raise {one['raises']}"
-        if outcome.kind == "value" and not _is_documented(one["want"], outcome.value, self.guard):
+        if outcome.kind == "value" and documented["raises"] is not None:
+            return f"does not raise {documented['raises']}"
+        if outcome.kind == "value" and not _is_documented(documented["want"], outcome.value, self.guard):
             return "gives another value than the documentation shows"
         if not record(example, outcome, self.context.scope, self.guard):
             return "has a value without an exact text"
@@ -283,15 +283,15 @@ class UnitSearch:
     def _report_crashes(self) -> None:
         """Report the shortest call for each kind of crash."""
         documentation = f"{inspect.getdoc(self.value)}\n{self.subject.module.__doc__}"
-        found: dict[str, str] = {}
+        calls: dict[str, str] = {}
         for text, outcome in sorted(self.context.seen.items(), key=lambda item: len(item[0])):
             if outcome.kind == "raises" and text.startswith((self.name + "(", self.name + ".")):
                 name = crash(outcome.value, self.subject.request["root"], documentation)
-                if name and name not in found and not self.late(REPORT_SECONDS):
+                if name and name not in calls and not self.late(REPORT_SECONDS):
                     again = evaluate(Example(text), self.context.scope, self.guard)
                     if again.kind == "raises" and type(again.value) is type(outcome.value):
-                        found[name] = text
-        for name, text in list(found.items())[:MOST_CRASHES]:
+                        calls[name] = text
+        for name, text in list(calls.items())[:MOST_CRASHES]:
             self.say("finding", unit=self.name, call=text, raises=name)
 
     def _say_example(self, example: Example, kills: list[int]) -> None:
@@ -342,10 +342,10 @@ def _is_table(node: ast.stmt) -> bool:
 
 def _patterns(values: Iterable[Any]) -> list[Any]:
     """Return the regular expressions for text among the values, and in their lists, tuples and dictionaries."""
-    found = {}
+    patterns = {}
     for value in values:
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
-        for one in itertools.islice(inner, MOST_PATTERNS):
-            if isinstance(one, re.Pattern) and isinstance(one.pattern, str):
-                found[one.pattern] = one
-    return list(found.values())
+        for item in itertools.islice(inner, MOST_PATTERNS):
+            if isinstance(item, re.Pattern) and isinstance(item.pattern, str):
+                patterns[item.pattern] = item
+    return list(patterns.values())
