@@ -68,9 +68,9 @@ def open_regular(path: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
 
 def write_at(descriptor: int, data: bytes, offset: int) -> None:
     """Write all of ``data`` at ``offset``, in one system call unless the kernel writes less."""
-    done = os.pwrite(descriptor, data, offset)
-    while done < len(data):
-        done += os.pwrite(descriptor, memoryview(data)[done:], offset + done)
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
 
 
 def create(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, sync: bool = False) -> None:
@@ -97,8 +97,8 @@ def replace(
     The name of the temporary file is fixed, so that a killed writer leaves one at most; the caller must be the only
     writer of ``path``. With ``several_writers``, each has a temporary file of its own, and the last one wins.
     """
-    own = f".{os.getpid()}-{threading.get_ident()}" if several_writers else ""
-    temporary = path.with_name(f".{path.name}{own}.new")
+    writer = f".{os.getpid()}-{threading.get_ident()}" if several_writers else ""
+    temporary = path.with_name(f".{path.name}{writer}.new")
     try:
         # A file of that name was left by a process that died, or planted: never write through it.
         with contextlib.suppress(FileNotFoundError):
@@ -162,9 +162,9 @@ def end_of_last_line(descriptor: int) -> int:
     end = os.fstat(descriptor).st_size
     while end > 0:
         start = max(0, end - _CHUNK)
-        found = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        index = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if index >= 0:
+            return start + index + 1
         end = start
     return 0
 

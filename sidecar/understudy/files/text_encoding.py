@@ -12,8 +12,8 @@ def bytes_like(disk: bytes | None, text: str) -> bytes | None:
     The order is UTF-8 (a byte order mark is kept), UTF-16 with a byte order mark, Latin-1. A file that does not exist
     yet is UTF-8.
     """
-    found = encoding_like(disk, text)
-    return None if found is None else encode(text, *found)
+    encoding = encoding_like(disk, text)
+    return None if encoding is None else encode(text, *encoding)
 
 
 def overwritten(disk: bytes | None, text: str) -> bytes | None:
@@ -52,14 +52,14 @@ def encode(text: str, encoding: str, mark: bytes) -> bytes:
 
 
 def _encodings(disk: bytes) -> list[tuple[str, bytes]]:
-    found = [("utf-8", codecs.BOM_UTF8 if disk.startswith(codecs.BOM_UTF8) else b"")]
+    encodings = [("utf-8", codecs.BOM_UTF8 if disk.startswith(codecs.BOM_UTF8) else b"")]
     if disk.startswith(codecs.BOM_UTF16_LE):
-        found.append(("utf-16-le", codecs.BOM_UTF16_LE))
+        encodings.append(("utf-16-le", codecs.BOM_UTF16_LE))
     elif disk.startswith(codecs.BOM_UTF16_BE):
-        found.append(("utf-16-be", codecs.BOM_UTF16_BE))
+        encodings.append(("utf-16-be", codecs.BOM_UTF16_BE))
     else:
-        found.append(("latin-1", b""))
-    return found
+        encodings.append(("latin-1", b""))
+    return encodings
 
 
 def read_bytes(path: Path) -> bytes | None:

@@ -164,17 +164,17 @@ def _send(data: bytes) -> None:
     inputs = (os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""))
     place, inode = _known.get(inputs, ("", -1))
     try:
-        found = os.lstat(place) if place else None
+        facts = os.lstat(place) if place else None
     except OSError:
-        found = None
-    if found is None or found.st_ino != inode:
+        facts = None
+    if facts is None or facts.st_ino != inode:
         place = str(folder())
-        found = os.lstat(place)
+        facts = os.lstat(place)
         if not _is_mine(place) or not _is_mine(str(Path(place).parent)):
             return
         if len(_known) > 16:
             _known.clear()
-        _known[inputs] = (place, found.st_ino)
+        _known[inputs] = (place, facts.st_ino)
     names = os.listdir(place)  # noqa: PTH208 - one of the few calls made for every event
     if not names:
         return
@@ -186,8 +186,8 @@ def _send(data: bytes) -> None:
     sender, mark = _sender[1], _mark(data)
     with _short(place) as short:
         for name in names:
-            _, filtered, wanted = name.partition(_FILTER)
-            if filtered and mark not in {wanted[at : at + _MARK] for at in range(0, len(wanted), _MARK)}:
+            _, filtered, marks = name.partition(_FILTER)
+            if filtered and mark not in {marks[at : at + _MARK] for at in range(0, len(marks), _MARK)}:
                 continue
             try:
                 sender.sendto(data, f"{short}/{name}")
@@ -224,7 +224,7 @@ def _short(place: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a gene
 def _is_mine(path: str) -> bool:
     """Return whether ``path`` is a folder (not a link) that this user owns and only this user may write to."""
     try:
-        found = os.lstat(path)
+        facts = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022

@@ -98,12 +98,12 @@ class Folder(msgspec.Struct, frozen=True):
 
     def logs(self) -> list[tuple[int, Path]]:
         """Return the logs of the agent's attempts, by number: each attempt after the first has its own."""
-        found = [
+        logs = [
             (int(match[1] or "1"), path)
             for path in self.path.glob("std*.log")
             if (match := _LOG.fullmatch(path.name)) is not None
         ]
-        return sorted(found)
+        return sorted(logs)
 
     @property
     def lock(self) -> Path:
@@ -203,17 +203,17 @@ def resolve_id(prefix: str) -> str:
     if not prefix or not re.fullmatch(r"[0-9a-v-]{1,21}", prefix, re.ASCII):
         raise _unknown(prefix)
     everything = ids()
-    found = [name for name in everything if name.startswith(prefix)]
-    found = found or [name for name in everything if name.endswith("-" + prefix)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = [name for name in everything if name.startswith(prefix)]
+    matches = matches or [name for name in everything if name.endswith("-" + prefix)]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise _unknown(prefix)
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATION,
-        f"{len(found)} delegations match {prefix!r}.",
+        f"{len(matches)} delegations match {prefix!r}.",
         hint="Type more of the ID.",
-        names=found[:5],
+        names=matches[:5],
     )
 
 
@@ -290,9 +290,9 @@ def _publish(
     root: Path, unborn: Folder, build: Callable[[str], Spec], key_file: Path | None, identifier: str | None = None
 ) -> Folder:
     """Complete a hidden folder and rename it to ``identifier``, or to a new id."""
-    given = iter([] if identifier is None else [identifier])
+    identifiers = iter([] if identifier is None else [identifier])
     while True:
-        delegation_id = next(given, None) or _another_id(identifier)
+        delegation_id = next(identifiers, None) or _another_id(identifier)
         spec = build(delegation_id)
         durable.create(unborn.spec, msgspec.json.encode(spec), sync=True)
         durable.create(unborn.summary, msgspec.json.encode(initial(spec)))
@@ -353,10 +353,10 @@ def _unknown(asked: str) -> UnderstudyError:
         import difflib
 
         # Users mistype ids they saw recently; comparing with all would take seconds.
-        known = ids()[:500]
-        short = {name.rpartition("-")[2]: name for name in known}
-        near = difflib.get_close_matches(asked, [*known, *short], n=3, cutoff=0.75)
-        names = list(dict.fromkeys(short.get(one, one) for one in near))
+        recent = ids()[:500]
+        short = {name.rpartition("-")[2]: name for name in recent}
+        near = difflib.get_close_matches(asked, [*recent, *short], n=3, cutoff=0.75)
+        names = list(dict.fromkeys(short.get(match, match) for match in near))
     return UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATION,
         f"There is no delegation {asked[:64]!r}.",

@@ -60,8 +60,8 @@ def record(paths: Iterable[Path], saved: Mapping[Path, bytes] | None = None) -> 
     _keep(newest, saved)
     with suppress(OSError):
         digests = [_digest(saved[path]) if path in saved else digest_of(path) for path in newest]
-        found = zip(_real_paths(newest), digests, strict=True)
-        lines = b"".join(json.dumps(each).encode() + b"\n" for each in found)
+        entries = zip(_real_paths(newest), digests, strict=True)
+        lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
         target = state_root() / _NAME
         descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -76,20 +76,20 @@ def record(paths: Iterable[Path], saved: Mapping[Path, bytes] | None = None) -> 
             temporary.replace(target)
 
 
-def is_known(path: Path, known: frozenset[tuple[str, str]]) -> bool:
+def is_known(path: Path, record: frozenset[tuple[str, str]]) -> bool:
     """Return whether the current content of a file (or that it is missing) is in the record."""
-    return (os.path.realpath(path), digest_of(path)) in known
+    return (os.path.realpath(path), digest_of(path)) in record
 
 
 def read() -> frozenset[tuple[str, str]]:
     """Return (real path, digest) of everything in the record."""
-    found = set()
+    entries = set()
     with suppress(OSError):
         for line in durable.read_whole(state_root() / _NAME, 2 * _LIMIT).splitlines():
             with suppress(ValueError):
                 path, digest = json.loads(line)
-                found.add((str(path), str(digest)))
-    return frozenset(found)
+                entries.add((str(path), str(digest)))
+    return frozenset(entries)
 
 
 def digest_of(path: Path) -> str:
@@ -102,15 +102,15 @@ def digest_of(path: Path) -> str:
 def _real_paths(paths: Iterable[Path]) -> list[str]:
     """Return the real path of each file; each folder is looked at once."""
     folders: dict[Path, str] = {}
-    found = []
+    real_paths = []
     for path in paths:
         if path.name == ".." or os.path.islink(path):  # noqa: PTH114 - it raises nothing
-            found.append(os.path.realpath(path))
+            real_paths.append(os.path.realpath(path))
             continue
         if path.parent not in folders:
             folders[path.parent] = os.path.realpath(path.parent)
-        found.append(f"{folders[path.parent].rstrip('/')}/{path.name}")
-    return found
+        real_paths.append(f"{folders[path.parent].rstrip('/')}/{path.name}")
+    return real_paths
 
 
 def _digest(content: bytes) -> str:
@@ -145,11 +145,11 @@ def kept_saves(checkout: Path) -> list[KeptSave]:
     """Return the saves below ``checkout`` since ``keep_contents``, oldest first."""
     with suppress(OSError):
         lines = durable.read_whole(keeper(checkout) / "saves.jsonl", _KEPT_LINES).splitlines()
-        found = []
+        saves = []
         for line in lines:
             with suppress(msgspec.MsgspecError):
-                found.append(msgspec.json.decode(line, type=KeptSave))
-        return found
+                saves.append(msgspec.json.decode(line, type=KeptSave))
+        return saves
     return []
 
 

@@ -58,13 +58,13 @@ def read(group_id: str) -> Group:
 
 def newest(limit: int) -> list[Group]:
     """Return at most ``limit`` groups, newest first, without damaged ones. Raises ``state_unavailable``."""
-    found: list[Group] = []
+    groups: list[Group] = []
     for name in _ids():
-        if len(found) == limit:
+        if len(groups) == limit:
             break
         with contextlib.suppress(UnderstudyError):  # it is damaged
-            found.append(read(name))
-    return found
+            groups.append(read(name))
+    return groups
 
 
 def add(group_id: str, *delegations: str) -> None:
@@ -74,7 +74,7 @@ def add(group_id: str, *delegations: str) -> None:
     """
     with locks.file_lock(state_folder.state_root() / "groups.lock"):
         group = read(group_id)
-        new = [one for one in delegations if one not in group.delegations]
+        new = [delegation for delegation in delegations if delegation not in group.delegations]
         if not new:
             return
         if len(group.delegations) + len(new) > MAX_MEMBERS:
@@ -129,10 +129,10 @@ def _ids() -> list[str]:
 
 
 def _whole_id(short: str) -> str:
-    found = [one for one in _ids() if short and one.endswith(f"-{short}")]
-    if len(found) != 1:
+    matches = [group_id for group_id in _ids() if short and group_id.endswith(f"-{short}")]
+    if len(matches) != 1:
         raise _unknown(short)
-    return found[0]
+    return matches[0]
 
 
 def _file(group_id: str) -> Path:

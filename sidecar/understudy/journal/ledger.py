@@ -76,7 +76,7 @@ def record(folder: Folder, delegation: Delegation, *, before: int | None = None)
     if not is_open(folder):
         return
     ended = delegation.state is State.FINISHED
-    attempts = [one for one in delegation.attempts if ended or (before is not None and one.number < before)]
+    attempts = [attempt for attempt in delegation.attempts if ended or (before is not None and attempt.number < before)]
     if attempts:
         spec = delegation_folder.read_spec(folder)
         _append(delegation, [_entry(delegation, spec, attempt) for attempt in attempts])
@@ -134,8 +134,8 @@ def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:
     path = _month_file()
     lock = _root() / "lock"
     with durable.named_failures(path), locks.file_lock(lock):
-        known = _recorded(delegation)
-        data = b"".join(_encode(entry) for entry in entries if entry.attempt not in known)
+        recorded = _recorded(delegation)
+        data = b"".join(_encode(entry) for entry in entries if entry.attempt not in recorded)
         if data:
             _append_durably(path, data)
 
@@ -168,14 +168,14 @@ def _append_durably(path: Path, data: bytes, *, sync: bool = True) -> None:
 
 def _recorded(delegation: Delegation) -> set[int]:
     """Return the attempts of a delegation that have a line; search only files since the delegation was created."""
-    wanted = f'"{delegation.id}"'.encode()
-    found = set()
+    quoted_id = f'"{delegation.id}"'.encode()
+    attempts = set()
     for path in months():
         if path.stem >= delegation.started_at[:7]:
             for line in _lines(path):
-                if wanted in line and (entry := _decoded(line)) is not None and entry.id == delegation.id:
-                    found.add(entry.attempt)
-    return found
+                if quoted_id in line and (entry := _decoded(line)) is not None and entry.id == delegation.id:
+                    attempts.add(entry.attempt)
+    return attempts
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -242,8 +242,8 @@ def _seconds_between(begin: str, end: str) -> float:
 
 
 def _moment(at: str) -> datetime:
-    found = datetime.fromisoformat(at)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(at)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _root() -> Path:

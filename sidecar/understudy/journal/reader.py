@@ -125,14 +125,14 @@ class Lines:
         """Skip to the line after ``_target``; return whether it was reached."""
         while self.count < self._target:
             data = os.pread(descriptor, CHUNK, self._offset)
-            found = data.count(b"\n")
+            newlines = data.count(b"\n")
             if not data:
                 return False
-            if self.count + found <= self._target and found:
+            if self.count + newlines <= self._target and newlines:
                 self._offset += data.rfind(b"\n") + 1
-                self.count += found
+                self.count += newlines
                 continue
-            if not found:
+            if not newlines:
                 length = _line_length(descriptor, self._offset, len(data))
                 if length is None:
                     return False
@@ -181,24 +181,24 @@ class Tail:
         """Return the next events, at most ``limit`` and some 4 MiB; none when there is nothing new yet."""
         lines = self._lines.read(limit)
         seq = self._lines.count - len(lines)
-        found: list[Event] = []
+        decoded: list[Event] = []
         for line in lines:
             seq += 1
             event = decode(line, seq)
             state = events.STATE_AFTER.get(type(event))
             if state is not None:
                 self.has_finished = isinstance(event, Finished)
-            found.append(event)
-        return found
+            decoded.append(event)
+        return decoded
 
 
 def read_events(folder: Folder, after: int = 0, limit: int = 1000) -> list[Event]:
     """Return at most ``limit`` events after ``seq`` ``after``."""
     tail = Tail(folder, after)
-    found: list[Event] = []
-    while len(found) < limit and (more := tail.read(limit - len(found))):
-        found += more
-    return found
+    decoded: list[Event] = []
+    while len(decoded) < limit and (more := tail.read(limit - len(decoded))):
+        decoded += more
+    return decoded
 
 
 def last_seq(folder: Folder) -> int:
@@ -222,8 +222,8 @@ def _line_length(descriptor: int, offset: int, searched: int) -> int | None:
     """Return the length, newline included, of the line at ``offset``, whose first ``searched`` bytes have none."""
     place = offset + searched
     while data := os.pread(descriptor, CHUNK, place):
-        found = data.find(b"\n")
-        if found >= 0:
-            return place + found + 1 - offset
+        index = data.find(b"\n")
+        if index >= 0:
+            return place + index + 1 - offset
         place += len(data)
     return None

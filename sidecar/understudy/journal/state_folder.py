@@ -51,14 +51,14 @@ def state_root() -> Path:
         path = Path(platformdirs.user_state_dir("understudy", appauthor=False))
     with durable.named_failures(path):
         path.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        found = path.stat()
-    if found.st_uid != os.geteuid():
+        facts = path.stat()
+    if facts.st_uid != os.geteuid():
         raise UnderstudyError(
             ErrorKind.STATE_UNAVAILABLE,
-            f"The state folder {path} belongs to user {found.st_uid}, not to you.",
+            f"The state folder {path} belongs to user {facts.st_uid}, not to you.",
             hint="Set UNDERSTUDY_STATE to a folder that you own.",
         )
-    if found.st_mode & 0o022:
+    if facts.st_mode & 0o022:
         raise UnderstudyError(
             ErrorKind.STATE_UNAVAILABLE,
             f"Other users may write to the state folder {path}.",

@@ -103,7 +103,7 @@ def read_holder(folder: Folder) -> Holder | None:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         # For kill(2), 0 and negative numbers are process groups, and 1 is the init process.
-        return holder if all(one.pid > 1 for one in (holder.identity, *holder.children)) else None
+        return holder if all(process.pid > 1 for process in (holder.identity, *holder.children)) else None
     return None
 
 

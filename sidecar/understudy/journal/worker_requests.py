@@ -149,8 +149,10 @@ def read_requests(folder: Folder) -> list[Item]:
 
 
 def _is_valid(answer: Answer, request: PermissionRequest) -> bool:
-    known = answer.request_id == request.request_id and any(option.id == answer.option for option in request.options)
-    return known and not _lacks_text(answer, request)
+    is_offered = answer.request_id == request.request_id and any(
+        option.id == answer.option for option in request.options
+    )
+    return is_offered and not _lacks_text(answer, request)
 
 
 def _lacks_text(answer: Answer, request: PermissionRequest) -> bool:

@@ -40,10 +40,10 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES:
         return []
-    found: dict[tuple[int, int, bytes], Mutant] = {}
+    mutants: dict[tuple[int, int, bytes], Mutant] = {}
     for mutant in _walk(language, language.parse(source)):
-        found.setdefault(_smallest(source, mutant), mutant)
-    return sorted(found[key] for key in found if key[2] or key[1] > key[0])
+        mutants.setdefault(_smallest(source, mutant), mutant)
+    return sorted(mutants[key] for key in mutants if key[2] or key[1] > key[0])
 
 
 def still_parses(path: str, source: bytes, mutant: Mutant) -> bool:

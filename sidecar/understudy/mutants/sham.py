@@ -55,9 +55,9 @@ def sham_mutants(path: str, source: bytes, seed: str) -> list[Mutant]:
 def decoy(source: bytes, mutants: Iterable[Mutant]) -> Mutant:
     """Return a text with all mutants that do not overlap. It is never run: a test that fails on it reads the text."""
     text, changed_from = source, len(source) + 1
-    for one in sorted(mutants, reverse=True):
-        if one.end < changed_from:
-            text, changed_from = one.apply(text), one.start
+    for mutant in sorted(mutants, reverse=True):
+        if mutant.end < changed_from:
+            text, changed_from = mutant.apply(text), mutant.start
     return _sham(source, 0, text)
 
 

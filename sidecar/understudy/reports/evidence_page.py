@@ -90,7 +90,7 @@ def _check(
     if result.base is not None:
         before = f"{result.base.lost} of {result.base.earlier} earlier tests" if result.base.earlier else "The check"
         yield f"{before} depend on what the result changed (earlier version → version of the result):\n"
-        yield from (f"- {_inline(one.test)}: {one.restored} → {one.result}" for one in result.base.tests)
+        yield from (f"- {_inline(test.test)}: {test.restored} → {test.result}" for test in result.base.tests)
         yield from _named("\nFor this comparison, these files were as in the base:", result.base.restored)
     yield from _named("It loaded these files from your checkout:", result.checkout_files)
     yield from _named("These tests passed once and failed once:", result.flaky_tests)
@@ -167,19 +167,19 @@ def _mutation(result: CheckResult, record: EvidenceCheck | None) -> Iterator[str
     if mutation.unfinished:
         facts.append(mutation.unfinished)
     yield _sentence("; ".join(facts)) + "\n"
-    places = [f"{each.path}:{each.line}" for each in mutation.unexecuted]
+    places = [f"{place.path}:{place.line}" for place in mutation.unexecuted]
     yield from _named("Lines that no test executes:", places)
-    for one in record.mutants if record is not None and record.mutants else mutation.mutants:
-        yield from _mutant(one)
+    for mutant in record.mutants if record is not None and record.mutants else mutation.mutants:
+        yield from _mutant(mutant)
     yield from _named("These new tests noticed nothing, and can be left out:", mutation.idle)
     yield from _named("These tests failed although nothing that runs had changed:", mutation.unreliable)
 
 
-def _mutant(one: JudgedMutant) -> Iterator[str]:
-    place = f"{one.path}:{one.line}" + (f" in {one.function}" if one.function else "")
-    killers = f" by {', '.join(map(_inline, one.killed_by))}" if one.killed_by else ""
-    yield f"- {_STATUS[one.status]}{killers}: {_inline(place)} (`{one.id}`)\n"
-    lines = [*(f"- {line}" for line in one.before.split("\n")), *(f"+ {line}" for line in one.after.split("\n"))]
+def _mutant(mutant: JudgedMutant) -> Iterator[str]:
+    place = f"{mutant.path}:{mutant.line}" + (f" in {mutant.function}" if mutant.function else "")
+    killers = f" by {', '.join(map(_inline, mutant.killed_by))}" if mutant.killed_by else ""
+    yield f"- {_STATUS[mutant.status]}{killers}: {_inline(place)} (`{mutant.id}`)\n"
+    lines = [*(f"- {line}" for line in mutant.before.split("\n")), *(f"+ {line}" for line in mutant.after.split("\n"))]
     yield fenced("\n".join(lines), "diff") + "\n"
 
 
@@ -213,10 +213,10 @@ def _rounds(delegation: Delegation) -> Iterator[str]:
     if delegation.rounds:
         yield "## Rounds\n"
         yield "The agent was asked again for tests that notice more. A result that was not kept left no trace.\n"
-    for one in delegation.rounds:
-        name = "First result" if one.number == 0 else f"Round {one.number}"
-        why = "" if one.kept else f"; not kept: {_inline(one.why or '')}"
-        yield f"- {name}: {one.killed} of {one.viable} small changes noticed{why}"
+    for round_ in delegation.rounds:
+        name = "First result" if round_.number == 0 else f"Round {round_.number}"
+        why = "" if round_.kept else f"; not kept: {_inline(round_.why or '')}"
+        yield f"- {name}: {round_.killed} of {round_.viable} small changes noticed{why}"
     if delegation.rounds:
         yield ""
 

@@ -126,10 +126,10 @@ class _Counted:
 
 def share(period: Period, delegated: Usage) -> LedgerShare:
     """Return the share of ``delegated``, the usage of all attempts of the period; raises nothing."""
-    own = _own_sessions()
+    own_sessions = _own_sessions()
     counted = _Counted(ends_at=time.monotonic() + MAX_SECONDS)
-    _read_claude(counted, period, own)
-    _read_codex(counted, period, own)
+    _read_claude(counted, period, own_sessions)
+    _read_codex(counted, period, own_sessions)
     orchestrators = [
         _orchestrator(tool, model, len(counted.sessions[tool, model]), usage, delegated)
         for (tool, model), usage in sorted(counted.usages.items(), key=lambda item: -item[1].output_tokens)
@@ -137,8 +137,12 @@ def share(period: Period, delegated: Usage) -> LedgerShare:
     return LedgerShare(
         since=period.since,
         orchestrators=orchestrators,
-        read_percent=_percent(delegated.input_tokens, sum(one.usage.input_tokens for one in orchestrators)),
-        written_percent=_percent(delegated.output_tokens, sum(one.usage.output_tokens for one in orchestrators)),
+        read_percent=_percent(
+            delegated.input_tokens, sum(orchestrator.usage.input_tokens for orchestrator in orchestrators)
+        ),
+        written_percent=_percent(
+            delegated.output_tokens, sum(orchestrator.usage.output_tokens for orchestrator in orchestrators)
+        ),
         unread=[f"{what} ({count})." if count > 1 else f"{what}." for what, count in counted.unread.items()],
     )
 
@@ -166,14 +170,14 @@ def _percent(delegated: int, kept: int) -> float | None:
 def _own_sessions() -> set[str]:
     """Return the sessions of delegations: they are in the same files, and counted in the ledger."""
     root = delegation_folder.delegations_root()
-    found: set[str] = set()
+    sessions: set[str] = set()
     for name in delegation_folder.ids():
         try:
             attempts = summary.peek(delegation_folder.Folder(name, root / name)).attempts
         except (UnderstudyError, OSError):
             continue
-        found.update(one.session_id for one in attempts if one.session_id is not None)
-    return found
+        sessions.update(attempt.session_id for attempt in attempts if attempt.session_id is not None)
+    return sessions
 
 
 def _is_own(cwd: str) -> bool:
@@ -182,22 +186,27 @@ def _is_own(cwd: str) -> bool:
     return cwd == state or cwd.startswith(state.rstrip("/") + "/")
 
 
-def _read_claude(counted: _Counted, period: Period, own: set[str]) -> None:
-    given = os.environ.get("CLAUDE_CONFIG_DIR")
-    root = (Path(given) if given else Path.home() / ".claude") / "projects"
+def _read_claude(counted: _Counted, period: Period, own_sessions: set[str]) -> None:
+    folder = os.environ.get("CLAUDE_CONFIG_DIR")
+    root = (Path(folder) if folder else Path.home() / ".claude") / "projects"
     answers: dict[str, tuple[str, str, _ClaudeUsage]] = {}
     for path in _files(root, period, counted):
         for number, line in enumerate(_lines(path, counted, (b'"usage"',))):
             try:
-                one = _CLAUDE.decode(line)
+                entry = _CLAUDE.decode(line)
             except _UNKNOWN_FORM:
                 counted.unread["Lines of Claude Code's sessions that are not in the known form"] += 1
                 continue
-            message = one.message
-            if one.type != "assistant" or message is None or message.usage is None or message.model == "<synthetic>":
+            message = entry.message
+            if entry.type != "assistant" or message is None or message.usage is None or message.model == "<synthetic>":
                 continue
-            session = one.session_id or path.stem
-            if session in own or _is_own(one.cwd) or not period.has(one.timestamp) or not period.has_folder(one.cwd):
+            session = entry.session_id or path.stem
+            if (
+                session in own_sessions
+                or _is_own(entry.cwd)
+                or not period.has(entry.timestamp)
+                or not period.has_folder(entry.cwd)
+            ):
                 continue
             if period.session is None or session == period.session:
                 # The last line of an answer has its final usage.
@@ -215,27 +224,32 @@ def _read_claude(counted: _Counted, period: Period, own: set[str]) -> None:
         counted.add("claude", model, session, usage)
 
 
-def _read_codex(counted: _Counted, period: Period, own: set[str]) -> None:
+def _read_codex(counted: _Counted, period: Period, own_sessions: set[str]) -> None:
     root = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "sessions"
     for path in _files(root, period, counted):
         session, cwd, model, before = path.stem, "", "", _CodexSum()
         for line in _lines(path, counted, (b'"token_count"', b'"turn_context"', b'"session_meta"')):
             try:
-                one = _CODEX.decode(line)
+                entry = _CODEX.decode(line)
             except _UNKNOWN_FORM:
                 counted.unread["Lines of Codex's sessions that are not in the known form"] += 1
                 continue
-            payload = one.payload
+            payload = entry.payload
             if payload is None:
                 continue
-            if one.type == "session_meta":
+            if entry.type == "session_meta":
                 session, cwd = payload.id or session, payload.cwd or cwd
-            elif one.type == "turn_context":
+            elif entry.type == "turn_context":
                 model, cwd = payload.model or model, payload.cwd or cwd
             elif payload.type == "token_count" and payload.info is not None and payload.info.total_token_usage:
                 now = payload.info.total_token_usage
                 used, before = _difference(now, before), now
-                if session in own or _is_own(cwd) or not period.has(one.timestamp) or not period.has_folder(cwd):
+                if (
+                    session in own_sessions
+                    or _is_own(cwd)
+                    or not period.has(entry.timestamp)
+                    or not period.has_folder(cwd)
+                ):
                     continue
                 if used is not None and period.session in {None, session}:
                     counted.add("codex", model, session, used)
@@ -264,7 +278,7 @@ def _natural(count: int) -> int:
 def _files(root: Path, period: Period, counted: _Counted) -> Iterator[Path]:
     """Yield the session files that changed in the period or later, the newest first."""
     earliest = datetime.fromisoformat(period.since).timestamp() if period.since else 0.0
-    found: list[tuple[float, Path]] = []
+    files: list[tuple[float, Path]] = []
 
     def unreadable(error: OSError) -> None:
         counted.unread[f"Folders below {root} that cannot be opened: {error.strerror}"] += not isinstance(
@@ -273,18 +287,18 @@ def _files(root: Path, period: Period, counted: _Counted) -> Iterator[Path]:
 
     for folder, _, names in os.walk(root, onerror=unreadable):
         for name in names:
-            if name.endswith(".jsonl") and len(found) < MAX_FILES:
+            if name.endswith(".jsonl") and len(files) < MAX_FILES:
                 path = Path(folder, name)
                 try:
                     changed = path.lstat().st_mtime
                 except OSError:
                     continue
                 if changed >= earliest:
-                    found.append((changed, path))
-    if len(found) >= MAX_FILES:
+                    files.append((changed, path))
+    if len(files) >= MAX_FILES:
         counted.unread[f"Session files below {root} beyond {MAX_FILES}"] += 1
     counted.unread = +counted.unread
-    for _, path in sorted(found, reverse=True):
+    for _, path in sorted(files, reverse=True):
         yield path
 
 
@@ -296,8 +310,8 @@ def _is_exhausted(counted: _Counted) -> bool:
     return True
 
 
-def _lines(path: Path, counted: _Counted, wanted: tuple[bytes, ...]) -> Iterator[bytes]:
-    """Yield the lines that contain one of ``wanted``, within the bounds of the request."""
+def _lines(path: Path, counted: _Counted, words: tuple[bytes, ...]) -> Iterator[bytes]:
+    """Yield the lines that contain one of ``words``, within the bounds of the request."""
     if _is_exhausted(counted):
         return
     try:
@@ -310,7 +324,7 @@ def _lines(path: Path, counted: _Counted, wanted: tuple[bytes, ...]) -> Iterator
                 if len(line) >= MAX_LINE:
                     counted.unread[f"Session files with a line of more than {MAX_LINE >> 20} MiB"] += 1
                     return
-                if any(word in line for word in wanted):
+                if any(word in line for word in words):
                     yield line
     except OSError as error:
         counted.unread[f"Session files that cannot be opened: {error.strerror}"] += 1

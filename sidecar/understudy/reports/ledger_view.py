@@ -70,7 +70,7 @@ class View:
 
 
 def view(
-    wanted: Wanted, *, by: GroupBy | None = None, prices: Prices | None = None, limit: int, cursor: str | None = None
+    selection: Wanted, *, by: GroupBy | None = None, prices: Prices | None = None, limit: int, cursor: str | None = None
 ) -> View:
     """Read the ledger; ``limit`` and ``cursor`` select the page, never the totals.
 
@@ -81,8 +81,8 @@ def view(
     page: collections.deque[tuple[tuple[str, int], LedgerEntry]] = collections.deque(maxlen=limit + 1)
     everything = _Sums(prices)
     groups: dict[str, _Sums] = {}
-    for position, entry in ledger.numbered(wanted.since):
-        if not wanted.has(entry):
+    for position, entry in ledger.numbered(selection.since):
+        if not selection.has(entry):
             continue
         everything.add(entry)
         if by is not None:
@@ -99,10 +99,10 @@ def view(
     )
 
 
-def first_start(wanted: Wanted) -> str:
+def first_start(selection: Wanted) -> str:
     """Return when the first selected attempt began, as ``moment`` does; now, if there is none."""
-    for _, entry in ledger.numbered(wanted.since):
-        if wanted.has(entry):
+    for _, entry in ledger.numbered(selection.since):
+        if selection.has(entry):
             return timestamp(datetime.fromisoformat(entry.at) - timedelta(seconds=entry.seconds))
     return timestamp()
 
@@ -113,30 +113,30 @@ def moment(text: str) -> str:
     Raises ``invalid_params`` for anything else.
     """
     try:
-        found = datetime.fromisoformat(text)
-        found = found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(text)
+        time = time.astimezone(UTC) if time.tzinfo is not None else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{text!r} is not a time.",
             hint="Write a date such as 2026-11-21, or a time such as 2026-11-21T08:00:00Z.",
         ) from None
-    return timestamp(found)
+    return timestamp(time)
 
 
 def price(text: str) -> Decimal:
     """Return a price; raise ``invalid_params`` unless it is a plain number from 0 to below a million."""
     try:
-        found = Decimal(text)
+        amount = Decimal(text)
     except InvalidOperation:
-        found = Decimal(-1)
-    if not found.is_finite() or not 0 <= found < _MILLION:
+        amount = Decimal(-1)
+    if not amount.is_finite() or not 0 <= amount < _MILLION:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{text!r} is not a price.",
             hint="Write US dollars per million tokens, such as 3 or 0.25.",
         )
-    return found
+    return amount
 
 
 class _Sums:
@@ -222,12 +222,12 @@ def _line(entry: LedgerEntry) -> LedgerLine:
 
 
 def _position(cursor: str) -> tuple[str, int]:
-    found = _POSITION.fullmatch(cursor)
-    if found is None:
+    match = _POSITION.fullmatch(cursor)
+    if match is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"{cursor!r} is not a cursor.", hint="Use the `cursor` of the page before."
         )
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 def _percentile(ordered: list[float], share: float) -> float:

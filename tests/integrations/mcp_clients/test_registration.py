@@ -76,7 +76,7 @@ class Home:
             (self.programs / name).chmod(0o755)
 
     def run(self, *names: str, install: bool = True, here: bool = False, **options: Any) -> list[McpClientChange]:
-        given = {"wanted": Wanted(), "dry_run": False, "environment": self.environment, **options}
+        given = {"request": Wanted(), "dry_run": False, "environment": self.environment, **options}
         return registration.change(list(names) or None, self.workspace if here else None, install=install, **given)
 
     def remove(self, *names: str, **options: Any) -> list[McpClientChange]:
@@ -139,7 +139,7 @@ def test_variables_that_decide_what_is_used_are_registered_and_no_others(home: H
     home.have(*BY_COMMAND)
     state = str(tmp_path / "state of mine")
     home.environment |= {"UNDERSTUDY_STATE": state, "LAB_KEY": "hunter2", "CODEX_HOME": str(home.workspace)}
-    home.run(*BY_COMMAND, wanted=Wanted("helper", ("delegate-local",)))
+    home.run(*BY_COMMAND, request=Wanted("helper", ("delegate-local",)))
     for call in home.calls():
         assert call[call.index("helper") + 1 :][:2] in (
             ["-e", f"UNDERSTUDY_STATE={state}"],
@@ -175,7 +175,7 @@ def test_a_missing_file_is_created_and_removed_while_nothing_in_it_has_changed(h
         path = Path(planned.path)
         assert planned.writes
         assert not path.exists()
-        (made,) = home.run(name, wanted=Wanted(tool_sets=("delegate-local",)))
+        (made,) = home.run(name, request=Wanted(tool_sets=("delegate-local",)))
         assert (made.problem, made.after) == (None, RegistrationState.REGISTERED)
         assert path.read_text() == made.snippet
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -234,7 +234,7 @@ def test_an_entry_of_someone_else_stays(home: Home) -> None:
             assert refused.before is refused.after is RegistrationState.FOREIGN
             assert "does not start Understudy" in (refused.problem or "")
     assert home.calls() == []
-    assert home.run("claude", wanted=Wanted("helper"))[0].problem is None
+    assert home.run("claude", request=Wanted("helper"))[0].problem is None
 
 
 def test_a_client_that_cannot_be_changed_is_named_and_the_others_are_changed(
@@ -300,7 +300,7 @@ def test_codex_is_to_pass_on_the_variables_with_keys(home: Home, own_home: Path)
 @pytest.mark.parametrize("name", ["", "a b", "x" * 33, "ä", '"', "-x"])
 def test_names_that_a_client_cannot_read_are_refused(home: Home, name: str) -> None:
     with pytest.raises(UnderstudyError) as wrong:
-        home.run("claude", wanted=Wanted(name))
+        home.run("claude", request=Wanted(name))
     assert wrong.value.kind is ErrorKind.INVALID_PARAMS
 
 

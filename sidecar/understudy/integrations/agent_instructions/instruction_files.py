@@ -45,7 +45,7 @@ class _Place:
 
 def listed(workspace: Path | None, environment: Mapping[str, str] = os.environ) -> list[InstructionTarget]:
     """Return all places, with the state of the instructions there; those of a workspace if one is given."""
-    found = []
+    targets = []
     for name, place in _places(workspace, environment).items():
         problem = None
         try:
@@ -53,12 +53,12 @@ def listed(workspace: Path | None, environment: Mapping[str, str] = os.environ) 
         except UnderstudyError as error:
             state, problem = InstructionState.UNREADABLE, error.message
         exists = place.agent is not None and place.agent.is_dir()
-        found.append(
+        targets.append(
             InstructionTarget(
                 name=name, title=place.title, path=str(place.path), state=state, found=exists, problem=problem
             )
         )
-    return found
+    return targets
 
 
 def change(
@@ -83,9 +83,9 @@ def change(
                 f"There is no place for instructions {name!r}.",
                 hint=suggestions.near(name, places),
             )
-    wanted = [name for name in places if name in names] if names else _default(places, install=install)
+    chosen = [name for name in places if name in names] if names else _default(places, install=install)
     made: set[Path] = set()
-    changes = [_change_one(name, places[name], made, install=install, dry_run=dry_run, force=force) for name in wanted]
+    changes = [_change_one(name, places[name], made, install=install, dry_run=dry_run, force=force) for name in chosen]
     # Last, because several files may share a folder; the deepest first.
     for folder in sorted(made, key=lambda path: -len(path.parts)):
         with contextlib.suppress(OSError):  # something else is in it
@@ -97,8 +97,8 @@ def _places(workspace: Path | None, environment: Mapping[str, str]) -> dict[str,
     home = Path(environment.get("HOME") or Path.home())
 
     def folder(variable: str, default: str) -> Path:
-        given = environment.get(variable, "")
-        return Path(given) if given.startswith("/") else home / default
+        path = environment.get(variable, "")
+        return Path(path) if path.startswith("/") else home / default
 
     claude = folder("CLAUDE_CONFIG_DIR", ".claude")
     codex = folder("CODEX_HOME", ".codex")

@@ -61,11 +61,11 @@ class ClientProgram:
             raise problem
         name = re.escape(self.entry)
         # Claude Code, Codex and Copilot CLI print lines of one entry; Gemini CLI and Qwen Code a line for each.
-        found = re.search(
+        match = re.search(
             rf"^\s*command: (.*)(?:\n\s*args: (.*))?$|^\W*{name}: (.*) \(stdio\)", text, re.IGNORECASE | re.MULTILINE
         )
-        if found is not None:
-            return " ".join(part.strip() for part in found.groups() if part)
+        if match is not None:
+            return " ".join(part.strip() for part in match.groups() if part)
         return "" if re.search(rf"^\W*{name}(?:: .*|:?)$", text, re.MULTILINE) else None
 
     def _run(self, argv: Sequence[str]) -> tuple[str, UnderstudyError | None]:

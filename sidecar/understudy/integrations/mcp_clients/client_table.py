@@ -40,8 +40,8 @@ class Places:
 
     def below(self, variable: str, default: str) -> Path:
         """Return the folder that a variable names, if it is absolute."""
-        given = self.environment.get(variable, "")
-        return Path(given) if given.startswith("/") else self.home / default
+        path = self.environment.get(variable, "")
+        return Path(path) if path.startswith("/") else self.home / default
 
     def settings(self, product: str) -> Path:
         """Return the folder in which an application keeps its settings."""

@@ -129,16 +129,19 @@ class _Target:
         """Return what an install may have written into a file, with and without further tools."""
         start = self.server.command.index("mcp") + 1
         commands = (self.server.command, self.server.command[:start], (*self.server.command[:start], *_DELEGATE_LOCAL))
-        return {replace(self, server=replace(self.server, command=one)).snippet(new=True).encode() for one in commands}
+        return {
+            replace(self, server=replace(self.server, command=command)).snippet(new=True).encode()
+            for command in commands
+        }
 
 
-def listed(workspace: Path | None, wanted: Wanted, environment: Mapping[str, str] = os.environ) -> list[McpClient]:
+def listed(workspace: Path | None, request: Wanted, environment: Mapping[str, str] = os.environ) -> list[McpClient]:
     """Return all clients with the state of our entry; those of a workspace if one is given."""
 
     def look(target: _Target) -> McpClient:
-        state, problem, found = RegistrationState.ABSENT, None, target.found
+        state, problem, is_found = RegistrationState.ABSENT, None, target.found
         try:
-            if found or target.lister is None:
+            if is_found or target.lister is None:
                 state = target.state()
         except UnderstudyError as error:
             state, problem = RegistrationState.UNKNOWN, target.file.problem(error)
@@ -147,19 +150,19 @@ def listed(workspace: Path | None, wanted: Wanted, environment: Mapping[str, str
             title=target.client.title,
             path=str(target.file.path),
             state=state,
-            found=found,
+            found=is_found,
             workspace=target.file.inside is not None,
             problem=problem,
         )
 
     places = (None, workspace) if workspace is not None else (None,)
-    return _each(look, [target for place in places for target in _targets(place, wanted, environment).values()])
+    return _each(look, [target for place in places for target in _targets(place, request, environment).values()])
 
 
 def change(
     names: Sequence[str] | None,
     workspace: Path | None,
-    wanted: Wanted,
+    request: Wanted,
     *,
     install: bool,
     dry_run: bool,
@@ -170,7 +173,7 @@ def change(
     Default: all that are here. A client that cannot be changed has a ``problem``; the others are changed. Raises
     ``invalid_params`` for an unknown name.
     """
-    targets = _targets(workspace, wanted, environment)
+    targets = _targets(workspace, request, environment)
     for name in names or ():
         if name not in targets:
             raise _unknown(name, targets)
@@ -263,27 +266,27 @@ def _do(target: _Target, made: McpClientChange, content: bytes | None) -> None:
     made.after = state
 
 
-def _targets(workspace: Path | None, wanted: Wanted, environment: Mapping[str, str]) -> dict[str, _Target]:
-    server = _server(wanted, environment, shared=workspace is not None)
-    places, found = Places(environment), {}
+def _targets(workspace: Path | None, request: Wanted, environment: Mapping[str, str]) -> dict[str, _Target]:
+    server = _server(request, environment, shared=workspace is not None)
+    places, targets = Places(environment), {}
     for name, client in CLIENTS.items():
         program = None
         if workspace is None:
             file = UserFile(client.file(places), MOST_BYTES)
             if client.commands is not None:
-                program = ClientProgram(client.commands, wanted.name, file.path, environment)
+                program = ClientProgram(client.commands, request.name, file.path, environment)
         elif client.workspace_file is not None:
             # Its commands would run in the workspace, which may not be trusted.
             file = UserFile(workspace / client.workspace_file, MOST_BYTES, workspace)
         else:
             continue
-        found[name] = _Target(name, client, file, program, wanted.name, server)
-    return found
+        targets[name] = _Target(name, client, file, program, request.name, server)
+    return targets
 
 
-def _server(wanted: Wanted, environment: Mapping[str, str], *, shared: bool) -> Server:
+def _server(request: Wanted, environment: Mapping[str, str], *, shared: bool) -> Server:
     """Return how to start our server; ``shared``: on any machine that has the workspace."""
-    arguments = ["mcp", *(part for one in wanted.tool_sets for part in ("--tools", one))]
+    arguments = ["mcp", *(part for tool_set in request.tool_sets for part in ("--tools", tool_set))]
     if shared:
         return Server(("understudy", *arguments))
     home = Places(environment).home
@@ -302,11 +305,11 @@ def _server(wanted: Wanted, environment: Mapping[str, str], *, shared: bool) -> 
 
 def _program(environment: Mapping[str, str]) -> list[str]:
     """Return how to start this Understudy: editors do not have the PATH of a terminal, so with its whole path."""
-    own = Path(sys.executable).with_name("understudy")
+    installed = Path(sys.executable).with_name("understudy")
     named = shutil.which("understudy", path=environment.get("PATH"))
-    if named is not None and os.path.realpath(named) == os.path.realpath(own):
+    if named is not None and os.path.realpath(named) == os.path.realpath(installed):
         return [os.path.abspath(named)]  # noqa: PTH100 - a link stays: it outlives an update
-    return [str(own)] if own.exists() else [sys.executable, "-m", "understudy"]
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "understudy"]
 
 
 def _unknown(name: str, targets: Mapping[str, _Target]) -> UnderstudyError:

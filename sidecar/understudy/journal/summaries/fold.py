@@ -88,10 +88,10 @@ def _money(amount: str | None) -> Decimal | None:
 def _count_costs(delegation: Delegation, change: _Change) -> None:
     attempts: list[Attempt] = change.get("attempts", delegation.attempts)
     costs = [_money(attempt.cost_usd) for attempt in attempts]
-    known = [cost for cost in costs if cost is not None]
-    change["cost_usd"] = format(sum(known, Decimal(0)), "f") if known else None
+    amounts = [cost for cost in costs if cost is not None]
+    change["cost_usd"] = format(sum(amounts, Decimal(0)), "f") if amounts else None
     change["cost_known"] = (
-        bool(attempts) and len(known) == len(costs) and not any(attempt.cost_estimated for attempt in attempts)
+        bool(attempts) and len(amounts) == len(costs) and not any(attempt.cost_estimated for attempt in attempts)
     )
 
 
@@ -230,14 +230,14 @@ def _permission_answered(delegation: Delegation, event: events.PermissionAnswere
 
 
 def _user_message(delegation: Delegation, event: events.UserMessage, change: _Change) -> None:
-    said = SentMessage(id=event.message_id, text=_clip(event.text), by=event.by, delivery=event.delivery)
-    change["messages"] = [*delegation.messages, said][:MOST_ATTEMPTS]
+    message = SentMessage(id=event.message_id, text=_clip(event.text), by=event.by, delivery=event.delivery)
+    change["messages"] = [*delegation.messages, message][:MOST_ATTEMPTS]
 
 
 def _message_delivered(delegation: Delegation, event: events.MessageDelivered, change: _Change) -> None:
     change["messages"] = [
-        msgspec.structs.replace(one, delivered=True) if one.id == event.message_id else one
-        for one in delegation.messages
+        msgspec.structs.replace(message, delivered=True) if message.id == event.message_id else message
+        for message in delegation.messages
     ]
 
 
@@ -287,8 +287,8 @@ def _check_finished(delegation: Delegation, event: events.CheckFinished, change:
 
 
 def _round(delegation: Delegation, event: events.RoundJudged, change: _Change) -> None:
-    found = Round(**{name: getattr(event, name) for name in Round.__struct_fields__})
-    change["rounds"] = [*delegation.rounds, found][:MOST_ATTEMPTS]
+    round_ = Round(**{name: getattr(event, name) for name in Round.__struct_fields__})
+    change["rounds"] = [*delegation.rounds, round_][:MOST_ATTEMPTS]
     change["activity"] = f"round {event.number}: {event.killed} of {event.viable} changes noticed"
 
 
@@ -309,9 +309,10 @@ def _finished(delegation: Delegation, event: events.Finished, change: _Change) -
         activity=None,
         dismissed=False,
     )
-    if any(not one.delivered for one in delegation.messages):
+    if any(not message.delivered for message in delegation.messages):
         change["messages"] = [
-            one if one.delivered else msgspec.structs.replace(one, delivery="kept") for one in delegation.messages
+            message if message.delivered else msgspec.structs.replace(message, delivery="kept")
+            for message in delegation.messages
         ]
     if any(attempt.finished_at is None for attempt in delegation.attempts):
         change["attempts"] = [

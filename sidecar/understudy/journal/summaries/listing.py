@@ -36,13 +36,13 @@ def page(
     nor repeats an entry. Unreadable folders are left out. Raises ``invalid_params`` for an invalid cursor or a limit
     below 1; a limit above ``LARGEST_PAGE`` is reduced to it.
     """
-    wanted = DEFAULT_PAGE if limit is None else min(limit, LARGEST_PAGE)
-    if wanted < 1:
+    size = DEFAULT_PAGE if limit is None else min(limit, LARGEST_PAGE)
+    if size < 1:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"Invalid limit {limit}.", hint="Use a limit of at least 1.")
     below = None if cursor is None else _decode_cursor(cursor)
     needle = text.casefold() if text else None
     root = delegation_folder.delegations_root()
-    found: list[Delegation] = []
+    delegations: list[Delegation] = []
     names = delegation_folder.ids()
     start = 0 if below is None else _first_below(names, below)
     for place in range(start, len(names)):
@@ -55,11 +55,11 @@ def page(
             continue
         if not _fits(delegation, states, workspace, delegator, needle):
             continue
-        found.append(delegation)
-        if len(found) == wanted:
+        delegations.append(delegation)
+        if len(delegations) == size:
             more = place + 1 < len(names)
-            return found, _encode_cursor(names[place]) if more else None
-    return found, None
+            return delegations, _encode_cursor(names[place]) if more else None
+    return delegations, None
 
 
 def _fits(

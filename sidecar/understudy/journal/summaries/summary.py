@@ -34,8 +34,8 @@ def load(folder: Folder) -> Delegation:
             return _gone(folder)
         delegation = initial(delegation_folder.read_spec(folder))
     tail = reader.Tail(folder, after=delegation.last_seq)
-    while found := tail.read():
-        for event in found:
+    while events := tail.read():
+        for event in events:
             delegation = fold(delegation, event)
     return delegation
 

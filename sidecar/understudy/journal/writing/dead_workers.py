@@ -76,9 +76,9 @@ def complete_ledger(folder: Folder) -> None:
     if lock is None:
         return
     try:
-        found = summary.load(folder)
-        if found.state is State.FINISHED:
-            ledger.record(folder, found)
+        delegation = summary.load(folder)
+        if delegation.state is State.FINISHED:
+            ledger.record(folder, delegation)
     finally:
         os.close(lock)
 
@@ -130,7 +130,7 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
     before = _earlier_end(folder)
     with Writer(folder, lock) as writer:
         attempts = writer.delegation.attempts
-        attempt = max((one.number for one in attempts), default=0)
+        attempt = max((attempt.number for attempt in attempts), default=0)
         if before is None:
             reservations = []
             if folder.checkout.exists():
@@ -156,10 +156,10 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
 
 def _earlier_end(folder: Folder) -> Finished | None:
     """Return the last ``finished`` event of the journal, if there is one."""
-    tail, found = Tail(folder), None
+    tail, finished = Tail(folder), None
     while events := tail.read(1000):
-        found = next((event for event in reversed(events) if isinstance(event, Finished)), found)
-    return found
+        finished = next((event for event in reversed(events) if isinstance(event, Finished)), finished)
+    return finished
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:
@@ -175,16 +175,16 @@ def _end_everything(folder: Folder, holder: Holder | None) -> None:
 
 
 def _kill(processes: list[Identity]) -> None:
-    for one in processes:
+    for process in processes:
         # A worker that died in another boot has no processes here: ``end`` compares boots, and would refuse.
         # This process is listed only when a worker ends its own delegation.
-        if one.pid != os.getpid():
-            identity.end(one, SIGKILL)
+        if process.pid != os.getpid():
+            identity.end(process, SIGKILL)
 
 
 def _gone_within(processes: list[Identity], seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while any(identity.alive(one) for one in processes):
+    while any(identity.alive(process) for process in processes):
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.005)

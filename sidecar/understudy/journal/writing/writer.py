@@ -239,16 +239,16 @@ class Writer:
 
     def _expect_own_end(self) -> None:
         """Check that the journal is the file this writer opened and ends where it must; repair it if not."""
-        found = os.fstat(self._journal)
+        facts = os.fstat(self._journal)
         try:
             named = self.folder.events.stat(follow_symlinks=False)
-            same = os.path.samestat(found, named)
+            same = os.path.samestat(facts, named)
         except FileNotFoundError:
             same = False
-        if same and found.st_size == self._end:
+        if same and facts.st_size == self._end:
             return
         prefix = (
-            found.st_size >= self._end and _hash_and_count(self._journal, self._end)[0].digest() == self._hash.digest()
+            facts.st_size >= self._end and _hash_and_count(self._journal, self._end)[0].digest() == self._hash.digest()
         )
         if same and prefix:
             os.ftruncate(self._journal, self._end)

@@ -51,7 +51,7 @@ def definitions_of(path: str, source: bytes) -> list[DefinedTest]:
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES or language.name not in _FINDERS:
         return []
-    return sorted(_FINDERS[language.name](language.parse(source), source), key=lambda one: (one.start, -one.end))
+    return sorted(_FINDERS[language.name](language.parse(source), source), key=lambda test: (test.start, -test.end))
 
 
 def statements_around(path: str, source: bytes, tests: Collection[DefinedTest]) -> Iterator[bytes]:
@@ -61,10 +61,10 @@ def statements_around(path: str, source: bytes, tests: Collection[DefinedTest]) 
     """
     language = language_of(path)
     outer: list[DefinedTest] = []
-    for one in sorted(tests, key=lambda each: (each.start, -each.end)):
-        if not outer or one.start >= outer[-1].end:
-            outer.append(one)
-    starts = [one.start for one in outer]
+    for test in sorted(tests, key=lambda test: (test.start, -test.end)):
+        if not outer or test.start >= outer[-1].end:
+            outer.append(test)
+    starts = [test.start for test in outer]
     stack = [language.parse(source)] if language is not None else []
     while stack:
         node = stack.pop()
@@ -83,14 +83,14 @@ def _is_name(parent: Node, node: Node) -> bool:
     return node == parent.child_by_field_name("name")
 
 
-def node_of(root: Node, one: DefinedTest) -> Node:
+def node_of(root: Node, test: DefinedTest) -> Node:
     """Return the statement of a definition in the file's syntax tree."""
-    found = root.descendant_for_byte_range(max(one.start, one.end - 1), one.end) or root
-    while found.parent is not None and found.parent.start_byte >= one.start and found.parent.end_byte <= one.end:
-        found = found.parent
-    if found.type in _BLOCKS and found.named_children:  # it has nothing but this statement
-        return found.named_children[-1]
-    return found
+    node = root.descendant_for_byte_range(max(test.start, test.end - 1), test.end) or root
+    while node.parent is not None and node.parent.start_byte >= test.start and node.parent.end_byte <= test.end:
+        node = node.parent
+    if node.type in _BLOCKS and node.named_children:  # it has nothing but this statement
+        return node.named_children[-1]
+    return node
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
@@ -110,8 +110,8 @@ def _go(root: Node, source: bytes) -> Iterator[DefinedTest]:
     for node in root.named_children:
         name, receiver = node.child_by_field_name("name"), node.child_by_field_name("receiver")
         if name is not None and receiver is not None:
-            found = _WORDS.findall(text_of(receiver))
-            names = (found[-1] if found else "", text_of(name))
+            words = _WORDS.findall(text_of(receiver))
+            names = (words[-1] if words else "", text_of(name))
             yield DefinedTest(names, "", "", False, _start(root, source, node), node.end_byte)
 
 
@@ -157,12 +157,12 @@ def _script(root: Node, source: bytes) -> Iterator[DefinedTest]:
         if node.type == "call_expression":
             kind = _kind(node)
             if kind is not None:
-                group, each = kind
+                group, has_rows = kind
                 whole, below = _whole(node), _arguments(node)
                 names = (*names, text_of(below[0]))
-                own = _title(below[0], each=each)
-                pattern = f"{pattern} {own}" if pattern else own
-                yield DefinedTest(names, pattern, own, group, _start(root, source, whole), whole.end_byte)
+                title = _title(below[0], has_rows=has_rows)
+                pattern = f"{pattern} {title}" if pattern else title
+                yield DefinedTest(names, pattern, title, group, _start(root, source, whole), whole.end_byte)
         stack.extend((child, names, pattern) for child in reversed(below))
 
 
@@ -197,9 +197,9 @@ def _whole(call: Node) -> Node:
 
     Where the call is a part of something else, return the call with what is called on its result.
     """
-    found = call
+    node = call
     for _ in range(_MOST_LINKS):
-        parent = found.parent
+        parent = node.parent
         if parent is None:
             break
         match parent.type:
@@ -209,14 +209,14 @@ def _whole(call: Node) -> Node:
                 pass
             case "as_expression" | "satisfies_expression" | "non_null_expression":
                 pass
-            case "call_expression" if found.type == "member_expression":
+            case "call_expression" if node.type == "member_expression":
                 pass
-            case "binary_expression" if found == parent.child_by_field_name("right"):
+            case "binary_expression" if node == parent.child_by_field_name("right"):
                 pass
             case _:
                 break
-        found = parent
-    return found
+        node = parent
+    return node
 
 
 def _kind(call: Node) -> tuple[bool, bool] | None:
@@ -224,19 +224,19 @@ def _kind(call: Node) -> tuple[bool, bool] | None:
     function = call.child_by_field_name("function")
     table = function is not None and function.type == "call_expression"
     parts = _parts(function)
-    given = [one for one in _arguments(call) if "comment" not in one.type]
-    if not parts or not given:
+    arguments = [argument for argument in _arguments(call) if "comment" not in argument.type]
+    if not parts or not arguments:
         return None
-    each = parts[-1] in {"each", "for"}
-    if each and not table:
+    has_rows = parts[-1] in {"each", "for"}
+    if has_rows and not table:
         return None  # the call with the table: the call around it has the title
     if _GROUPS & set(parts[:2]):
-        return (True, each) if len(given) > 1 else None
+        return (True, has_rows) if len(arguments) > 1 else None
     # What is tested with ``expression.test(text)`` is not a test.
-    if len(given) == 1 and given[0].type not in _TEST_ARGUMENTS:
+    if len(arguments) == 1 and arguments[0].type not in _TEST_ARGUMENTS:
         return None
     if parts[0] in _TESTS or (len(parts) == 2 and parts[1] in _TESTS):
-        return False, each
+        return False, has_rows
     return None
 
 
@@ -255,7 +255,7 @@ def _parts(function: Node | None) -> list[str]:
             case "member_expression":
                 name, below = function.child_by_field_name("property"), function.child_by_field_name("object")
                 parts.append(text_of(name) if name is not None else "")
-            case "call_expression" if not any(one.type in _TEST_ARGUMENTS for one in _arguments(function)):
+            case "call_expression" if not any(argument.type in _TEST_ARGUMENTS for argument in _arguments(function)):
                 below = function.child_by_field_name("function")
             case "parenthesized_expression" | "as_expression" | "satisfies_expression" | "non_null_expression":
                 below = function.named_children[0] if function.named_children else None
@@ -267,18 +267,18 @@ def _parts(function: Node | None) -> list[str]:
     return []
 
 
-def _title(node: Node, *, each: bool) -> str:
+def _title(node: Node, *, has_rows: bool) -> str:
     """Return a regular expression for what a runner reports as the title."""
     if node.type not in {"string", "template_string"}:
         return _ANYTHING
-    found = []
+    pieces = []
     for child in node.named_children:
         if child.type == "string_fragment":
-            parts = _PLACEHOLDER.split(text_of(child)) if each else [text_of(child)]
-            found.append(_ANYTHING.join(map(re.escape, parts)))
+            parts = _PLACEHOLDER.split(text_of(child)) if has_rows else [text_of(child)]
+            pieces.append(_ANYTHING.join(map(re.escape, parts)))
         else:
-            found.append("." if child.type == "escape_sequence" else _ANYTHING)
-    return "".join(found)
+            pieces.append("." if child.type == "escape_sequence" else _ANYTHING)
+    return "".join(pieces)
 
 
 # -- positions -----------------------------------------------------------------------------------------------------
@@ -307,12 +307,12 @@ def _line_start(source: bytes, at: int) -> int:
 
 def _note_at(root: Node, at: int) -> Node | None:
     """Return the comment or attribute at a position; None if something else is there."""
-    found = root.descendant_for_byte_range(at, at + 1)
-    while found is not None and "comment" not in found.type and found.type != "attribute_item":
-        found = found.parent
-    while found is not None and found.parent is not None and "comment" in found.parent.type:
-        found = found.parent
-    return found
+    node = root.descendant_for_byte_range(at, at + 1)
+    while node is not None and "comment" not in node.type and node.type != "attribute_item":
+        node = node.parent
+    while node is not None and node.parent is not None and "comment" in node.parent.type:
+        node = node.parent
+    return node
 
 
 _FINDERS: dict[str, Callable[[Node, bytes], Iterator[DefinedTest]]] = {

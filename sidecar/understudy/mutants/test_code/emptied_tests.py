@@ -31,17 +31,19 @@ _Edit = tuple[int, int, bytes]
 def usual_tests(path: str, source: bytes) -> list[DefinedTest]:
     """Return the definitions in a file that are tests by the usual rules of their runner."""
     language = language_of(path)
-    found = [one for one in definitions_of(path, source) if not one.group]
+    tests = [test for test in definitions_of(path, source) if not test.group]
     match language.name if language is not None else "":
         case "python":
-            named = [one for one in found if one.names[-1].startswith("test")]
-            return [one for one in named if not _NO_PYTHON_TEST.search(source[one.start : one.end])]
+            named = [test for test in tests if test.names[-1].startswith("test")]
+            return [test for test in named if not _NO_PYTHON_TEST.search(source[test.start : test.end])]
         case "go":
-            return [one for one in found if path.endswith("_test.go") and _GO_TEST.search(source[one.start : one.end])]
+            return [
+                test for test in tests if path.endswith("_test.go") and _GO_TEST.search(source[test.start : test.end])
+            ]
         case "rust":
-            return [one for one in found if _RUST_TEST.search(source[one.start : one.end].partition(b"{")[0])]
+            return [test for test in tests if _RUST_TEST.search(source[test.start : test.end].partition(b"{")[0])]
         case _:
-            return found
+            return tests
 
 
 def emptied(path: str, source: bytes, tests: Collection[DefinedTest]) -> bytes:
@@ -54,8 +56,8 @@ def emptied(path: str, source: bytes, tests: Collection[DefinedTest]) -> bytes:
         return source
     root = language.parse(source)
     pieces, last = [], 0
-    for one in sorted(tests, key=lambda each: (each.start, -each.end)):
-        edit = None if one.start < last else _edit(node_of(root, one), source)
+    for test in sorted(tests, key=lambda test: (test.start, -test.end)):
+        edit = None if test.start < last else _edit(node_of(root, test), source)
         if edit is not None:
             pieces += [source[last : edit[0]], edit[2]]
             last = edit[1]
@@ -102,8 +104,12 @@ def _script(node: Node) -> _Edit | None:
     called, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if called is None or arguments is None or _HOOK.search(text_of(called)):
         return None
-    given = [one for one in arguments.named_children[1:] if one.type not in _NO_FUNCTIONS and "comment" not in one.type]
-    functions = [one for one in given if one.type in _SCRIPT_FUNCTIONS]
-    functions = functions or [one for one in given if not text_of(one).isupper()][-1:]
+    candidates = [
+        argument
+        for argument in arguments.named_children[1:]
+        if argument.type not in _NO_FUNCTIONS and "comment" not in argument.type
+    ]
+    functions = [argument for argument in candidates if argument.type in _SCRIPT_FUNCTIONS]
+    functions = functions or [argument for argument in candidates if not text_of(argument).isupper()][-1:]
     # Without parameters: a runner waits for a function that takes a callback.
     return (functions[0].start_byte, functions[0].end_byte, b"() => {}") if functions else None

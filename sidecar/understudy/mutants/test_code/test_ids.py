@@ -57,18 +57,20 @@ class KnownTests:
         for path, old in files:
             before = _content(old, read_base)
             earlier = definitions_of(old, before) if old is not None and before is not None else []
-            self._moved.update((one.names[-1], before[one.start : one.end]) for one in earlier if before is not None)
+            self._moved.update(
+                (test.names[-1], before[test.start : test.end]) for test in earlier if before is not None
+            )
             if path is not None and (content := _content(path, read)) is not None:
                 self.contents[path] = content
-                self.base[path] = None if before is None else frozenset(one.names for one in earlier)
-                for one in definitions_of(path, content):
-                    for key in _keys(path, one):
-                        self._by_key.setdefault(key, []).append(LocatedTest(path, one))
+                self.base[path] = None if before is None else frozenset(test.names for test in earlier)
+                for test in definitions_of(path, content):
+                    for key in _keys(path, test):
+                        self._by_key.setdefault(key, []).append(LocatedTest(path, test))
 
     def find(self, test: str) -> LocatedTest | None:
         """Return the definition of a test; None if no definition, or more than one, can be meant."""
-        found = self.fitting(test)
-        return found[0] if len(found) == 1 else None
+        fitting = self.fitting(test)
+        return fitting[0] if len(fitting) == 1 else None
 
     def fitting(self, test: str) -> list[LocatedTest]:
         """Return all definitions that can be meant by the id of a test, and fit it equally well."""
@@ -79,39 +81,39 @@ class KnownTests:
             keys = {script[1]}
         else:
             keys = {"", test.lstrip(" "), *_WORD.findall(test)}
-        candidates = {one: None for key in sorted(keys) for one in self._by_key.get(key, ())}
-        fitting = [(rank, one) for one in candidates if (rank := self._rank(one, test))]
+        candidates = {located: None for key in sorted(keys) for located in self._by_key.get(key, ())}
+        fitting = [(rank, located) for located in candidates if (rank := self._rank(located, test))]
         best = max((rank for rank, _ in fitting), default=0)
-        found = [one for rank, one in fitting if rank == best]
+        best_fitting = [located for rank, located in fitting if rank == best]
         case = _RUST_CASE.fullmatch(test)
-        return found or (self.fitting(case[1]) if case is not None else [])
+        return best_fitting or (self.fitting(case[1]) if case is not None else [])
 
-    def is_new(self, one: LocatedTest) -> bool:
+    def is_new(self, located: LocatedTest) -> bool:
         """Return whether the base's file has no test of this name, and no file from which it was moved has it."""
-        text = self.contents[one.path][one.definition.start : one.definition.end]
-        names = one.definition.names
-        return names not in (self.base[one.path] or ()) and (names[-1], text) not in self._moved
+        text = self.contents[located.path][located.definition.start : located.definition.end]
+        names = located.definition.names
+        return names not in (self.base[located.path] or ()) and (names[-1], text) not in self._moved
 
-    def _rank(self, one: LocatedTest, test: str) -> int:
+    def _rank(self, located: LocatedTest, test: str) -> int:
         """Return how well an id fits a definition; 0: not at all."""
-        match posixpath.splitext(one.path)[1]:
+        match posixpath.splitext(located.path)[1]:
             case ".py":
-                return _python(one, test)
+                return _python(located, test)
             case ".go":
-                return self._go(one, test)
+                return self._go(located, test)
             case ".rs":
-                return _rust(one, test)
+                return _rust(located, test)
             case _:
-                return _script(one, test)
+                return _script(located, test)
 
-    def _go(self, one: LocatedTest, test: str) -> int:
-        found, names = _GO_TEST.fullmatch(test), one.definition.names
+    def _go(self, located: LocatedTest, test: str) -> int:
+        match, names = _GO_TEST.fullmatch(test), located.definition.names
         is_method = len(names) > 1
-        if found is None or not one.path.endswith("_test.go"):
+        if match is None or not located.path.endswith("_test.go"):
             return 0
-        if names[-1] not in ((found[3] or "").split("/") if is_method else (found[2],)):
+        if names[-1] not in ((match[3] or "").split("/") if is_method else (match[2],)):
             return 0
-        return 1 + is_method if found[1] is None or self._go_package(one.path) in {found[1], None} else 0
+        return 1 + is_method if match[1] is None or self._go_package(located.path) in {match[1], None} else 0
 
     def _go_package(self, path: str) -> str | None:
         """Return the package of a file: its folder below the nearest ``go.mod``, after the name of the module."""
@@ -133,55 +135,55 @@ def _content(path: str | None, read: Read) -> bytes | None:
     return read(path) if path is not None and language_of(path) is not None else None
 
 
-def _keys(path: str, one: DefinedTest) -> list[str]:
+def _keys(path: str, definition: DefinedTest) -> list[str]:
     """Return what leads from ids to a definition: its last name, alone and with its file.
 
     For a test in a script, it is the file, and the title or, if that is not known as a whole, nothing.
     """
     match posixpath.splitext(path)[1]:
         case ".py":
-            return [one.names[-1], f"{posixpath.basename(path)}::{one.names[-1]}"]
+            return [definition.names[-1], f"{posixpath.basename(path)}::{definition.names[-1]}"]
         case ".go" | ".rs":
-            return [one.names[-1]]
+            return [definition.names[-1]]
         case _:
-            title = _PLAIN_TITLE.fullmatch(one.title)
+            title = _PLAIN_TITLE.fullmatch(definition.title)
             return [path, title[0].replace("\\", "") if title is not None else ""]
 
 
-def _python(one: LocatedTest, test: str) -> int:
-    names = one.definition.names
+def _python(located: LocatedTest, test: str) -> int:
+    names = located.definition.names
     file, separator, rest = test.partition("::")
     if separator:
-        if tuple(rest.partition("[")[0].split("::")) != names or one.definition.group:
+        if tuple(rest.partition("[")[0].split("::")) != names or located.definition.group:
             return 0
-        return 2 if file == one.path else int(one.path.endswith(f"/{file}"))
+        return 2 if file == located.path else int(located.path.endswith(f"/{file}"))
     parts = _PARAMETERS.split(test)[0].split(".")
     place = parts[: -len(names)]
-    modules = one.path.removesuffix(".py").split("/")
+    modules = located.path.removesuffix(".py").split("/")
     return int(tuple(parts[-len(names) :]) == names and place != [] and modules[-len(place) :] == place)
 
 
-def _rust(one: LocatedTest, test: str) -> int:
-    found = _CARGO_TEST.fullmatch(test)
-    names = one.definition.names
-    if found is None or one.definition.group:
+def _rust(located: LocatedTest, test: str) -> int:
+    match = _CARGO_TEST.fullmatch(test)
+    names = located.definition.names
+    if match is None or located.definition.group:
         return 0
-    parts = found[2].split("::")
+    parts = match[2].split("::")
     if tuple(parts[-len(names) :]) != names:
         return 0
     outside = parts[: -len(names)]
     if not outside:  # it is in the file that the target is built from
-        return int(found[1] is None or f"/{one.path}".endswith(f"/{found[1]}"))
-    modules = list(PurePosixPath(one.path).with_suffix("").parts)
+        return int(match[1] is None or f"/{located.path}".endswith(f"/{match[1]}"))
+    modules = list(PurePosixPath(located.path).with_suffix("").parts)
     if modules[-1] == "mod":
         modules.pop()
     return int(modules[-len(outside) :] == outside)
 
 
-def _script(one: LocatedTest, test: str) -> int:
-    definition = one.definition
+def _script(located: LocatedTest, test: str) -> int:
+    definition = located.definition
     if (named := _SCRIPT_FILE.match(test)) is not None:
-        fits = named[1] == one.path and not definition.group and _fits(definition.pattern, test[named.end() :])
+        fits = named[1] == located.path and not definition.group and _fits(definition.pattern, test[named.end() :])
     else:  # Node's runner names no file, and shows groups by indentation.
         title = test.lstrip(" ")
         fits = (len(definition.names) > 1) == (title != test) and _fits(definition.title, title)

@@ -36,26 +36,31 @@ def without_tests(
     language = language_of(path)
     if language is None:
         raise ValueError(path)
-    root, known = language.parse(source), definitions_of(path, source)
-    gone = [one for one in known if one in dropped]
-    for group in reversed(known):  # inner groups come last
-        inside = [one for one in known if group.contains(one)]
-        if group.group and group not in gone and group.names not in (base or ()) and any(one in gone for one in inside):
-            left = [one for one in inside if not _covered(one.start, one.end, gone)]
+    root, tests = language.parse(source), definitions_of(path, source)
+    gone = [test for test in tests if test in dropped]
+    for group in reversed(tests):  # inner groups come last
+        inside = [test for test in tests if group.contains(test)]
+        if (
+            group.group
+            and group not in gone
+            and group.names not in (base or ())
+            and any(test in gone for test in inside)
+        ):
+            left = [test for test in inside if not _covered(test.start, test.end, gone)]
             if not left and (language.name in _SCRIPTS or _is_bare(root, group, gone)):
                 gone.append(group)
-    outer = [one for one in gone if not any(other.contains(one) for other in gone)]
-    if any(one.contains(other) and other.names[: len(one.names)] != one.names for one in outer for other in known):
+    outer = [test for test in gone if not any(other.contains(test) for other in gone)]
+    if any(test.contains(other) and other.names[: len(test.names)] != test.names for test in outer for other in tests):
         message = f"another test in {path} begins when one of these ends"
         raise ValueError(message)
-    kept = [one.names for one in known if not _covered(one.start, one.end, outer)]
+    kept = [test.names for test in tests if not _covered(test.start, test.end, outer)]
     rest = source
-    for one in sorted(outer, key=lambda each: each.start, reverse=True):
-        rest = _cut(language, rest, one.start, one.end, _filler(language, root, one, outer))
+    for test in sorted(outer, key=lambda test: test.start, reverse=True):
+        rest = _cut(language, rest, test.start, test.end, _filler(language, root, test, outer))
     if language.name == "go":
         rest = _without_unused_imports(language, source, rest)
     after = language.parse(rest)
-    if (after.has_error and not root.has_error) or [one.names for one in definitions_of(path, rest)] != kept:
+    if (after.has_error and not root.has_error) or [test.names for test in definitions_of(path, rest)] != kept:
         message = f"what remains of {path} would not be the same code without these tests"
         raise ValueError(message)
     if base is None and _is_nothing(language, after, definitions_of(path, rest)):
@@ -64,7 +69,7 @@ def without_tests(
 
 
 def _covered(start: int, end: int, ranges: Iterable[DefinedTest]) -> bool:
-    return any(one.start <= start and end <= one.end for one in ranges)
+    return any(test.start <= start and end <= test.end for test in ranges)
 
 
 def _is_bare(root: Node, group: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
@@ -76,9 +81,9 @@ def _is_bare(root: Node, group: DefinedTest, gone: Sequence[DefinedTest]) -> boo
     )
 
 
-def _is_nothing(language: Language, root: Node, known: Iterable[DefinedTest]) -> bool:
+def _is_nothing(language: Language, root: Node, tests: Iterable[DefinedTest]) -> bool:
     """Return whether a file has no test and nothing that another file could use."""
-    if any(not one.group for one in known):
+    if any(not test.group for test in tests):
         return False
     if language.name in _SCRIPTS:
         exports = (b"module.exports", b"exports.")
@@ -102,27 +107,27 @@ def _is_setting(node: Node) -> bool:
     return node.type == "expression_statement" and [child.type for child in node.named_children] == ["assignment"]
 
 
-def _filler(language: Language, root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bytes:
+def _filler(language: Language, root: Node, definition: DefinedTest, gone: Sequence[DefinedTest]) -> bytes:
     """Return what must take the place of a definition, so that the code around it stays complete."""
     if language.name in _SCRIPTS:
-        node = node_of(root, one)
+        node = node_of(root, definition)
         around = node.parent.type if node.parent is not None else ""
         if node.type.endswith("_statement"):
             return b"" if not around or around in _SCRIPT_BLOCKS else b";"
         if around in {"arrow_function", "array"}:
             return b"undefined"
-        message = f"the value of {one.names[-1]} is used"
+        message = f"the value of {definition.names[-1]} is used"
         raise ValueError(message)
-    return b"pass" if language.name == "python" and _is_first_of_emptied(root, one, gone) else b""
+    return b"pass" if language.name == "python" and _is_first_of_emptied(root, definition, gone) else b""
 
 
-def _is_first_of_emptied(root: Node, one: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
+def _is_first_of_emptied(root: Node, definition: DefinedTest, gone: Sequence[DefinedTest]) -> bool:
     """Return whether a definition is the first statement of a block of which everything is removed."""
-    block = node_of(root, one).parent
+    block = node_of(root, definition).parent
     if block is None or block.type != "block":
         return False
     statements = [child for child in block.named_children if child.type != "comment"]
-    return _covered(statements[0].start_byte, statements[0].end_byte, [one]) and all(
+    return _covered(statements[0].start_byte, statements[0].end_byte, [definition]) and all(
         _covered(child.start_byte, child.end_byte, gone) for child in statements
     )
 
@@ -181,10 +186,10 @@ def _package_name(spec: Node) -> str:
 
 
 def _used_packages(root: Node) -> set[str]:
-    found, stack = set(), [root]
+    packages, stack = set(), [root]
     while stack:
         node = stack.pop()
         if node.type in {"selector_expression", "qualified_type"} and node.named_children:
-            found.add(text_of(node.named_children[0]))
+            packages.add(text_of(node.named_children[0]))
         stack.extend(node.named_children)
-    return found
+    return packages
