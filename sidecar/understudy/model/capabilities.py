@@ -195,10 +195,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_each_mode(self) -> list[Capabilities]:
         """Return what it supports in each mode in which Understudy can drive it."""
-        return [found for mode in self.modes if (found := self.in_mode(mode)) is not None]
+        return [capabilities for mode in self.modes if (capabilities := self.in_mode(mode)) is not None]
 
     def _over_acp(self) -> Capabilities:
-        own: Mapping[str, tuple[OptionValue, ...]] = {"command": ()} if "command" in self.launch else {"flags": ()}
+        options: Mapping[str, tuple[OptionValue, ...]] = {"command": ()} if "command" in self.launch else {"flags": ()}
         # The protocol has every agent start servers on stdin and stdout; these do not, or not in folders like ours.
         relay: Mapping[str, tuple[OptionValue, ...]] = {"relay": ()} if self.acp_servers else {}
         program, install = self.acp_command[:1], self.install
@@ -210,7 +210,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
             runner=_ACP_RUNNER,
             binaries=program,
             install=install,
-            launch={**own, "permission_mode": (), "yolo": (), "unanswered": UNANSWERED, **relay, **COMMON_FIELDS},
+            launch={**options, "permission_mode": (), "yolo": (), "unanswered": UNANSWERED, **relay, **COMMON_FIELDS},
             limits=TIME_LIMITS | {"answer_seconds"},
             usage_needs=None,
             properties=False,
@@ -226,7 +226,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         how = self.interactive or Interactive(command=())
         launch: dict[str, tuple[OptionValue, ...]] = {"command": ()} if self.interactive is None else {}
         if how.permission_modes and how.takes_options:
-            launch["permission_mode"] = tuple(one for one in self.permission_modes if one.value in how.permission_modes)
+            launch["permission_mode"] = tuple(
+                mode for mode in self.permission_modes if mode.value in how.permission_modes
+            )
         if how.yolo and how.takes_options:
             launch["yolo"] = ()
         if how.takes_options:

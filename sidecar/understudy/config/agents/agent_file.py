@@ -109,13 +109,13 @@ def _tools(header: Header, source: Source, name: str, problems: list[LocatedFind
     value, at = header.values[name], header.places[name]
     if isinstance(value, str):
         # A comma inside of parentheses does not separate: Bash(git add, git commit).
-        value = [one.strip() for one in re.split(r",(?![^()]*\))", value) if one.strip()]
+        value = [tool.strip() for tool in re.split(r",(?![^()]*\))", value) if tool.strip()]
     if value is None:
         # An empty restriction could mean everything or nothing.
         message, hint = f"`{name}` must name tools.", "Name tools with commas between them, or leave the field out."
         problems.append(source.problem(message, hint=hint, at=at, code="wrong_type"))
         return None
-    wrong = next((one for one in value if not _TOOL.fullmatch(one)), None)
+    wrong = next((tool for tool in value if not _TOOL.fullmatch(tool)), None)
     if wrong is not None or len(value) > _MOST_TOOLS:
         message = (
             f"`{wrong[:64]}` is not the name of a tool." if wrong is not None else f"More than {_MOST_TOOLS} tools."

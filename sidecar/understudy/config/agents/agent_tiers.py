@@ -72,30 +72,30 @@ def agents_of(workspace: Path | None, *, trusted: bool) -> Agents:
 
     Files of an untrusted workspace are not read.
     """
-    found = Agents()
+    agents = Agents()
     for place in _places(workspace if trusted else None):
         for path, name in _files(place):
-            _add(found, place, path, name)
+            _add(agents, place, path, name)
     if workspace is not None and not trusted:
-        found.untrusted = any(place.folder.is_dir() for place in _places(workspace) if place.inside is not None)
-        if found.untrusted:
+        agents.untrusted = any(place.folder.is_dir() for place in _places(workspace) if place.inside is not None)
+        if agents.untrusted:
             message = "The workspace is not trusted, so its agents are not read."
             hint = "Run `understudy trust`."
-            found.problems.append(LocatedFinding(severity="information", message=message, hint=hint))
-    found.entries = dict(sorted(found.entries.items()))
-    return found
+            agents.problems.append(LocatedFinding(severity="information", message=message, hint=hint))
+    agents.entries = dict(sorted(agents.entries.items()))
+    return agents
 
 
 def _places(workspace: Path | None) -> Iterator[_Place]:
     """Yield the folders, the nearest first. Trust covers those of a workspace."""
     if workspace is not None:
-        own = workspace / locations.WORKSPACE_FOLDER
-        yield _Place(Scope.WORKSPACE, "agent", own / locations.LOCAL_FOLDER / "agents", workspace)
-        yield _Place(Scope.WORKSPACE, "agent", own / "agents", workspace)
+        folder = workspace / locations.WORKSPACE_FOLDER
+        yield _Place(Scope.WORKSPACE, "agent", folder / locations.LOCAL_FOLDER / "agents", workspace)
+        yield _Place(Scope.WORKSPACE, "agent", folder / "agents", workspace)
         yield _Place(Scope.WORKSPACE, "agent", workspace / CLAUDE_FOLDER / "agents", workspace)
         yield _Place(Scope.WORKSPACE, "skill", workspace / CLAUDE_FOLDER / "skills", workspace)
-    given = os.environ.get("CLAUDE_CONFIG_DIR")
-    claude = Path(given).absolute() if given else Path.home() / CLAUDE_FOLDER
+    claude_path = os.environ.get("CLAUDE_CONFIG_DIR")
+    claude = Path(claude_path).absolute() if claude_path else Path.home() / CLAUDE_FOLDER
     yield _Place(Scope.USER, "agent", locations.user_folder() / "agents", None)
     yield _Place(Scope.USER, "agent", claude / "agents", None)
     yield _Place(Scope.USER, "skill", claude / "skills", None)
@@ -123,20 +123,20 @@ def _files(place: _Place) -> Iterator[tuple[Path, str]]:
                 yield Path(top, name), name.removesuffix(".md")
 
 
-def _add(found: Agents, place: _Place, path: Path, default_name: str) -> None:
+def _add(agents: Agents, place: _Place, path: Path, default_name: str) -> None:
     source, problems = read(path, inside=place.inside)
     entry = None
     if source is not None:
         entry, more = read_agent(source, place.kind, default_name, place.scope)
         problems = [*problems, *more]
-    found.problems += problems
+    agents.problems += problems
     name = entry.name if entry is not None else default_name
-    winner = found.entries.get(name)
+    winner = agents.entries.get(name)
     if winner is not None:
         winner.hides.append(Source(path, b"").location())
     elif entry is not None:
-        found.entries[name] = entry
+        agents.entries[name] = entry
     else:
         wrong = next((problem for problem in problems if problem.severity == "error"), None)
         if wrong is not None:
-            found.broken.setdefault(name, wrong)
+            agents.broken.setdefault(name, wrong)

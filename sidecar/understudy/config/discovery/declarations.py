@@ -57,7 +57,12 @@ def runnable_tools() -> list[str]:
 
 def protocols() -> list[str]:
     """Return the protocols of model servers that a tool or a backend can use, the default first, and ``auto``."""
-    spoken = {word for one in (*backends().values(), *tools().values()) if one.runner for word in one.protocols}
+    spoken = {
+        word
+        for declaration in (*backends().values(), *tools().values())
+        if declaration.runner
+        for word in declaration.protocols
+    }
     return [*sorted(spoken, key=lambda word: (word != DEFAULT_PROTOCOL, word)), AUTO]
 
 
@@ -72,7 +77,7 @@ def capabilities_of(
         tool = defined.capabilities() if defined is not None else tools().get(delegator.tool)
         return tool.in_mode(delegator.mode) if tool is not None else None
     spoken = protocols_of(server) if server is not None else [DEFAULT_PROTOCOL]
-    return next((one for word in spoken for one in backends().values() if word in one.protocols), None)
+    return next((backend for word in spoken for backend in backends().values() if word in backend.protocols), None)
 
 
 def require_capabilities(
@@ -84,10 +89,10 @@ def require_capabilities(
     """
     if delegator.remote_agent is not None:
         raise remote_only(delegator.name, delegator.remote_agent)
-    found = capabilities_of(delegator, server, defined)
-    if found is None:
+    capabilities = capabilities_of(delegator, server, defined)
+    if capabilities is None:
         raise unknown_tool(delegator.tool or f"model server {delegator.model_server}")
-    return found
+    return capabilities
 
 
 def remote_only(name: str, agent: RemoteAgent) -> UnderstudyError:
@@ -101,14 +106,14 @@ def remote_only(name: str, agent: RemoteAgent) -> UnderstudyError:
 
 def unknown_tool(name: str, defined: Iterable[str] = ()) -> UnderstudyError:
     """Return the error for a tool that Understudy cannot drive; ``defined`` are those that files define."""
-    known = [*runnable_tools(), *defined]
-    suggested = close(name, known)
-    every = f"Use one of: {', '.join(known)}; or define it: `understudy tools new {name}`."
+    names = [*runnable_tools(), *defined]
+    suggested = close(name, names)
+    every = f"Use one of: {', '.join(names)}; or define it: `understudy tools new {name}`."
     return UnderstudyError(
         ErrorKind.UNKNOWN_TOOL,
         f"Understudy cannot drive the tool {name!r}.",
         hint=f"Did you mean {suggested[0]!r}?" if suggested else every,
-        names=suggested or known,
+        names=suggested or names,
     )
 
 
@@ -135,12 +140,12 @@ def _declared(package: str, path: list[str]) -> Mapping[str, Capabilities]:
             continue
         if str(entry / folder) not in path and (entry / folder).is_dir():
             path.append(str(entry / folder))
-    found: dict[str, Capabilities] = {}
-    for module in sorted(pkgutil.iter_modules(path), key=lambda one: one.name):
+    declared: dict[str, Capabilities] = {}
+    for module in sorted(pkgutil.iter_modules(path), key=lambda module: module.name):
         declaration: Capabilities = importlib.import_module(f"{package}.{module.name}").CAPABILITIES
         _require_known_options(declaration, module.name)
-        found[declaration.name] = declaration
-    return found
+        declared[declaration.name] = declaration
+    return declared
 
 
 def _require_known_options(declaration: Capabilities, module: str) -> None:

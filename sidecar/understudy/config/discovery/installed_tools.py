@@ -94,8 +94,8 @@ def find(binary: str, folders: Iterable[Path], *, avoid: Iterable[Path] = ()) ->
 def find_tmux(path: str | None = None, *, avoid: Iterable[Path] = ()) -> str | None:
     """Return the program tmux on ``path`` (default: this process's), never one in a folder to avoid; None without."""
     avoided = list(avoid)
-    found = find("tmux", search_path(path or os.environ.get("PATH", ""), avoid=avoided), avoid=avoided)
-    return str(found) if found is not None else None
+    program = find("tmux", search_path(path or os.environ.get("PATH", ""), avoid=avoided), avoid=avoided)
+    return str(program) if program is not None else None
 
 
 @dataclass(frozen=True)
@@ -131,20 +131,20 @@ class _Look:
             if not tool.version_arguments:
                 entry.found, entry.path = True, str(program)
                 break
-            said = self.store.get(tool, program)
-            if said is None:
-                said = _ask(tool, program, self.path)
-                self.store.put(tool, program, said)
-            if said["stranger"]:
+            answer = self.store.get(tool, program)
+            if answer is None:
+                answer = _ask(tool, program, self.path)
+                self.store.put(tool, program, answer)
+            if answer["stranger"]:
                 message = f"{program} is another program of this name."
                 entry.problems.append(Problem(severity="information", message=message))
                 continue
             entry.found = True
             entry.path = str(program)
-            entry.version = said["version"]
-            if said["problem"]:
+            entry.version = answer["version"]
+            if answer["problem"]:
                 hint = f"Run {binary} {' '.join(tool.version_arguments)} in a terminal to see its output."
-                entry.problems.append(Problem(severity="warning", message=said["problem"], hint=hint))
+                entry.problems.append(Problem(severity="warning", message=answer["problem"], hint=hint))
             elif is_older(entry.version, tool.oldest_version):
                 message = f"{program} is version {entry.version}; Understudy supports {tool.oldest_version} and later."
                 entry.problems.append(Problem(severity="warning", message=message, hint=f"Update {tool.title}."))
@@ -168,7 +168,7 @@ def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
     from understudy.process.environment import base_environment
     from understudy.process.unguarded import run_unguarded
 
-    said: dict[str, Any] = {"version": None, "problem": None, "stranger": False}
+    answer: dict[str, Any] = {"version": None, "problem": None, "stranger": False}
     try:
         done = run_unguarded(
             [str(program), *tool.version_arguments],
@@ -178,20 +178,20 @@ def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
             output_limit=MAX_CACHE_BYTES,
         )
     except UnderstudyError as error:
-        return said | {"problem": f"{program} cannot be started: {error.message}"}
+        return answer | {"problem": f"{program} cannot be started: {error.message}"}
     except OSError as error:
-        return said | {"problem": f"{program} cannot be started: {error.strerror}."}
+        return answer | {"problem": f"{program} cannot be started: {error.strerror}."}
     text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     if done.timed_out:
-        return said | {"problem": f"{program} did not print its version within {PROBE_SECONDS:g} s."}
+        return answer | {"problem": f"{program} did not print its version within {PROBE_SECONDS:g} s."}
     if tool.foreign_output and re.search(tool.foreign_output, text):
-        return said | {"stranger": True}
+        return answer | {"stranger": True}
     if tool.own_output and not re.search(tool.own_output, text):
-        return said | {"stranger": True}
+        return answer | {"stranger": True}
     if done.code != 0:
-        return said | {"problem": f"{program} exited with code {done.code} when asked for its version."}
+        return answer | {"problem": f"{program} exited with code {done.code} when asked for its version."}
     version = _VERSION.search(text[:2000]) if tool.version_arguments != ("--help",) else None
-    return said | {"version": version[0] if version else None}
+    return answer | {"version": version[0] if version else None}
 
 
 class _Cache:
@@ -217,11 +217,11 @@ class _Cache:
             entry = self._entries.get(_question(tool, program))
             return entry["said"] if entry is not None and entry["file"] == _facts(program) else None
 
-    def put(self, tool: Capabilities, program: Path, said: dict[str, Any]) -> None:
-        if said["problem"] is not None:
+    def put(self, tool: Capabilities, program: Path, answer: dict[str, Any]) -> None:
+        if answer["problem"] is not None:
             return  # a failure may be temporary
         with self._lock:
-            self._entries[_question(tool, program)] = {"file": _facts(program), "said": said}
+            self._entries[_question(tool, program)] = {"file": _facts(program), "said": answer}
             self._changed = True
 
     def save(self) -> None:
@@ -240,10 +240,12 @@ def _question(tool: Capabilities, program: Path) -> str:
 
 
 def _is_answer(value: Any) -> bool:
-    said = value.get("said") if isinstance(value, dict) else None
-    if not isinstance(said, dict) or said.keys() != {"version", "problem", "stranger"}:
+    answer = value.get("said") if isinstance(value, dict) else None
+    if not isinstance(answer, dict) or answer.keys() != {"version", "problem", "stranger"}:
         return False
-    return isinstance(said["version"], str | None) and said["problem"] is None and isinstance(said["stranger"], bool)
+    return (
+        isinstance(answer["version"], str | None) and answer["problem"] is None and isinstance(answer["stranger"], bool)
+    )
 
 
 def _facts(program: Path) -> list[Any] | None:

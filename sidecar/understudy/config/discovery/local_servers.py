@@ -36,10 +36,10 @@ def running(kinds: Iterable[ServerKind] = tuple(KINDS.values())) -> Mapping[str,
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    local = [one for one in kinds if urlsplit(one.base_url).hostname in locality.LOOPBACK]
+    local = [kind for kind in kinds if urlsplit(kind.base_url).hostname in locality.LOOPBACK]
     with ThreadPoolExecutor(max_workers=max(1, len(local)), thread_name_prefix="understudy-server") as pool:
-        answers = pool.map(lambda one: _models(one.base_url), local)
-        return {one.kind: models for one, models in zip(local, answers, strict=True) if models is not None}
+        answers = pool.map(lambda kind: _models(kind.base_url), local)
+        return {kind.kind: models for kind, models in zip(local, answers, strict=True) if models is not None}
 
 
 def _models(base_url: str) -> list[str] | None:

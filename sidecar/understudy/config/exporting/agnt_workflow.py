@@ -37,7 +37,7 @@ def agnt_workflow(delegators: Sequence[Delegator], task: str | None) -> AgntWork
     Raises ``remote_only_delegator`` for an agent on another service than AGNT: no node can run it.
     """
     made = AgntWorkflow("")
-    nodes = [_node(one, number, task, made) for number, one in enumerate(delegators)]
+    nodes = [_node(delegator, number, task, made) for number, delegator in enumerate(delegators)]
     names = [node["id"] for node in nodes]
     workflow = {
         "name": " → ".join(names),

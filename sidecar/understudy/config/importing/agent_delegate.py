@@ -105,7 +105,7 @@ def _headers(profile: Table) -> dict[str, str] | None:
 def kind_of(url: str) -> str:
     """Return the kind of server that has this address, ``custom`` for any other."""
     place = _place(url)
-    return next((one.kind for one in KINDS.values() if one.base_url and _place(one.base_url) == place), "custom")
+    return next((kind.kind for kind in KINDS.values() if kind.base_url and _place(kind.base_url) == place), "custom")
 
 
 def _place(url: str) -> tuple[str, int | None] | None:

@@ -52,16 +52,17 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
         models.setdefault(tool_name, []).append(model_name)
 
     def add(tool: str, model: str, setting: str, key: str, table: Table) -> str | None:
-        known = declarations.tools().get(tool)
-        if known is None or known.runner is None or known.built_in or "command" in known.launch:
+        declared = declarations.tools().get(tool)
+        if declared is None or declared.runner is None or declared.built_in or "command" in declared.launch:
             draft.drop(setting, f"There is no agent CLI `{tool}` that Understudy can drive.", table.location(key))
             return None
-        if not model and not delegator_rules.has_own_model(model, known):
+        if not model and not delegator_rules.has_own_model(model, declared):
             # The file may name one that works for some kind of work.
-            model = next((one for one in models.get(tool, ()) if delegator_rules.has_own_model(one, known)), "")
+            usable = (word for word in models.get(tool, ()) if delegator_rules.has_own_model(word, declared))
+            model = next(usable, "")
             if not model:
                 command = f"understudy delegators add {tool} --tool {tool} --model PROVIDER/MODEL"
-                reason = f"{known.title} needs a model with its provider, and the file names none. Add it: {command}"
+                reason = f"{declared.title} needs a model with its provider, and the file names none. Add it: {command}"
                 draft.drop(setting, reason, table.location(key))
                 return None
         name = f"{tool}-{model}" if model else tool
@@ -70,15 +71,15 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
             draft.delegators.append(Drafted(Delegator(name=name, tool=tool, model=model), setting, table.location(key)))
         return name
 
-    given, setting = top.texts("provider_priority") or [], "provider_priority"
+    tools, setting = top.texts("provider_priority") or [], "provider_priority"
     if variables.get(PRIORITY):
-        given, setting = [word.strip() for word in variables[PRIORITY].split(",") if word.strip()], PRIORITY
-    order = [add(tool, "", f"{setting}[{number}]", "provider_priority", top) for number, tool in enumerate(given)]
+        tools, setting = [word.strip() for word in variables[PRIORITY].split(",") if word.strip()], PRIORITY
+    order = [add(tool, "", f"{setting}[{number}]", "provider_priority", top) for number, tool in enumerate(tools)]
     named = list(dict.fromkeys(name for name in order if name is not None))
     if named:
         draft.default = (named[0], setting, top.location("provider_priority"))
     if named[1:]:
-        first = next(one for one in draft.delegators if one.entry.name == named[0])
+        first = next(drafted for drafted in draft.delegators if drafted.entry.name == named[0])
         first.entry = msgspec.structs.replace(first.entry, fallback=named[1 : MOST_FALLBACKS + 1])
         for left in named[MOST_FALLBACKS + 1 :]:
             draft.drop(setting, f"At most {MOST_FALLBACKS} can take over, so `{left}` does not.", None)
@@ -86,8 +87,8 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
         chosen = preferred.text(work) if preferred is not None else None
         if preferred is None or chosen is None:
             continue
-        tool, found, model = chosen.partition(":")
-        if not found:
+        tool, separator, model = chosen.partition(":")
+        if not separator:
             reason = (
                 "A logical model has no counterpart: name one as TOOL:MODEL, and those that take over in `fallback`."
             )

@@ -51,12 +51,12 @@ def drafted(text: str, document: Document, draft: Draft, *, permissions: bool) -
     top = _Lenient(document, draft)
     provider, model = top.text("provider"), top.text("model") or ""
     remote = _remote(document.values.get("remote_agent"))
-    own = _own(document.values.get(OWN), top)
+    embedded = _own(document.values.get(OWN), top)
     theirs = document.values.get("x_operator")
-    made = own or Delegator(name="", tool=tool_of(provider), model=model)
-    if isinstance(theirs, dict) and own is None:
+    made = embedded or Delegator(name="", tool=tool_of(provider), model=model)
+    if isinstance(theirs, dict) and embedded is None:
         made = _with_operator(made, theirs, top)
-    if own is None:
+    if embedded is None:
         made = _with_prompt(made, top.text("system_prompt"))
     if not permissions:
         made = _without_permissions(made, top)
@@ -84,8 +84,8 @@ _REASONS = {
 
 def tool_of(provider: str | None) -> str | None:
     """Return the agent CLI of a provider: the one of this name, or that of the vendor."""
-    known = declarations.tools().get(provider or "")
-    return provider if known is not None else MAKERS.get(provider or "", provider)
+    capabilities = declarations.tools().get(provider or "")
+    return provider if capabilities is not None else MAKERS.get(provider or "", provider)
 
 
 def generated_name(name: str | None, provider: str | None, model: str) -> str:
@@ -143,8 +143,8 @@ BRANCH = "understudy/{id}"
 
 def _with_operator(made: Delegator, bag: dict[str, Any], top: _Lenient) -> Delegator:
     launch: dict[str, Any] = {}
-    given = bag.get("launch_config")
-    for key, value in (given if isinstance(given, dict) else {}).items():
+    launch_config = bag.get("launch_config")
+    for key, value in (launch_config if isinstance(launch_config, dict) else {}).items():
         ours = {**_LAUNCH, **WORDS}.get(key)
         if ours is not None:
             launch[ours] = value
@@ -230,10 +230,10 @@ def _usable(value: Any) -> Any:
         return [_usable(item) for item in value]
     if not isinstance(value, Number):
         return value
-    found = float(value.text)
-    if found.is_integer() and abs(found) < 2**63:
-        return int(found)
-    return found if math.isfinite(found) else None
+    number = float(value.text)
+    if number.is_integer() and abs(number) < 2**63:
+        return int(number)
+    return number if math.isfinite(number) else None
 
 
 def _plain(value: str | None) -> str | None:

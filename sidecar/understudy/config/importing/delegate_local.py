@@ -55,54 +55,54 @@ _REASONS = {
 
 def read(document: Document, draft: Draft, project: str | None = None) -> bool:
     """Add the servers of ``mcpServers``, also those of one project, that are delegate-local; return whether any is."""
-    found = _read_servers(document, draft, ("mcpServers",), document.values.get("mcpServers"))
+    has_any = _read_servers(document, draft, ("mcpServers",), document.values.get("mcpServers"))
     projects = document.values.get("projects")
-    own = projects.get(project) if isinstance(projects, dict) and project is not None else None
-    if isinstance(own, dict) and project is not None:
+    of_project = projects.get(project) if isinstance(projects, dict) and project is not None else None
+    if isinstance(of_project, dict) and project is not None:
         path = ("projects", project, "mcpServers")
-        found = _read_servers(document, draft, path, own.get("mcpServers")) or found
-    return found
+        has_any = _read_servers(document, draft, path, of_project.get("mcpServers")) or has_any
+    return has_any
 
 
 def _read_servers(document: Document, draft: Draft, path: KeyPath, values: object) -> bool:
     if values is None:
         return False
-    found = False
+    has_any = False
     for name, server in Table(document, draft, path, values).named():
-        given = server.values.get("env")
-        marked = isinstance(given, dict) and any(key.startswith(_MARKS) for key in given)
+        variables = server.values.get("env")
+        marked = isinstance(variables, dict) and any(key.startswith(_MARKS) for key in variables)
         if name == NAME or marked:
             env = server.table("env")
             if env is not None:
                 _add(env, draft, server)
             else:
                 _build({}, draft, None, server.name(), server.location())
-            found = True
-    return found
+            has_any = True
+    return has_any
 
 
 def read_environment(variables: Mapping[str, str], draft: Draft) -> bool:
     """Add what environment variables of this process configure; return whether one of them is set."""
-    given = {name: value for name, value in variables.items() if name.startswith(PREFIX) and value}
-    if not any(name.startswith(_MARKS) for name in given):
+    own_variables = {name: value for name, value in variables.items() if name.startswith(PREFIX) and value}
+    if not any(name.startswith(_MARKS) for name in own_variables):
         return False
-    _build(given, draft, None, "the environment", None)
+    _build(own_variables, draft, None, "the environment", None)
     return True
 
 
 def _add(env: Table, draft: Draft, server: Table) -> None:
-    given: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in env.values:
         if name.startswith(PREFIX):
             value = env.text(name)
             if value:
-                given[name] = value
+                variables[name] = value
     env.end("It is passed to the MCP server only.")
-    _build(given, draft, env, server.name(), server.location())
+    _build(variables, draft, env, server.name(), server.location())
 
 
-def _build(given: dict[str, str], draft: Draft, env: Table | None, name: str, location: Location | None) -> None:
-    left = dict(given)
+def _build(variables: dict[str, str], draft: Draft, env: Table | None, name: str, location: Location | None) -> None:
+    left = dict(variables)
 
     def drop(variable: str, reason: str) -> None:
         where = env.location(variable) if env is not None else None

@@ -189,9 +189,9 @@ class Table:
     def named(self) -> Iterator[tuple[str, Table]]:
         """Take every value as a table, with its key."""
         for key in self.values:
-            found = self.table(key)
-            if found is not None:
-                yield key, found
+            table = self.table(key)
+            if table is not None:
+                yield key, table
 
     def drop(self, key: str, reason: str) -> None:
         """Name a setting as not carried over, if the table has it."""
@@ -234,8 +234,8 @@ def holds_secret(value: str) -> bool:
 def secret_argument(arguments: list[str]) -> bool:
     """Return whether one of these arguments of a program may be a key."""
     for number, argument in enumerate(arguments):
-        found = _SECRET_ARGUMENT.fullmatch(argument)
-        if found and (found[1] or arguments[number + 1 : number + 2]):
+        match = _SECRET_ARGUMENT.fullmatch(argument)
+        if match and (match[1] or arguments[number + 1 : number + 2]):
             return True
         if holds_secret(argument):
             return True
@@ -244,13 +244,13 @@ def secret_argument(arguments: list[str]) -> bool:
 
 def expansion(value: str) -> str | None:
     """Return the variable that a value consists of (``${NAME}``, ``${NAME:-default}`` or ``$NAME``), or None."""
-    found = _EXPANSION.fullmatch(value.strip())
-    return (found[1] or found[2]) if found else None
+    match = _EXPANSION.fullmatch(value.strip())
+    return (match[1] or match[2]) if match else None
 
 
 def environment(table: Table) -> dict[str, str | EnvReference]:
     """Return the variables of a table of texts and ``{from_env: NAME}``; a key becomes a reference."""
-    found: dict[str, str | EnvReference] = {}
+    variables: dict[str, str | EnvReference] = {}
     for name in table.values:
         if not VARIABLE.fullmatch(name):
             table.drop(name, "This is not the name of an environment variable.")
@@ -258,7 +258,7 @@ def environment(table: Table) -> dict[str, str | EnvReference]:
         value = table.any(name)
         if isinstance(value, dict):
             inner = Table(table.document, table.draft, (*table.path, name), value)
-            found[name] = EnvReference(from_env=inner.required("from_env"))
+            variables[name] = EnvReference(from_env=inner.required("from_env"))
             inner.end()
         elif value is None or isinstance(value, list):
             raise table.document.invalid((*table.path, name), f"`{table.name(name)}` must be a text.")
@@ -266,10 +266,10 @@ def environment(table: Table) -> dict[str, str | EnvReference]:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             variable = expansion(text)
             if variable is not None:
-                found[name] = EnvReference(from_env=variable)
+                variables[name] = EnvReference(from_env=variable)
             elif is_secret(name, text):
-                found[name] = EnvReference(from_env=name)
+                variables[name] = EnvReference(from_env=name)
                 table.drop(name, f"A key in plain text is not copied. Set {name} in the environment instead.")
             else:
-                found[name] = text
-    return found
+                variables[name] = text
+    return variables

@@ -77,24 +77,24 @@ def read_document(path: Path, syntax: Syntax, *, most: int = MAX_BYTES) -> Docum
         values, problems = source.parse()
         if values is None:
             raise _error(problems[0])
-        found = Document(path, values, source)
+        document = Document(path, values, source)
     else:
         text = _text(source)
-        found = _json(source, text) if syntax == "json" else _yaml(source, text)
-    unusable = unusable_value(found.values)
+        document = _json(source, text) if syntax == "json" else _yaml(source, text)
+    unusable = unusable_value(document.values)
     if unusable is not None:
-        raise found.invalid(unusable[0], f"`{setting(unusable[0])[:200]}` {unusable[1]}.")
-    return found
+        raise document.invalid(unusable[0], f"`{setting(unusable[0])[:200]}` {unusable[1]}.")
+    return document
 
 
 def parse_exact(text: str, path: Path) -> Document:
     """Return a JSON object whose numbers can be written again digit by digit; raises what ``read_document`` raises."""
     text = text.removeprefix("\ufeff")
     source = Source(path, text.encode(errors="surrogatepass"))
-    found = _json(source, text, loads=exact_json.loads)
-    if exact_json.depth(found.values) > exact_json.MAX_DEPTH:
+    document = _json(source, text, loads=exact_json.loads)
+    if exact_json.depth(document.values) > exact_json.MAX_DEPTH:
         raise _error(source.problem(f"The JSON is nested more than {exact_json.MAX_DEPTH} levels deep."))
-    return found
+    return document
 
 
 def read_exact(path: Path) -> tuple[str, Document] | None:
@@ -166,7 +166,7 @@ def _json_places(text: str) -> dict[KeyPath, Range]:
 
     Raises ``Refused`` for a name that occurs twice in one object.
     """
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def place(offset: int) -> Range:
         line = bisect.bisect_right(starts, offset) - 1

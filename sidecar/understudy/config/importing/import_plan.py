@@ -107,7 +107,7 @@ class _Planner:
         self.before: Configuration = load(None, trusted=False)
         self.servers = {name: entry.model_server for name, entry in self.before.model_servers.items()}
         self.delegators = {name: entry.delegator for name, entry in self.before.delegators.items()}
-        self.tools = {name: one.definition for name, one in self.before.tools.items() if one.usable}
+        self.tools = {name: tool.definition for name, tool in self.before.tools.items() if tool.usable}
         self.result = ImportPlan(read=list(draft.read), not_carried=list(draft.dropped))
         self.names: dict[str, str] = {}
         """Names of delegators in the other tool → ours."""
@@ -119,27 +119,27 @@ class _Planner:
             if server is not None:
                 renamed[drafted.entry.name] = self._place(drafted, server, self.servers)
         # Those that name others come last, because these may get other names.
-        for found in sorted(self.draft.delegators, key=lambda one: one.entry.fallback is not None):
-            wanted = found.entry
-            if wanted.fallback is not None:
-                known_names = [self.names[name] for name in wanted.fallback if name in self.names]
-                found.entry = wanted = msgspec.structs.replace(wanted, fallback=known_names or None)
-            if wanted.model_server is not None:
-                if wanted.model_server not in renamed and any(
-                    one.entry.name == wanted.model_server for one in self.draft.servers
+        for draft in sorted(self.draft.delegators, key=lambda draft: draft.entry.fallback is not None):
+            entry = draft.entry
+            if entry.fallback is not None:
+                known_names = [self.names[name] for name in entry.fallback if name in self.names]
+                draft.entry = entry = msgspec.structs.replace(entry, fallback=known_names or None)
+            if entry.model_server is not None:
+                if entry.model_server not in renamed and any(
+                    server.entry.name == entry.model_server for server in self.draft.servers
                 ):
-                    self._drop(found.setting, "Its model server is not carried over.", found.location)
+                    self._drop(draft.setting, "Its model server is not carried over.", draft.location)
                     continue
-                known = renamed.get(wanted.model_server, wanted.model_server)
-                found.entry = msgspec.structs.replace(wanted, model_server=known)
+                server_name = renamed.get(entry.model_server, entry.model_server)
+                draft.entry = msgspec.structs.replace(entry, model_server=server_name)
             around = delegator_rules.Surroundings(self.servers, self.tools)
-            delegator = self._valid(found, Delegator, functools.partial(_check_delegator, around))
-            if delegator is None and found.otherwise is not None:
-                self._drop(found.setting, "It is kept, listed and exported; it cannot be started here.", found.location)
-                found.entry = found.otherwise
-                delegator = self._valid(found, Delegator, functools.partial(_check_delegator, around))
+            delegator = self._valid(draft, Delegator, functools.partial(_check_delegator, around))
+            if delegator is None and draft.otherwise is not None:
+                self._drop(draft.setting, "It is kept, listed and exported; it cannot be started here.", draft.location)
+                draft.entry = draft.otherwise
+                delegator = self._valid(draft, Delegator, functools.partial(_check_delegator, around))
             if delegator is not None:
-                self.names[wanted.name] = self._place(found, delegator, self.delegators)
+                self.names[entry.name] = self._place(draft, delegator, self.delegators)
         self._defaults()
         self._input()
         return self.result
@@ -183,7 +183,7 @@ class _Planner:
     def _offer(self, drafted: Drafted[_Entry], server: object, name: str) -> None:
         if drafted.key is None or not isinstance(server, ModelServer) or server.api_key is not None:
             return
-        if all(one.model_server != name for one in self.result.keys):
+        if all(key.model_server != name for key in self.result.keys):
             self.result.keys.append(OfferedKey(name, drafted.key))
             reason = f"A key in plain text is not copied. Store it: understudy servers set-key {name}"
             self._drop(drafted.key.setting, reason, drafted.key.location)
@@ -198,10 +198,10 @@ class _Planner:
             problem = _unwritable(mapping)
             if problem is None:
                 entry = file_schema.from_file(mapping, structure)
-                found = next((one for one in check(entry) if _matters(one)), None)
-                if found is None:
+                finding = next((candidate for candidate in check(entry) if _matters(candidate)), None)
+                if finding is None:
                     return entry
-                problem = (found.path, found.message)
+                problem = (finding.path, finding.message)
             path, message = problem
             if not path or path[0] not in _DROPPABLE[structure] or not _remove(mapping, path):
                 self._drop(drafted.setting, f"Not carried over: {message}", drafted.location)
@@ -211,13 +211,13 @@ class _Planner:
         return None
 
     def _defaults(self) -> None:
-        wanted: list[tuple[str | None, str, str, Location | None]] = []
+        defaults: list[tuple[str | None, str, str, Location | None]] = []
         if self.draft.default is not None:
-            wanted.append((None, *self.draft.default))
-        wanted += [(recipe, *found) for recipe, found in sorted(self.draft.recipes.items())]
+            defaults.append((None, *self.draft.default))
+        defaults += [(recipe, *default) for recipe, default in sorted(self.draft.recipes.items())]
         present = self.before.defaults
         steps: dict[str | None, str] = {}
-        for recipe, theirs, name, location in wanted:
+        for recipe, theirs, name, location in defaults:
             ours = self.names.get(theirs)
             current = present.delegator if recipe is None else present.recipes.get(recipe)
             if ours is None:
@@ -234,7 +234,7 @@ class _Planner:
         try:
             path, before, after = self.editor.preview_defaults(steps, Scope.USER)
         except UnderstudyError as error:
-            for recipe, _, name, location in wanted:
+            for recipe, _, name, location in defaults:
                 if recipe in steps:
                     self._drop(name, f"{error.message} {error.hint or ''}".strip(), location)
             return
@@ -245,7 +245,7 @@ class _Planner:
     def _input(self) -> None:
         """Write the table ``[input]`` into a new ``config.toml``; one that exists is the user's alone."""
         path = locations.user_folder() / locations.SINGLE[locations.FileKind.CONFIG]
-        wanted: dict[str, int] = {}
+        values: dict[str, int] = {}
         for key, (value, name) in sorted(self.draft.input.items()):
             present = getattr(self.before.input, key)
             if present == value:
@@ -253,19 +253,19 @@ class _Planner:
             if present is not None:
                 self._drop(name, f"Your `{key}` in `[input]` is {present}, and it is not replaced.", None)
             elif os.path.lexists(path):
-                said = f"Your config.toml is not changed. Add to its table `[input]`: {key} = {value}"
-                self._drop(name, said, None)
+                reason = f"Your config.toml is not changed. Add to its table `[input]`: {key} = {value}"
+                self._drop(name, reason, None)
             else:
-                wanted[key] = value
-        if wanted:
+                values[key] = value
+        if values:
             line = schema_line(locations.FileKind.CONFIG)
-            after = "".join([line, "[input]\n", *(f"{key} = {value}\n" for key, value in wanted.items())]).encode()
+            after = "".join([line, "[input]\n", *(f"{key} = {value}\n" for key, value in values.items())]).encode()
             self.result.files.append(PlannedFile("default", "input", path, b"", after))
             self.result.steps.append(lambda editor: editor.create_config(after, Scope.USER))
 
     def _names_its_delegator(self, recipe: str) -> bool:
-        known = self.before.recipes.get(recipe)
-        return known is None or known.delegator is not None
+        entry = self.before.recipes.get(recipe)
+        return entry is None or entry.delegator is not None
 
     def _drop(self, name: str, reason: str, location: Location | None) -> None:
         self.result.not_carried.append(NotCarried(name, reason, location))
@@ -297,11 +297,11 @@ def _path(kind: Kind, name: str) -> Path:
     return locations.user_folder() / folder / f"{name}{suffix}"
 
 
-def _same(present: object, wanted: _Entry, *, keyed: bool) -> bool:
-    if keyed and isinstance(present, ModelServer) and isinstance(wanted, ModelServer):
+def _same(present: object, entry: _Entry, *, keyed: bool) -> bool:
+    if keyed and isinstance(present, ModelServer) and isinstance(entry, ModelServer):
         # Its key may have been stored since the last import.
-        present = msgspec.structs.replace(present, api_key=wanted.api_key)
-    return present == wanted
+        present = msgspec.structs.replace(present, api_key=entry.api_key)
+    return present == entry
 
 
 def _matters(finding: Finding) -> bool:

@@ -40,9 +40,9 @@ def _profile(name: str, profile: Table, draft: Draft, *, headless: bool) -> None
     command = profile.required("command")
     interface = profile.text("interface") or "generic"
     prompt = profile.text("prompt") or "argument"
-    for key, value, known in (("interface", interface, _INTERFACES), ("prompt", prompt, _PROMPTS)):
-        if value not in known:
-            message = f"`{profile.name(key)}` must be one of {', '.join(known)}."
+    for key, value, choices in (("interface", interface, _INTERFACES), ("prompt", prompt, _PROMPTS)):
+        if value not in choices:
+            message = f"`{profile.name(key)}` must be one of {', '.join(choices)}."
             raise profile.document.invalid((*profile.path, key), message)
     arguments = profile.texts("args") or []
     if secret_argument(arguments):
@@ -87,29 +87,31 @@ def _profile(name: str, profile: Table, draft: Draft, *, headless: bool) -> None
 
 def _driven(name: str, tool: str, arguments: list[str], properties: object) -> Delegator:
     """Return the delegator of a tool that Understudy drives; arguments that are options become those."""
-    known = properties if isinstance(properties, dict) else {}
-    model, yolo, found, flags = "", False, {}, []
+    defined = properties if isinstance(properties, dict) else {}
+    model, yolo, model_properties, flags = "", False, {}, []
     rest = list(arguments)
     while rest:
-        one = rest.pop(0)
-        if one in _YOLO.get(tool, ()):
+        argument = rest.pop(0)
+        if argument in _YOLO.get(tool, ()):
             yolo = True
-        elif one in {"--model", "-m"} and rest:
+        elif argument in {"--model", "-m"} and rest:
             model = rest.pop(0)
-        elif one.startswith("--model="):
-            model = one.removeprefix("--model=")
-        elif one in {"-c", "--config"} and rest and (given := _PROPERTY.fullmatch(rest[0])) and given[1] in known:
-            found[given[1]] = given[2]
+        elif argument.startswith("--model="):
+            model = argument.removeprefix("--model=")
+        elif (
+            argument in {"-c", "--config"} and rest and (match := _PROPERTY.fullmatch(rest[0])) and match[1] in defined
+        ):
+            model_properties[match[1]] = match[2]
             rest.pop(0)
         else:
-            flags.append(one)
+            flags.append(argument)
     launch = Launch(yolo=yolo or None, flags=flags or None) if yolo or flags else None
-    return Delegator(name=name, tool=tool, model=model, model_properties=found or None, launch=launch)
+    return Delegator(name=name, tool=tool, model=model, model_properties=model_properties or None, launch=launch)
 
 
 def _command(name: str, arguments: list[str], interface: str, prompt: str, *, headless: bool) -> Delegator:
     """Return the delegator of a program that its profile describes."""
-    words = [one.replace("{prompt_file}", "{promptFile}") for one in arguments]
+    words = [argument.replace("{prompt_file}", "{promptFile}") for argument in arguments]
     if prompt == "argument":
         words += ["--prompt", "{prompt}"] if interface == "opencode" and not headless else ["--", "{prompt}"]
     return Delegator(name=name, tool="generic", launch=Launch(command=words))

@@ -66,15 +66,15 @@ def _read_delegate_local(
                 hint="Name a file whose `mcpServers` has it, or set its variables in the environment.",
             )
         return
-    found = delegate_local.read_environment(variables, draft)
+    has_any = delegate_local.read_environment(variables, draft)
     for place in places:
         # A repository's own file is read by `doctor`, too.
         most = _CLAUDE_BYTES if place.name == ".claude.json" else _MOST_BYTES
         document_ = read_document(place, "json", most=most)
         if document_ is not None and delegate_local.read(document_, draft, project):
             draft.read.append(place)
-            found = True
-    if not found:
+            has_any = True
+    if not has_any:
         raise _nothing(places)
 
 

@@ -66,7 +66,7 @@ def watched(configuration: Configuration | None) -> list[str]:
 
     Without a configuration, those of tools that files define are missing.
     """
-    declared = (one.path.rstrip("/") for tool in effects.obeying(configuration) for one in tool.repository_paths)
+    declared = (path.path.rstrip("/") for tool in effects.obeying(configuration) for path in tool.repository_paths)
     return list(dict.fromkeys([*SHARED, *declared]))
 
 

@@ -24,7 +24,7 @@ _MCP_SERVERS = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".github/mc
 def obeying(configuration: Configuration | None) -> list[Capabilities]:
     """Return the tools whose configuration in a repository trust covers, including those that the files define."""
     defined = configuration.tools.values() if configuration is not None else ()
-    return [*declarations.tools().values(), *(one.definition.capabilities() for one in defined)]
+    return [*declarations.tools().values(), *(tool.definition.capabilities() for tool in defined)]
 
 
 def describe_effects(root: Path, files: list[str], configuration: Configuration) -> list[str]:
@@ -43,15 +43,18 @@ def describe_effects(root: Path, files: list[str], configuration: Configuration)
     for path in _MCP_SERVERS:
         if path in files:
             lines += _mcp_servers(root, path)
-    obeyed = [(tool, one) for tool in obeying(configuration) for one in tool.repository_paths]
-    for tool, one in obeyed:
-        if one.has_hooks and one.path in files:
-            lines += _hooks(root, one.path, tool.title)
-    for _, one in obeyed:
-        if not one.has_hooks and one.path not in _MCP_SERVERS:
-            count = sum(path == one.path or (one.path.endswith("/") and path.startswith(one.path)) for path in files)
+    obeyed = [(tool, obeyed_path) for tool in obeying(configuration) for obeyed_path in tool.repository_paths]
+    for tool, obeyed_path in obeyed:
+        if obeyed_path.has_hooks and obeyed_path.path in files:
+            lines += _hooks(root, obeyed_path.path, tool.title)
+    for _, obeyed_path in obeyed:
+        if not obeyed_path.has_hooks and obeyed_path.path not in _MCP_SERVERS:
+            count = sum(
+                path == obeyed_path.path or (obeyed_path.path.endswith("/") and path.startswith(obeyed_path.path))
+                for path in files
+            )
             if count:
-                lines.append(f"Agents read {one.what} ({one.path}, {count} {_files(count)}).")
+                lines.append(f"Agents read {obeyed_path.what} ({obeyed_path.path}, {count} {_files(count)}).")
     outside = [path for path in files if _leads_out(root, path)]
     lines += [f"{path} is a link that leads out of this folder." for path in outside[:20]]
     return lines
@@ -108,9 +111,9 @@ def _own(configuration: Configuration) -> Iterator[str]:
             yield f"Files that match {pattern} are copied to the agents, too."
     if configuration.python is not None and configuration.python != personal.python:
         yield f"Checks use the interpreter {configuration.python}."
-    own = [recipe.name for recipe in configuration.recipes.values() if recipe.scope is Scope.WORKSPACE]
-    if own:
-        yield f"Recipes of this folder: {', '.join(own)}."
+    recipes = [recipe.name for recipe in configuration.recipes.values() if recipe.scope is Scope.WORKSPACE]
+    if recipes:
+        yield f"Recipes of this folder: {', '.join(recipes)}."
 
 
 def _mcp_servers(root: Path, path: str) -> Iterator[str]:

@@ -65,7 +65,7 @@ def tracked_programs(root: Path, configuration: Configuration) -> list[str]:
         ]
     )
     names = [name for name in started if os.path.lexists(root / name)]
-    names += [one for one in _interpreters(root, names) if one not in started]
+    names += [path for path in _interpreters(root, names) if path not in started]
     # git knows a file behind a link to a folder by its real path only.
     names = list(dict.fromkeys([*names, *(real for name in names if (real := _real(root, name)) is not None)]))
     return [name for name in names if _is_tracked(name, index)]
@@ -95,7 +95,7 @@ def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
     commands.append((configuration.worktrees.setup, None))
     launches = [entry.delegator.launch for entry in configuration.delegators.values()]
     agents = [launch.command for launch in launches if launch is not None and launch.command]
-    for tool in (one.definition for one in configuration.tools.values()):
+    for tool in (defined.definition for defined in configuration.tools.values()):
         agents += [tool.command, *([tool.program, *more] for more in tool.added_arguments())]
     commands += [(argv, None) for argv in agents]
     # An agent's script may come after options or another program (`env`, `uv run`), or be the value of an option.
@@ -108,10 +108,10 @@ def _configured(root: Path, configuration: Configuration) -> Iterator[str]:
         if not argv:
             continue
         yield from _program(root, argv[0], folder or "")
-        found = []
+        names = []
         if len(argv) > 1 and _RUNS_A_SCRIPT.fullmatch(posixpath.basename(argv[0])):
-            found.append(argv[1])
-        for name in found:
+            names.append(argv[1])
+        for name in names:
             yield from _inside(root, name, folder or "")
 
 
@@ -128,8 +128,8 @@ def _inside(root: Path, name: str, folder: str) -> Iterator[str]:
     whole = os.path.normpath(root / folder / expand_home(name))
     parent, last = os.path.split(whole)
     # The second one differs where a link leads to the workspace, as in the path of some home folders.
-    for each in dict.fromkeys([whole, f"{os.path.realpath(parent)}/{last}"] if "\0" not in whole else []):
-        path = os.path.relpath(each, root)
+    for place in dict.fromkeys([whole, f"{os.path.realpath(parent)}/{last}"] if "\0" not in whole else []):
+        path = os.path.relpath(place, root)
         try:
             outside = path == ".." or path.startswith("../") or (root / path).is_dir()
         except OSError:  # too long a name for a file
@@ -146,14 +146,14 @@ def _real(root: Path, name: str) -> str | None:
 
 def _interpreters(root: Path, scripts: list[str]) -> list[str]:
     """Return the existing files of the workspace that the first lines of ``scripts`` name (``#!…``)."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for _ in range(_DEEPEST):
         named = [
             path for script in scripts for word in interpreter_of(root / script) for path in _program(root, word, "")
         ]
-        scripts = [path for path in dict.fromkeys(named) if path not in found and os.path.lexists(root / path)]
-        found |= dict.fromkeys(scripts)
-    return list(found)
+        scripts = [path for path in dict.fromkeys(named) if path not in paths and os.path.lexists(root / path)]
+        paths |= dict.fromkeys(scripts)
+    return list(paths)
 
 
 def interpreter_of(script: Path) -> list[str]:

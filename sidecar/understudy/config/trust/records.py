@@ -75,14 +75,14 @@ def status(workspace: Path, state: Path) -> TrustStatus:
 
 def is_trusted(workspace: Path, state: Path) -> bool:
     """Return whether ``status`` says so. The files of a workspace that the user never trusted are not looked at."""
-    found = _read(workspace, state)
-    return found is not None and bool(found["trusted"]) and status(workspace, state).trusted
+    record = _read(workspace, state)
+    return record is not None and bool(record["trusted"]) and status(workspace, state).trusted
 
 
 def was_declined(workspace: Path, state: Path, seen: str) -> bool:
     """Return whether the user declined to trust exactly the content with the hash ``seen``."""
-    found = _read(workspace, state)
-    return found is not None and not found["trusted"] and found["hash"] == seen
+    record = _read(workspace, state)
+    return record is not None and not record["trusted"] and record["hash"] == seen
 
 
 def record(workspace: Path, state: Path, *, trusted: bool, seen: str | None = None) -> TrustStatus:

@@ -84,14 +84,14 @@ def loop_tools(tools: Sequence[str] | None, disallowed: Sequence[str] | None) ->
     ``disallowed`` wins. An entry with arguments forbids its whole tool and permits nothing: no restriction is weakened.
     """
     named = [*(tools or ()), *(disallowed or ())]
-    permitted = set(LOOP_TOOLS) if tools is None else {_meant(one) for one in tools if "(" not in one}
-    forbidden = set(LOOP_TOOLS) if "*" in (disallowed or ()) else {_meant(one) for one in disallowed or ()}
+    permitted = set(LOOP_TOOLS) if tools is None else {_meant(tool) for tool in tools if "(" not in tool}
+    forbidden = set(LOOP_TOOLS) if "*" in (disallowed or ()) else {_meant(tool) for tool in disallowed or ()}
     if "*" in (tools or ()):
         permitted = set(LOOP_TOOLS)
     return LoopTools(
         names=[name for name in LOOP_TOOLS if name in permitted - forbidden],
-        unknown=[one for one in dict.fromkeys(named) if _meant(one) is None and one != "*"],
-        with_arguments=[one for one in dict.fromkeys(tools or ()) if "(" in one and _meant(one) is not None],
+        unknown=[tool for tool in dict.fromkeys(named) if _meant(tool) is None and tool != "*"],
+        with_arguments=[tool for tool in dict.fromkeys(tools or ()) if "(" in tool and _meant(tool) is not None],
     )
 
 

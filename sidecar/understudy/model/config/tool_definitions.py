@@ -222,12 +222,14 @@ class ToolDefinition(Strict, kw_only=True):
     @property
     def reports_usage(self) -> bool:
         """Whether it reports tokens while it runs."""
-        return self.dialect != "text" and (self.dialect != "json" or any(one.event == "usage" for one in self.events))
+        return self.dialect != "text" and (self.dialect != "json" or any(rule.event == "usage" for rule in self.events))
 
     @property
     def names_session(self) -> bool:
         """Whether it names its session, so that a later attempt can continue it."""
-        return self.dialect != "text" and (self.dialect != "json" or any(one.event == "session" for one in self.events))
+        return self.dialect != "text" and (
+            self.dialect != "json" or any(rule.event == "session" for rule in self.events)
+        )
 
     def capabilities(self) -> Capabilities:
         """Return what delegators of this tool may set."""
@@ -235,8 +237,8 @@ class ToolDefinition(Strict, kw_only=True):
         launch: dict[str, tuple[OptionValue, ...]] = dict(COMMON_FIELDS)
         if self.permission_modes:
             launch["permission_mode"] = tuple(
-                OptionValue(value=one.name, title=one.name, description=one.description)
-                for one in self.permission_modes
+                OptionValue(value=mode.name, title=mode.name, description=mode.description)
+                for mode in self.permission_modes
             )
         if options.yolo is not None:
             launch["yolo"] = ()
@@ -251,7 +253,7 @@ class ToolDefinition(Strict, kw_only=True):
                 model=tuple(options.model or ()),
                 yolo=tuple(options.yolo or ()),
                 relay=tuple(options.relay or ()),
-                permission_modes={one.name: tuple(one.arguments) for one in self.permission_modes},
+                permission_modes={mode.name: tuple(mode.arguments) for mode in self.permission_modes},
             )
         # A path in the worktree is known only when that exists.
         named = self.program and ("/" not in self.program or self.program.startswith("/"))
@@ -267,6 +269,6 @@ class ToolDefinition(Strict, kw_only=True):
             limits=TIME_LIMITS | USAGE_LIMITS if self.reports_usage else TIME_LIMITS,
             takes_model="model" in slots,
             sessions="sessionId" in slots,
-            repository_paths=tuple(RepositoryPath(path=one.path, what=one.what) for one in self.repository_paths),
+            repository_paths=tuple(RepositoryPath(path=path.path, what=path.what) for path in self.repository_paths),
             environment=self.env or {},
         )

@@ -141,7 +141,7 @@ class Spec(Wire, kw_only=True):
     @property
     def has_relay(self) -> bool:
         """Return whether any of its agents gets relay tools."""
-        return any(one.has_relay for one in self.candidates)
+        return any(candidate.has_relay for candidate in self.candidates)
 
     @property
     def relay_parent(self) -> str | None:
@@ -254,8 +254,11 @@ def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
         "explain": {
             "delegator": explain["delegator"],
             "candidates": [
-                {"name": one["name"], **({"skippedBecause": one["skipped"]} if "skipped" in one else {})}
-                for one in explain["tried"]
+                {
+                    "name": tried["name"],
+                    **({"skippedBecause": tried["skipped"]} if "skipped" in tried else {}),
+                }
+                for tried in explain["tried"]
             ],
             "reason": explain["because"],
         },

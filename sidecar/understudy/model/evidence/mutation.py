@@ -142,7 +142,7 @@ class Noticed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def judged(self) -> frozenset[str]:
         """Return the identities of the listed mutants."""
-        return frozenset(self.kills) | {one.id for one in self.survivors}
+        return frozenset(self.kills) | {mutant.id for mutant in self.survivors}
 
     def gained(self, before: Noticed) -> bool:
         """Return whether these tests notice a mutant that those of ``before`` did not."""
@@ -150,41 +150,41 @@ class Noticed(msgspec.Struct, frozen=True, kw_only=True):
 
     def lost(self, before: Noticed, changed: Iterable[str] = ()) -> list[JudgedMutant]:
         """Return the mutants that ``before`` noticed and these tests do not, except in ``changed`` files."""
-        mine = {one.id for one in self.survivors}
+        mine = {mutant.id for mutant in self.survivors}
         ours = set(changed)
         return [
-            one
-            for identity, one in before.kills.items()
-            if identity in mine or (self.listed and identity not in self.kills and one.path not in ours)
+            mutant
+            for identity, mutant in before.kills.items()
+            if identity in mine or (self.listed and identity not in self.kills and mutant.path not in ours)
         ]
 
 
 def noticed(results: Iterable[MutationResult | None]) -> Noticed | None:
     """Return what the checks of a result noticed together; None if none was mutation-tested."""
-    found = [one for one in results if one is not None]
-    if not found:
+    tested = [result for result in results if result is not None]
+    if not tested:
         return None
     kills: dict[str, JudgedMutant] = {}
     missed: dict[str, JudgedMutant] = {}
-    for mutant in chain.from_iterable(result.mutants for result in found):
+    for mutant in chain.from_iterable(result.mutants for result in tested):
         if mutant.status in NOTICED:
             kills.setdefault(mutant.id, mutant)
         elif mutant.status is MutantStatus.SURVIVED:
             missed.setdefault(mutant.id, mutant)
     survivors = [mutant for identity, mutant in missed.items() if identity not in kills]
-    alone = found[0] if len(found) == 1 else None
+    alone = tested[0] if len(tested) == 1 else None
     return Noticed(
         killed=alone.killed if alone is not None else len(kills),
         viable=alone.viable if alone is not None else len(kills) + len(survivors),
         kills=kills,
         survivors=survivors,
-        idle=list(dict.fromkeys(test for result in found for test in result.idle)),
-        scope=found[0].scope,
-        nothing_executed=all(result.total and not result.executed for result in found),
-        sampled=any(result.viable < result.executed for result in found),
-        listed=all(_lists_all(result) for result in found),
+        idle=list(dict.fromkeys(test for result in tested for test in result.idle)),
+        scope=tested[0].scope,
+        nothing_executed=all(result.total and not result.executed for result in tested),
+        sampled=any(result.viable < result.executed for result in tested),
+        listed=all(_lists_all(result) for result in tested),
     )
 
 
 def _lists_all(result: MutationResult) -> bool:
-    return sum(one.status in NOTICED for one in result.mutants) >= result.killed
+    return sum(mutant.status in NOTICED for mutant in result.mutants) >= result.killed

@@ -120,8 +120,8 @@ class RelayTool(msgspec.Struct, frozen=True):
         """Return the parameters; raise ``invalid_params``."""
         try:
             # Models write 10 as "10", and leave a parameter out with null.
-            given = {name: value for name, value in dict(arguments or {}).items() if value is not None}
-            return msgspec.convert(given, self.params, strict=False)
+            present = {name: value for name, value in dict(arguments or {}).items() if value is not None}
+            return msgspec.convert(present, self.params, strict=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,

@@ -59,15 +59,15 @@ def parse(text: str) -> tuple[Step, ...]:
 
 def values(document: Any, steps: tuple[Step, ...]) -> list[Any]:
     """Return the values at a path, in order; a step that does not exist, and ``null``, yield none."""
-    found = [document]
+    current = [document]
     for step in steps:
         following: list[Any] = []
-        for value in found:
+        for value in current:
             if step is None:
                 following += value[:MOST_VALUES] if isinstance(value, list) else []
             elif isinstance(step, int):
                 following += value[step : step + 1] if isinstance(value, list) else []
             elif isinstance(value, dict) and step in value:
                 following.append(value[step])
-        found = following[:MOST_VALUES]
-    return [value for value in found if value is not None]
+        current = following[:MOST_VALUES]
+    return [value for value in current if value is not None]
