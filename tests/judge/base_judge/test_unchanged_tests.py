@@ -65,53 +65,103 @@ BASE = {
 }
 
 
+EARLIER = {
+    "tests/test_old.py": "test_add",
+    "tests/test_class.py": "TestOld::test_add",
+    "tests/test_table.py": "test_add[1-2-3]",
+    "tests/test_loop.py": "test_add",
+}
+"""The tests of the base, as pytest names them."""
+INHERITED = "from tests.test_class import TestOld\n\n\nclass TestNew(TestOld):\n    pass\n"
+CALLED = "from tests import test_old\n\n\ndef test_new():\n    test_old.test_add()\n"
+EXECUTED = "import pathlib\nexec(pathlib.Path(__file__).with_name('test_old.py').read_text())\n"
+CONSTANT = HONEST.replace("\n\n\n", "\n\nX = 1\n\n\n", 1)
+COPIED_WITHIN = HONEST + "\n\ndef test_sum():\n    assert add(1, 2) == 3\n"
+MORE_CASES = {name: text.replace("3)]", "3), (2, 5, 7)]") for name, text in (("table", TABLE), ("loop", LOOP))}
+OLD_DATA = "from tests.test_loop import CASES\nfrom calc import add\n\n\ndef test_new():\n    for a, b, c in CASES:\n        assert add(b, a) == c\n"
+HELPED = "from tests.helpers import adds\n\n\ndef test_new():\n    adds(2, 5, 7)\n"
+SHARED = "from tests.contract import Contract\n\n\nclass TestNew(Contract):\n    left = 9\n"
+
+
 @pytest.mark.parametrize(
-    "result",
+    ("result", "new", "copies"),
     [
-        pytest.param({"tests/test_new.py": "from tests.test_old import *\n"}, id="imported"),
-        pytest.param({"tests/test_new.py": "from tests.test_old import test_add as test_sum\n"}, id="imported by name"),
-        pytest.param({"tests/test_new.py": "from tests.test_table import *\n"}, id="imported with cases"),
+        pytest.param({"new": "from tests.test_old import *\n"}, ["new.py::test_add"], {}, id="imported"),
         pytest.param(
-            {"tests/test_new.py": "from tests import test_old\n\ndef test_new():\n    test_old.test_add()\n"},
-            id="called",
+            {"new": "from tests.test_old import test_add as test_sum\n"}, ["new.py::test_sum"], {}, id="by name"
+        ),
+        pytest.param({"new": "from tests.test_table import *\n"}, ["new.py::test_add[1-2-3]"], {}, id="with cases"),
+        pytest.param({"new": CALLED}, ["new.py::test_new"], {}, id="called"),
+        pytest.param({"new": INHERITED}, ["new.py::TestNew::test_add"], {}, id="inherited"),
+        pytest.param({"new": EXECUTED}, ["new.py::test_add"], {}, id="executed"),
+        pytest.param({"new": HONEST}, ["new.py::test_add"], {"new": ["test_add"]}, id="copied"),
+        pytest.param(
+            {"new": "# New.\n" + HONEST.replace("test_add", "test_sum")},
+            ["new.py::test_sum"],
+            {"new": ["test_sum"]},
+            id="copied and renamed",
         ),
         pytest.param(
-            {"tests/test_new.py": "from tests.test_class import TestOld\n\nclass TestNew(TestOld):\n    pass\n"},
-            id="inherited",
+            {"new": IN_CLASS.replace("TestOld", "TestNew")},
+            ["new.py::TestNew::test_add"],
+            {"new": ["test_add"]},
+            id="copied class",
         ),
+        pytest.param({"old": "# Looked at.\n" + HONEST}, [], {}, id="a comment"),
         pytest.param(
-            {
-                "tests/test_new.py": "import pathlib\nexec(pathlib.Path(__file__).with_name('test_old.py').read_text())\n"
-            },
-            id="executed",
+            {"old": COPIED_WITHIN}, ["old.py::test_sum"], {"old": ["test_add", "test_sum"]}, id="copied within a file"
         ),
-        pytest.param({"tests/test_new.py": HONEST}, id="copied"),
+        pytest.param({"old": CONSTANT}, [], {}, id="an unused constant"),
         pytest.param(
-            {"tests/test_new.py": "# New.\n" + HONEST.replace("test_add", "test_sum")}, id="copied and renamed"
-        ),
-        pytest.param({"tests/test_new.py": IN_CLASS.replace("TestOld", "TestNew")}, id="copied class"),
-        pytest.param({"tests/test_old.py": "# Looked at.\n" + HONEST}, id="a comment"),
-        pytest.param(
-            {"tests/test_old.py": HONEST + "\n\ndef test_sum():\n    assert add(1, 2) == 3\n"},
-            id="copied within a file",
-        ),
-        pytest.param({"tests/test_old.py": HONEST.replace("\n\n\n", "\n\nX = 1\n\n\n", 1)}, id="an unused constant"),
-        pytest.param(
-            {
-                "tests/test_old.py": HONEST.replace("\n\n\n", "\n\nX = 1\n\n\n", 1),
-                "tests/test_new.py": "from tests.test_old import *\n",
-            },
+            {"old": CONSTANT, "new": "from tests.test_old import *\n"},
+            ["new.py::test_add"],
+            {},
             id="imported from a changed file",
         ),
         pytest.param(
-            {"tests/test_old.py": HONEST + "    pass\n", "tests/test_new.py": "from tests.test_old import *\n"},
+            {"old": HONEST + "    pass\n", "new": "from tests.test_old import *\n"},
+            ["new.py::test_add"],
+            {},
             id="imported after a change",
         ),
+        pytest.param({"new": HONEST.replace("1, 2) == 3", "2, 2) == 4")}, ["new.py::test_add"], {}, id="own values"),
+        pytest.param(
+            {"old": HONEST + "\n\ndef test_more():\n    assert add(2, 5) == 7\n"},
+            ["old.py::test_more"],
+            {},
+            id="beside an old test",
+        ),
+        pytest.param(
+            {"old": HONEST.replace("== 3", "== 3\n    assert add(2, 5) == 7")}, [], {"old": []}, id="a stronger test"
+        ),
+        pytest.param({"table": MORE_CASES["table"]}, ["table.py::test_add[2-5-7]"], {"table": []}, id="a new case"),
+        pytest.param({"loop": MORE_CASES["loop"]}, [], {"loop": []}, id="a new value in a loop"),
+        pytest.param({"new": HELPED}, ["new.py::test_new"], {}, id="a helper"),
+        pytest.param({"new": SHARED}, ["new.py::TestNew::test_add"], {}, id="tests that are shared on purpose"),
+        pytest.param({"new": OLD_DATA}, ["new.py::test_new"], {}, id="data of an old test"),
+    ],
+)
+def test_earlier_tests_and_their_copies_are_emptied(
+    result: dict[str, str], new: list[str], copies: dict[str, list[str]]
+) -> None:
+    """Each file but those in ``copies`` loses the tests of the base, and nothing else."""
+    changed = {f"tests/test_{name}.py": text for name, text in result.items()}
+    earlier = [f"{path}::{test}" for path, test in EARLIER.items()]
+    expected = {path: ["test_add"] for path in EARLIER} | {f"tests/test_{name}.py": copies[name] for name in copies}
+    found = emptied(BASE, changed, [f"tests/test_{test}" for test in new], earlier)
+    assert found == {path: tests for path, tests in expected.items() if tests}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param({"tests/test_new.py": "from tests.test_old import test_add as test_sum\n"}, id="imported"),
+        pytest.param({"tests/test_new.py": IN_CLASS.replace("TestOld", "TestNew")}, id="copied"),
     ],
 )
 async def test_earlier_tests_under_new_names_notice_nothing(project: Any, result: dict[str, str]) -> None:
     judged = await project.has(BASE).judge(result)
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED), (judged.judgement.reservations, judged.notes)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert "Earlier tests do not count." in judged.notes
     assert judged.only.ok
 
@@ -120,57 +170,26 @@ async def test_earlier_tests_under_new_names_notice_nothing(project: Any, result
     "result",
     [
         pytest.param({"tests/test_new.py": HONEST.replace("1, 2) == 3", "2, 2) == 4")}, id="own values"),
-        pytest.param(
-            {"tests/test_old.py": HONEST + "\n\ndef test_more():\n    assert add(2, 5) == 7\n"}, id="beside an old test"
-        ),
-        pytest.param(
-            {"tests/test_old.py": HONEST.replace("== 3", "== 3\n    assert add(2, 5) == 7")}, id="a stronger test"
-        ),
-        pytest.param({"tests/test_table.py": TABLE.replace("3)]", "3), (2, 5, 7)]")}, id="a new case"),
-        pytest.param({"tests/test_loop.py": LOOP.replace("3)]", "3), (2, 5, 7)]")}, id="a new value in a loop"),
-        pytest.param(
-            {"tests/test_new.py": "from tests.helpers import adds\n\n\ndef test_new():\n    adds(2, 5, 7)\n"},
-            id="a helper",
-        ),
-        pytest.param(
-            {"tests/test_new.py": "from tests.contract import Contract\n\n\nclass TestNew(Contract):\n    left = 9\n"},
-            id="tests that are shared on purpose",
-        ),
-        pytest.param(
-            {
-                "tests/test_new.py": "from tests.test_loop import CASES\nfrom calc import add\n\n\ndef test_new():\n    for a, b, c in CASES:\n        assert add(b, a) == c\n"
-            },
-            id="data of an old test",
-        ),
+        pytest.param({"tests/test_table.py": MORE_CASES["table"]}, id="a new case"),
     ],
 )
 async def test_what_new_tests_do_themselves_counts(project: Any, result: dict[str, str]) -> None:
     judged = await project.has(BASE).judge(result)
-    assert judged.is_(Verdict.VERIFIED), (judged.judgement.reservations, judged.notes)
+    assert judged.is_(Verdict.VERIFIED), judged.notes
 
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["earlier tests", "own test"])
-async def test_the_earlier_tests_of_a_check_of_all_tests_do_not_count(project: Any, own: bool) -> None:
-    text = HONEST.replace("1, 2) == 3", "2, 2) == 4") if own else "from tests.test_old import *\n"
-    judged = await project.has(BASE).judge({"tests/test_new.py": text}, checks=(SUITE,))
-    if own:
-        assert judged.is_(Verdict.VERIFIED)
-    else:
-        assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+async def test_the_earlier_tests_of_a_check_of_all_tests_do_not_count(project: Any) -> None:
+    judged = await project.has(BASE).judge({"tests/test_new.py": "from tests.test_old import *\n"}, checks=(SUITE,))
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["earlier tests", "own test"])
-async def test_earlier_tests_of_unittest_do_not_count(project: Any, own: bool) -> None:
+async def test_earlier_tests_of_unittest_do_not_count(project: Any) -> None:
     project.environment("iniconfig")  # no pytest
-    text = IN_CLASS.replace("TestOld", "TestNew").replace(", 2)", ", 5)").replace("+ 2", "+ 5") if own else IMPORTED
-    judged = await project.has({"test_old.py": IN_CLASS}).judge({"test_new.py": text})
-    if own:
-        assert judged.is_(Verdict.VERIFIED)
-    else:
-        assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+    judged = await project.has({"test_old.py": IN_CLASS}).judge({"test_new.py": IMPORTED})
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
 
 
 IMPORTED = "import unittest\n\nimport test_old\n\n\nclass TestNew(test_old.TestOld):\n    left = 4\n"
@@ -185,8 +204,7 @@ test("adds", () => assert.equal(add(1, 2), 3));
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
-@pytest.mark.parametrize("own", [False, True], ids=["earlier tests", "own test"])
-@pytest.mark.parametrize("looped", [False, True], ids=["a statement", "in a loop"])
+@pytest.mark.parametrize(("own", "looped"), [(False, True), (True, False)], ids=["earlier tests", "own test"])
 async def test_earlier_tests_of_node_do_not_count(empty_project: Any, own: bool, looped: bool) -> None:
     *before, last = NODE.splitlines(keepends=True)
     old = (
