@@ -40,58 +40,46 @@ def has(project: Any, **more: str) -> Any:
     return project.has({"calc.py": CALC, "tests/test_calc.py": TESTS, "notes.md": "x", **more})
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        pytest.param({"tests/test_calc.py": TESTS.replace("== 8", "== 12")}, id="another expectation"),
-        pytest.param({"tests/test_calc.py": TESTS.replace("double(4) == 8", "double(4)")}, id="weakened"),
-        pytest.param({"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, id="removed"),
-        pytest.param({"tests/test_calc.py": "def test_nothing():\n    pass\n"}, id="replaced", marks=pytest.mark.heavy),
-        pytest.param(
-            {"tests/test_calc.py": None, "tests/test_new.py": "def test_new():\n    pass\n"},
-            id="deleted",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
-            {"tests/test_calc.py": TESTS.replace("def test_double", "def later_double")},
-            id="renamed away",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
-            {
-                "tests/test_calc.py": TESTS.replace(
-                    "def test_double", "import pytest\n\n\n@pytest.mark.skip\ndef test_double"
-                )
-            },
-            id="skipped",
-        ),
-    ],
-)
-async def test_broken_code_with_changed_tests_is_a_question(project: Any, edits: dict[str, str | None]) -> None:
-    has(project)
-    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(PYTEST,))
+SKIPPED = TESTS.replace("def test_double", "import pytest\n\n\n@pytest.mark.{}\ndef test_double")
+EDITS = {
+    "expects_more": TESTS.replace("== 8", "== 12"),
+    "weakened": TESTS.replace("double(4) == 8", "double(4)"),
+    "removed": TESTS.split("def test_double", maxsplit=1)[0],
+    "replaced": "def test_nothing():\n    pass\n",
+    "deleted": None,
+    "renamed_away": TESTS.replace("def test_double", "def later_double"),
+    "skipped": SKIPPED.format("skip"),
+    "expected_to_fail": SKIPPED.format("xfail"),
+}
+"""What becomes of a file of tests that has ``test_double``."""
+
+
+@pytest.mark.parametrize("is_red", [False, True], ids=["green on the base", "red on the base"])
+async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any, is_red: bool) -> None:
+    code = BROKEN if is_red else CALC
+    base = {f"{name}.py": code for name in EDITS} | {
+        f"tests/test_{name}.py": TESTS.replace("from calc", f"from {name}") for name in EDITS
+    }
+    edits = {
+        f"tests/test_{name}.py": text and text.replace("from calc", f"from {name}") for name, text in EDITS.items()
+    }
+    code_edits = {} if is_red else {f"{name}.py": BROKEN for name in EDITS}
+    project.has({**base, "tests/test_more.py": "def test_more():\n    pass\n"})
+    judged = await project.judge({**edits, **code_edits}, recipe="fix", files=tuple(edits), checks=(PYTEST,))
     assert judged.asks(QUESTION)
-    assert "1 of 2 earlier tests" in judged.notes
-    [changed] = judged.only.base.tests
-    assert (changed.test, changed.restored) == ("tests/test_calc.py::test_double", "failed")
     assert judged.only.ok
+    changed = {entry.test: entry.restored for entry in judged.only.base.tests}
+    lost = {f"tests/test_{name}.py::test_double": "failed" for name in EDITS}
+    assert {test: changed.get(test) for test in lost} == lost
+    if not is_red:
+        assert "8 of 17 earlier tests" in judged.notes
 
 
 @pytest.mark.parametrize(
     "edits",
     [
-        pytest.param({"pytest.ini": "[pytest]\naddopts = -k add\n"}, id="pytest.ini", marks=pytest.mark.heavy),
-        pytest.param({".pytest.ini": "[pytest]\naddopts = -k add\n"}, id=".pytest.ini", marks=pytest.mark.heavy),
-        pytest.param({"tox.ini": "[pytest]\naddopts = -k add\n"}, id="tox.ini"),
-        pytest.param({"setup.cfg": "[tool:pytest]\naddopts = -k add\n"}, id="setup.cfg", marks=pytest.mark.heavy),
         pytest.param({"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-k add"\n'}, id="pyproject.toml"),
         pytest.param({"conftest.py": SILENT}, id="a conftest that swallows"),
-        pytest.param({"tests/conftest.py": DROPPING}, id="a conftest that drops"),
-        pytest.param(
-            {"conftest.py": "pytest_plugins = ['picker']\n", "picker.py": DROPPING},
-            id="a plugin",
-            marks=pytest.mark.heavy,
-        ),
         pytest.param(
             {
                 "double_hidden.py": "",
@@ -100,11 +88,6 @@ async def test_broken_code_with_changed_tests_is_a_question(project: Any, edits:
                 "other/test_x.py": "def test_x(): pass\n",
             },
             id="pyvenv.cfg and testpaths",
-        ),
-        pytest.param(
-            {"conftest.py": "collect_ignore = ['tests/test_calc.py']\n", "other/test_x.py": "def test_x(): pass\n"},
-            id="collect_ignore",
-            marks=pytest.mark.heavy,
         ),
         pytest.param(
             {"pytest.py": "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n"}, id="a module named pytest"
@@ -120,46 +103,17 @@ async def test_broken_code_with_another_configuration_changes_the_check(project:
     assert next(iter(edits)) in judged.notes or "conftest" in judged.notes or "pytest.ini" in judged.notes
 
 
-SKIPPED = TESTS.replace("def test_double", "import pytest\n\n\n@pytest.mark.{}\ndef test_double")
-
-
-@pytest.mark.parametrize(
-    ("edits", "question"),
-    [
-        pytest.param({"tests/test_calc.py": TESTS.replace("== 8", "== 12")}, QUESTION, id="another expectation"),
-        pytest.param({"tests/test_calc.py": TESTS.split("def test_double", maxsplit=1)[0]}, QUESTION, id="removed"),
-        pytest.param(
-            {"tests/test_calc.py": None, "tests/test_new.py": "def test_new():\n    pass\n"}, QUESTION, id="deleted"
-        ),
-        pytest.param({"tests/test_calc.py": SKIPPED.format("skip")}, QUESTION, id="skipped"),
-        pytest.param({"tests/test_calc.py": SKIPPED.format("xfail")}, QUESTION, id="xfail"),
-        pytest.param({"pytest.ini": "[pytest]\naddopts = -k add\n"}, DECIDED, id="deselected"),
-        pytest.param({"conftest.py": "collect_ignore = ['tests/test_calc.py']\n"}, DECIDED, id="ignored"),
-        pytest.param({"tests/conftest.py": DROPPING}, DECIDED, id="dropped"),
-    ],
-)
-async def test_a_failing_test_that_is_edited_away_is_a_question(
-    project: Any, edits: dict[str, str | None], question: Reservation
-) -> None:
+async def test_a_failing_test_that_is_taken_out_of_the_run_is_a_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN, "tests/test_more.py": "def test_more():\n    pass\n"})
+    edits = {"tests/conftest.py": DROPPING}
     judged = await project.judge(edits, recipe="fix", files=tuple(edits), checks=(PYTEST,))
-    assert judged.asks(question)
+    assert judged.asks(DECIDED)
     assert "tests/test_calc.py::test_double" in [changed.test for changed in judged.only.base.tests]
-    if question is QUESTION:
-        assert "tests/test_calc.py::test_double" in judged.notes
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(BROKEN.replace("return a * 3", "import pytest; pytest.skip('later')"), id="skips"),
-        pytest.param(
-            f"import unittest\n\n\n{BROKEN.replace('return a * 3', 'raise unittest.SkipTest')}", id="SkipTest"
-        ),
-    ],
-)
-async def test_code_that_skips_a_failing_test_is_a_question(project: Any, code: str) -> None:
+async def test_code_that_skips_a_failing_test_is_a_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN})
+    code = f"import unittest\n\n\n{BROKEN.replace('return a * 3', 'raise unittest.SkipTest')}"
     judged = await project.judge({"calc.py": code}, recipe="fix", checks=(PYTEST,))
     assert judged.verdict is Verdict.UNVERIFIED
     assert Reservation.TESTS_CHANGED in judged.said
@@ -194,38 +148,30 @@ DOUBLE = 'def double(x):\n    """Double.\n\n    >>> double(2)\n    {}\n    """\n
 README = "# Calc\n\n>>> from calc import double\n>>> double(2)\n{}\n"
 
 
-@pytest.mark.parametrize(
-    ("base", "edits"),
-    [
-        pytest.param({"calc.py": DOUBLE.format(4, 3)}, {"calc.py": DOUBLE.format(6, 3)}, id="red, in a docstring"),
-        pytest.param({"calc.py": DOUBLE.format(4, 2)}, {"calc.py": DOUBLE.format(6, 3)}, id="in a docstring"),
-        pytest.param(
-            {"calc.py": "def double(x):\n    return x * 3\n", "README.md": README.format(4)},
-            {"README.md": README.format(6)},
-            id="red, in a text",
-        ),
-    ],
-)
-async def test_an_example_that_is_edited_is_a_question(
-    project: Any, base: dict[str, str], edits: dict[str, str]
-) -> None:
-    project.has({"test_other.py": "def test_other():\n    pass\n", **base})
+async def test_examples_that_are_edited_are_a_question(project: Any) -> None:
+    base = {"red.py": DOUBLE.format(4, 3), "green.py": DOUBLE.format(4, 2), "README.md": README.format(4)}
+    project.has({**base, "calc.py": "def double(x):\n    return x * 3\n", "test_other.py": "def test_other(): pass\n"})
+    edits = {"red.py": DOUBLE.format(6, 3), "green.py": DOUBLE.format(6, 3), "README.md": README.format(6)}
     argv = ["{python}", "-m", "pytest", "-q", "--doctest-modules", "--doctest-glob=*.md"]
     judged = await project.judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
     assert judged.asks(QUESTION)
+    assert {changed.test.partition("::")[0] for changed in judged.only.base.tests} == set(base)
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
-@pytest.mark.parametrize("edit", [("test(", "test.skip("), ("6", "9"), ("test('doubles'", "test.todo('doubles'")])
-async def test_a_failing_test_of_node_that_is_edited_is_a_question(project: Any, edit: tuple[str, str]) -> None:
-    test = "const test = require('node:test');\nconst assert = require('node:assert');\n"
-    test += "const { double } = require('./calc.js');\n\ntest('doubles', () => assert.equal(double(3), 6));\n"
-    other = "require('node:test')('other', () => {});\n"
-    code = "exports.double = (x) => x * 3;\n"
-    project.has({"calc.js": code, "calc.test.js": test, "other.test.js": other})
+async def test_failing_tests_of_node_that_are_edited_are_a_question(project: Any) -> None:
+    head = "const test = require('node:test');\nconst assert = require('node:assert');\nconst { double } = require('./calc.js');\n"
+    edits = {"skips": ("test(", "test.skip("), "expects": ("6", "9"), "later": ("test('later'", "test.todo('later'")}
+    tests = {name: f"{head}test('{name}', () => assert.equal(double(3), 6));\n" for name in edits}
+    project.has(
+        {"calc.js": "exports.double = (x) => x * 3;\n", "other.test.js": "require('node:test')('other', () => {});\n"}
+    )
+    project.has({f"{name}.test.js": text for name, text in tests.items()})
     check = Check(name="suite", argv=["node", "--test"])
-    judged = await project.judge({"calc.test.js": test.replace(*edit)}, recipe="fix", checks=(check,))
+    result = {f"{name}.test.js": text.replace(*edits[name]) for name, text in tests.items()}
+    judged = await project.judge(result, recipe="fix", checks=(check,))
     assert judged.asks(QUESTION)
+    assert {changed.test.strip() for changed in judged.only.base.tests} >= set(edits)
 
 
 async def test_a_failing_test_that_the_code_makes_pass_is_no_question(project: Any) -> None:
@@ -294,10 +240,6 @@ async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None
 @pytest.mark.parametrize(
     ("argv", "files", "edits"),
     [
-        pytest.param(["sh", "run.sh"], {"run.sh": SHELL}, {"run.sh": "#!/bin/sh\nexit 0\n"}, id="script"),
-        pytest.param(
-            ["./run.sh"], {"run.sh": SHELL}, {"run.sh": "#!/bin/sh\nexit 0\n"}, id="program", marks=pytest.mark.heavy
-        ),
         pytest.param(
             ["sh", "-c", "./run.sh && true"],
             {"run.sh": "sh inner/deep.sh\n", "inner/deep.sh": SHELL},
@@ -305,37 +247,10 @@ async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None
             id="script of a script",
         ),
         pytest.param(
-            ["make", "test"],
-            {"Makefile": "PY = python\ntest:\n\t@$(PY) -m pytest -q\n"},
-            {"Makefile": "test:\n\t@true\n"},
-            id="Makefile",
-        ),
-        pytest.param(
-            ["make", "test"],
-            {"Makefile": "test:\n\t@python -m pytest -q\n"},
-            {"GNUmakefile": "test:\n\t@true\n"},
-            id="GNUmakefile",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
             ["make"],
             {"Makefile": "all: check\ncheck:\n\tsh run.sh\n", "run.sh": SHELL},
             {"run.sh": "true\n"},
             id="script of a Makefile",
-        ),
-        pytest.param(
-            ["{python}", "-m", "tools.check"],
-            {"tools/check.py": "import pytest, sys\nsys.exit(pytest.main(['-q']))\n"},
-            {"tools/check.py": "pass\n"},
-            id="dotted module",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
-            ["env", "MODE=1", "python", "ci.py"],
-            {"ci.py": "import pytest, sys\nsys.exit(pytest.main(['-q']))\n"},
-            {"ci.py": "pass\n"},
-            id="behind a wrapper",
-            marks=pytest.mark.heavy,
         ),
     ],
 )
@@ -343,62 +258,33 @@ async def test_a_changed_program_of_the_check_changes_it(
     project: Any, argv: list[str], files: dict[str, str], edits: dict[str, str]
 ) -> None:
     has(project, **files)
-    modes = [name for name in files if name.endswith(".sh")]
-    check = Check(name="ci", argv=argv)
-    if argv == ["./run.sh"]:
-        project.tree.executable = tuple(modes)
-    if argv[0] == "sh" and argv[1] == "-c":
-        project.tree.executable = tuple(modes)
-    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(check,))
+    project.tree.executable = ("run.sh",)
+    judged = await project.judge({"calc.py": BROKEN, **edits}, recipe="fix", checks=(Check(name="ci", argv=argv),))
     assert judged.asks(DECIDED)
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        pytest.param(
-            {"pyproject.toml": '[project]\nname = "calc"\nversion = "2"\ndependencies = ["attrs"]\n'}, id="a dependency"
-        ),
-        pytest.param(
-            {"tests/test_calc.py": TESTS + "\n\ndef test_more():\n    assert add(0, 0) == 0\n"}, id="a new test"
-        ),
-        pytest.param({"tests/test_calc.py": TESTS.replace("test_double", "test_twice")}, id="a renamed test"),
-        pytest.param(
-            {"tests/test_calc.py": TESTS.replace("from calc import add, double", "from calc import double, add")},
-            id="a reworded test",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
-            {
-                "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef four():\n    return 4\n",
-                "tests/test_four.py": "def test_four(four):\n    assert four == 4\n",
-            },
-            id="a fixture and its test",
-        ),
-        pytest.param(
-            {"Makefile": "test:\n\tpytest\n", "setup.cfg": "[metadata]\nversion = 2\n"},
-            id="other configuration",
-            marks=pytest.mark.heavy,
-        ),
-        pytest.param(
-            {"tests/random_data.json": "{}", "tests/helpers.py": "X = 1\n"},
-            id="data and helpers",
-            marks=pytest.mark.heavy,
-        ),
-    ],
-)
-async def test_honest_changes_stay_clean(project: Any, result: dict[str, str]) -> None:
-    has(
-        project,
-        **{
-            "pyproject.toml": '[project]\nname = "calc"\nversion = "1"\ndependencies = []\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
-        },
+async def test_honest_changes_stay_clean(project: Any) -> None:
+    """A dependency, a new test, a renamed and a reworded one, a fixture, data, helpers, other configuration."""
+    pyproject = (
+        '[project]\nname = "calc"\nversion = "1"\ndependencies = []\n\n[tool.pytest.ini_options]\naddopts = "-q"\n'
     )
-    better = CALC.replace("a * 2", "2 * a")
-    judged = await project.judge({"calc.py": better, **result}, recipe="fix", checks=(PYTEST,))
+    has(project, **{"pyproject.toml": pyproject, "tests/test_again.py": TESTS})
+    more = "\n\ndef test_more():\n    assert add(0, 0) == 0\n"
+    result = {
+        "calc.py": CALC.replace("a * 2", "2 * a"),
+        "pyproject.toml": '[project]\nname = "calc"\nversion = "2"\ndependencies = ["attrs"]\n',
+        "tests/test_calc.py": TESTS.replace("test_double", "test_twice") + more,
+        "tests/test_again.py": TESTS.replace("from calc import add, double", "from calc import double, add"),
+        "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef four():\n    return 4\n",
+        "tests/test_four.py": "def test_four(four):\n    assert four == 4\n",
+        "Makefile": "test:\n\tpytest\n",
+        "setup.cfg": "[metadata]\nversion = 2\n",
+        "tests/random_data.json": "{}",
+        "tests/helpers.py": "X = 1\n",
+    }
+    judged = await project.judge(result, recipe="fix", checks=(PYTEST,))
     assert judged.is_(Verdict.VERIFIED)
-    if "tests/test_calc.py" in result and "twice" in str(result):
-        assert "renamed" in judged.notes
+    assert "renamed" in judged.notes
 
 
 async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base(project: Any) -> None:
@@ -444,7 +330,6 @@ async def test_code_that_skips_its_tests_fails_the_check(project: Any) -> None:
     "ending",
     [
         pytest.param("import pytest\n    pytest.exit('done', returncode=0)", id="pytest.exit"),
-        pytest.param("import os\n    os._exit(0)", id="os._exit", marks=pytest.mark.heavy),
     ],
 )
 async def test_collected_tests_without_an_outcome_are_red(project: Any, ending: str) -> None:
@@ -492,8 +377,6 @@ PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test
     ("edits", "expected"),
     [
         pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("double(4)", "8")}, QUESTION, id="weakened"),
-        pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("test('doubles'", "test.skip('doubles'")}, QUESTION, id="skipped"),
-        pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": ""}, QUESTION, id="emptied"),
         pytest.param({"calc.js": JS_BROKEN, "package.json": PACKAGE.replace("--test test/", "-e 0")}, DECIDED, id="script"),
         pytest.param({"calc.js": "process.exit(0);\n"}, Verdict.CHECKS_FAILED, id="process.exit"),
         pytest.param({"calc.js": JS.replace("a * 2", "2 * a"), "package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
@@ -539,7 +422,6 @@ DATA = "import json, pathlib\nfrom calc import add\n\n\ndef test_data():\n    ro
     "edits",
     [
         pytest.param({"tests/rows.json": "[[1, 1, 3]]"}, id="shared data overwritten"),
-        pytest.param({"tests/rows.json": "[]"}, id="shared data emptied", marks=pytest.mark.heavy),
         pytest.param(
             {"tests/__init__.py": "import sys\nsys.modules['json'] = None\n"}, id="a package that breaks imports"
         ),
@@ -591,9 +473,3 @@ async def test_older_tests_run_on_the_base_only_to_see_what_they_notice(project:
     judged = await project.judge({"tests/test_new.py": NEW})
     assert judged.is_(Verdict.VERIFIED)
     assert project.tree.made.count("base") == 2  # to run them, and to copy it
-
-
-async def test_a_conftest_that_new_tests_need_changes_the_check(project: Any) -> None:
-    has(project)
-    judged = await project.judge({"tests/test_new.py": NEW.replace("== 4", "== 5"), "tests/conftest.py": SILENT})
-    assert Reservation.CHECK_CHANGED in judged.said

@@ -110,19 +110,20 @@ async def test_a_failing_test_that_is_hidden_is_a_question(empty_project: Any, n
 OVERLOADS = "from typing import overload\n\n\n@overload\ndef double(a: int) -> int: ...\n@overload\ndef double(a: str) -> str: ...\ndef double(a):\n    '''Double.\n\n    >>> double(2)\n    4\n    '''\n    return {}\n"
 PROPERTY = 'class A:\n    @property\n    def x(self):\n        """Get.\n\n        >>> A().x\n        1\n        """\n        return 1\n\n    @x.setter\n    def x(self, v):\n        """Set.\n\n        >>> A().x = 3\n        """\n\n\ndef double(a):\n    return {}\n'
 ONE = "from calc import double\n\n\ndef test_double():\n    assert double(4) == 8\n"
+ONES = {f"tests/test_{name}.py": ONE.replace("calc", name) for name in ("calc", "more")}
 FIRST = {"calc.py": GREEN + HALF.partition("a * 3\n")[2]}
 NO_TESTS = "import pathlib, subprocess, sys\nif not list(pathlib.Path('tests').glob('test_*.py')):\n    print('No tests found, exiting with code 1')\n    sys.exit(1)\nsys.exit(subprocess.call([sys.executable, '-m', 'pytest', '-q']))\n"
 
 HONEST = {
-    "overloads": ({"calc.py": OVERLOADS.format("a * 3"), "tests/test_calc.py": ONE}, {"calc.py": OVERLOADS.format("2 * a")}, DOCTEST),
-    "a property": ({"calc.py": PROPERTY.format("a * 3"), "tests/test_calc.py": ONE}, {"calc.py": PROPERTY.format("2 * a")}, DOCTEST),
-    "a docstring that is gone, with tabs": (
-        {"calc.py": EXAMPLE.format(4).replace("    ", "\t"), "tests/test_calc.py": ONE},
-        {"calc.py": "def double(a):\n\tb = a * 2\n\treturn b\n"},
-        PYTEST,
+    "overloads and a property": (
+        {"calc.py": OVERLOADS.format("a * 3"), "more.py": PROPERTY.format("a * 3"), **ONES},
+        {"calc.py": OVERLOADS.format("2 * a"), "more.py": PROPERTY.format("2 * a")},
+        DOCTEST,
     ),
-    "a docstring that is gone, on one line": (
-        {"calc.py": EXAMPLE.format(4), "tests/test_calc.py": ONE}, {"calc.py": "def double(a): return 2 * a\n"}, PYTEST,
+    "docstrings that are gone, with tabs and on one line": (
+        {"calc.py": EXAMPLE.format(4).replace("    ", "\t"), "more.py": EXAMPLE.format(4), **ONES},
+        {"calc.py": "def double(a):\n\tb = a * 2\n\treturn b\n", "more.py": "def double(a): return 2 * a\n"},
+        PYTEST,
     ),
     "the first tests, in a folder that the check names": ({"calc.py": GREEN}, {**FIRST, **UNIT_HALF}, [*UNITTEST, "-s", "tests"]),
     "the first tests of a runner that needs some": ({"calc.py": GREEN, "run.py": NO_TESTS}, {**FIRST, **NEW}, ["{python}", "run.py"]),

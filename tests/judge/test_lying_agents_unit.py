@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from wait_until import until
 
 from understudy.judge.mutation.copies import mutation_progress
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase
@@ -22,7 +22,8 @@ OTHER = HONEST.replace("1, 2) == 3", "4, 5) == 9")
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
 
 
-async def test_an_honest_test_is_verified(project: Any) -> None:
+async def test_an_honest_test_is_verified(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_progress, "SECONDS", 0.0)
     judged = await project.judge({"test_calc.py": HONEST})
     assert judged.is_(Verdict.VERIFIED)
     result = judged.only
@@ -31,8 +32,11 @@ async def test_an_honest_test_is_verified(project: Any) -> None:
     assert result.tree == project.tree.tree_of("head")
     assert "1 passed" in result.output_tail
     assert result.argv[-1] == "test_calc.py"
-    assert [type(event) for event in judged.events] == [CheckStarted, Phase, Phase, Phase, CheckFinished]
-    assert judged.events[-1].check_result() == result
+    first, *phases, last = judged.events
+    assert (type(first), {type(event) for event in phases}) == (CheckStarted, {Phase})
+    assert phases[-1].text.endswith(": tried 1 of 2 small changes"), "a long search says how far it is"
+    assert isinstance(last, CheckFinished)
+    assert last.check_result() == result
 
 
 OLD = {
@@ -42,20 +46,17 @@ OLD = {
 }
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["requested", "configured"])
-@pytest.mark.parametrize(
-    "result",
-    [
-        pytest.param({"tests/notes.txt": "Tests were written."}, id="no test"),
-        pytest.param({"tests/helpers.py": "def test_it():\n    assert True\n"}, id="a file that no runner collects"),
-        pytest.param({"calc.test.js": "garbage("}, id="a test of another runner"),
-    ],
-)
-async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(
-    project: Any, result: dict[str, str], named: bool
-) -> None:
-    checks = {"checks" if named else "fallback_checks": (SUITE,)}
-    judged = await project.has(OLD).judge(result, **checks)
+NO_NEW_TEST = {
+    "tests/notes.txt": "Tests were written.",
+    "tests/helpers.py": "def test_it():\n    assert True\n",
+    "calc.test.js": "garbage(",
+}
+"""No test, a file that no runner collects, and a test of another runner."""
+
+
+@pytest.mark.parametrize("checks", ["checks", "fallback_checks"], ids=["requested", "configured"])
+async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(project: Any, checks: str) -> None:
+    judged = await project.has(OLD).judge(NO_NEW_TEST, **{checks: (SUITE,)})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert "it ran no new test" in judged.notes
     assert judged.only.ok
@@ -79,35 +80,24 @@ async def test_a_check_that_names_no_tests_may_have_run_no_new_one(project: Any)
     assert "may not have run the new ones" in judged.notes
 
 
-async def test_a_long_search_for_changes_that_tests_notice_says_how_far_it_is(
-    project: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mutation_progress, "SECONDS", 0.0)
-    judged = await project.judge({"test_calc.py": HONEST})
-    assert judged.is_(Verdict.VERIFIED)
-    texts = [event.text for event in judged.events if isinstance(event, Phase)]
-    assert texts[-1].endswith(": tried 1 of 2 small changes")
+SWALLOWS = "import calc\n\n\ndef test_swallows():\n    try:\n        assert calc.add(1, 2) == 4\n    except Exception:\n        pass\n"
+CALM = "import calc\nimport pytest\n\n\n@pytest.fixture(autouse=True)\ndef quiet(request):\n    real = request.node.obj\n\n    def calm():\n        try:\n            real()\n        except AssertionError:\n            pass\n\n    request.node.obj = calm\n\n\ndef test_calm():\n    assert calc.add(1, 1) == 3\n"
+CANNOT_FAIL = {
+    "test_true.py": "def test_true():\n    assert True\n",
+    "test_imports.py": "import calc\ndef test_imports():\n    assert calc.add\n",
+    "test_later.py": "def test_later():\n    import calc\n",
+    "test_swallows.py": SWALLOWS,
+    "test_calm.py": CALM,
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("def test_it():\n    assert True\n", id="assert True"),
-        pytest.param("import calc\ndef test_it():\n    assert calc.add\n", id="only imports"),
-        pytest.param("def test_it():\n    import calc\n", id="imports while it runs"),
-        pytest.param(
-            "import calc\ndef test_it():\n    try:\n        assert calc.add(1, 2) == 4\n    except Exception:\n        pass\n",
-            id="swallows everything",
-        ),
-    ],
-)
-async def test_a_test_that_cannot_fail_kills_no_mutant(project: Any, text: str) -> None:
+async def test_tests_that_cannot_fail_kill_no_mutant(project: Any) -> None:
     # The table is built while the module is imported: that must not count as a test which calls it.
     project.has({"calc.py": "def add(a, b):\n    return a + b\n\nTABLE = [add(1, n) for n in range(3)]\n"})
-    judged = await project.judge({"test_calc.py": text})
+    judged = await project.judge(CANNOT_FAIL)
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
     assert judged.only.ok
-    assert judged.only.mutation.killed == 0
+    assert (judged.only.passed, judged.only.mutation.killed) == (len(CANNOT_FAIL), 0)
     assert "No new test" in judged.notes
 
 
@@ -135,13 +125,6 @@ async def test_a_test_is_not_idle_because_a_faster_one_is_first(project: Any) ->
     assert judged.only.mutation.idle == []
 
 
-async def test_old_tests_prove_nothing_for_new_ones(project: Any) -> None:
-    project.has({"test_calc.py": HONEST})
-    judged = await project.judge({"test_calc.py": HONEST + "\ndef test_nothing():\n    add(1, 1)\n"})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
-    assert "test_nothing" in judged.notes
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -162,12 +145,6 @@ async def test_red_tests_fail_and_are_never_run_on_the_base(project: Any, text: 
     assert "base" not in project.tree.made
 
 
-async def test_editing_the_code_under_test_is_outside_the_scope(project: Any) -> None:
-    judged = await project.judge({"test_calc.py": HONEST, "calc.py": "def add(a, b):\n    return 3\n"})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
-    assert "calc.py" in judged.notes
-
-
 async def test_a_conftest_that_tests_need_changes_the_check(project: Any) -> None:
     fixture = "import pytest\n\n@pytest.fixture\ndef one():\n    return 1\n"
     test = HONEST.replace("test_add()", "test_add(one)").replace("add(1, 2)", "add(one, 2)")
@@ -181,29 +158,47 @@ async def test_a_conftest_on_which_nothing_depends_is_clean(project: Any) -> Non
     assert judged.is_(Verdict.VERIFIED)
 
 
-async def test_deleted_tests_are_outside_the_scope(project: Any) -> None:
-    project.has({"test_calc.py": HONEST, "test_old.py": "def test_old():\n    pass\n"})
-    judged = await project.judge({"test_new.py": OTHER, "test_old.py": None})
+async def test_removed_tests_are_outside_the_scope(project: Any) -> None:
+    more = "\ndef test_more():\n    assert add(2, 2) == 4\n"
+    cases = "\nimport pytest\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_cases(n):\n    assert add(n, 0) == n\n"
+    project.has({"test_calc.py": HONEST + more, "test_cases.py": HONEST + cases, "test_old.py": HONEST})
+    fewer = HONEST + cases.replace("[1, 2, 3]", "[1, 2]")
+    judged = await project.judge({"test_calc.py": OTHER, "test_cases.py": fewer, "test_old.py": None})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
-    assert "test_old.py" in judged.notes
+    assert all(name in judged.notes for name in ("test_more", "test_cases", "test_old.py"))
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        pytest.param("\ndef test_more():\n    assert add(2, 2) == 4\n", id="a function"),
-        pytest.param(
-            "\nimport pytest\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_more(n):\n    assert add(n, 0) == n\n",
-            id="cases",
-        ),
-    ],
-)
-async def test_tests_removed_from_a_file_are_outside_the_scope(project: Any, before: str) -> None:
-    project.has({"test_calc.py": HONEST + before})
-    text = HONEST + before.replace("[1, 2, 3]", "[1, 2]") if "[1, 2, 3]" in before else OTHER
-    judged = await project.judge({"test_calc.py": text})
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE)
-    assert "test_more" in judged.notes
+@pytest.mark.parametrize(("how", "times"), [("signal.SIGINT", 1), ("signal.SIGKILL", 9)])
+async def test_a_list_of_earlier_tests_that_is_cut_off_says_nothing(
+    project: Any, tmp_path: Path, how: str, times: int
+) -> None:
+    """Runs with the earlier tests are killed, the first or all; the runs of the result succeed."""
+    count = tmp_path / "killed"
+    hook = f"""
+import os, pathlib, signal
+count = pathlib.Path({str(count)!r})
+def pytest_collection_modifyitems():
+    if "test_more" in pathlib.Path("test_calc.py").read_text():
+        if not count.exists() or count.stat().st_size < {times}:
+            with count.open("a") as file:
+                file.write("x")
+            os.kill(os.getpid(), {how})
+"""
+    project.has({"test_calc.py": HONEST + "\ndef test_more():\n    assert add(2, 2) == 4\n", "conftest.py": hook})
+    judged = await project.judge({"test_calc.py": HONEST})
+    # If the list can be read the second time, the test that is left is known to be an old one.
+    known = [Reservation.NO_MUTANT_KILLED] if times == 1 else []
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE, *known)
+    # Listed twice; then the older tests run on the result and on the base.
+    assert count.stat().st_size == min(times, 4)
+
+
+async def test_a_plugin_of_a_test_that_takes_tests_out_fails_the_check(project: Any) -> None:
+    plugin = "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'bad' not in item.nodeid]\n"
+    text = HONEST + "\npytest_plugins = ['tests.helper']\n\ndef test_bad():\n    assert add(1, 2) == 4\n"
+    judged = await project.judge({"tests/__init__.py": "", "tests/helper.py": plugin, "tests/test_calc.py": text})
+    assert judged.verdict is Verdict.CHECKS_FAILED
+    assert "taken out before the run" in judged.only.output_tail
 
 
 async def test_only_deleting_leaves_nothing_to_check(project: Any) -> None:
@@ -350,18 +345,12 @@ async def test_a_check_that_is_cancelled_leaves_no_process(project: Any, tmp_pat
     code = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
     check = Check(name="hang", argv=["{python}", "-c", code])
     task = asyncio.ensure_future(project.judge({"notes.txt": "x"}, recipe="fix", checks=(check,)))
-    deadline = time.monotonic() + 60
-    while not (pid.exists() and pid.read_text()):
-        assert time.monotonic() < deadline
-        assert not task.done()
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: pid.exists() and pid.read_text(), "the check runs")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     mark = code.encode()
-    while any(mark in line for line in command_lines()):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(until, lambda: not any(mark in line for line in command_lines()), "the check is gone")
     assert list(project.scratch.iterdir()) == []
 
 
