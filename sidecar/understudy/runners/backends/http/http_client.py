@@ -8,14 +8,12 @@ redirects.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import socket
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +23,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     import ssl
-    from types import ModuleType
 
     import httpx
 
@@ -60,7 +57,6 @@ def endpoint(server: ModelServer, *, local: bool, key: str | None) -> Endpoint:
     Error kinds: ``config_invalid`` (not an HTTP URL, credentials in it, unusable headers), ``secret_withheld`` (limited
     to this machine, but the host is another machine), ``connection_failed`` (the name cannot be resolved).
     """
-    import_httpx()
     import httpx
 
     try:
@@ -182,16 +178,6 @@ def fetch(
     finally:
         timer.cancel()
     return response.status_code, bytes(kept)
-
-
-def import_httpx() -> None:
-    """Import httpx without its own command line, which imports rich and pygments where they are installed (100 ms)."""
-    if "httpx" not in sys.modules:
-        sys.modules["httpx._main"] = cast("ModuleType", None)  # importing it raises ImportError, which httpx expects
-        try:
-            importlib.import_module("httpx")
-        finally:
-            del sys.modules["httpx._main"]
 
 
 def _trusted_authorities(where: Endpoint) -> ssl.SSLContext:
