@@ -18,9 +18,9 @@ def test_nothing_is_limited_beyond_the_defaults_unless_configured(loaded):
         ("max_bytes = 9_000_000", "", 9_000_000),
         ("max_bytes = 9_000_000", "max_bytes = 5_000_000", 5_000_000),
         ("max_bytes = 1000", "max_bytes = 1001", 1000),
-        ("", "max_bytes = 3_000_001", None),
+        ("", "max_bytes = 3_000_001", 3_000_000),
         ("", "max_bytes = 1000", 1000),
-        ("max_bytes = 0", "", None),
+        ("max_bytes = 0", "", 3_000_000),
         ("max_bytes = -1", "max_bytes = 10", 10),
     ],
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from understudy.config.configuration import Retention
 from understudy.config.loading.loader import load
-from understudy.config.retention import Retention
 
 
 def test_without_a_table_the_defaults_hold() -> None:
@@ -22,7 +22,7 @@ def test_a_user_may_change_each_limit(user, write, lines) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("-1", "`journal_days` must be zero or a positive number."),
+        ("-1", "`journal_days` must not be negative."),
         ("nan", "`journal_days` is not a finite number."),
         ("inf", "`journal_days` is not a finite number."),
     ],

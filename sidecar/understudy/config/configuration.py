@@ -7,27 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config.fallback import Fallback
-from understudy.config.retention import Retention
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
 from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.spec import Bootstrap, PauseBounds
 from understudy.model.errors import Location
 from understudy.model.evidence.checks import Check
 from understudy.model.relay.relay_bounds import RelayBounds
-
-SETUP_TIMEOUT_SECONDS = 600.0
-"""A set-up command installs a project's dependencies; ten minutes is a slow `npm ci`."""
-
-
-KEEP_DAYS = 14.0
-"""A worktree that has not changed for two weeks is removed; a rescue ref can restore it."""
-
-
-KEEP_BYTES = 20_000_000_000
-"""All worktrees together: acceptable on a laptop, and enough for about a hundred worktrees of a medium project."""
 
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""
@@ -55,15 +43,67 @@ class Defaults(msgspec.Struct, frozen=True):
     """Where ``delegator`` is configured."""
 
 
-class Worktrees(msgspec.Struct, frozen=True):
-    """What a new worktree gets besides tracked files, and how long worktrees are kept."""
+class GeneralLimits(Limits):
+    """``[limits]``: limits of every delegation whose delegator sets none; times in seconds, money in USD."""
 
-    copy: list[str] = msgspec.field(default_factory=list)
-    link: list[str] = msgspec.field(default_factory=list)
-    setup: list[str] = msgspec.field(default_factory=list)
-    setup_timeout_seconds: float = SETUP_TIMEOUT_SECONDS
-    keep_days: float = KEEP_DAYS
-    keep_bytes: int = KEEP_BYTES
+    slots: int | None = None
+    """The most delegations that run at once; others wait in a queue."""
+
+
+class Worktrees(Bootstrap):
+    """``[worktrees]``: what a new worktree gets besides tracked files, and how long worktrees are kept."""
+
+    keep_days: float = 14.0
+    """Days to keep a worktree after its last event; only in a user's own configuration, like the next one."""
+    keep_bytes: int = 20_000_000_000
+    """Bytes that all worktrees may take together; fully decided ones are removed first, the oldest of them first."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """``[retention]``: how long files of finished delegations are kept; in a user's own configuration only.
+
+    Days count from the last event; 0 sets no limit. When all files of a kind take more bytes than allowed, the oldest
+    are removed first. Files of a delegation that runs, waits, has pending hunks or is needed by a reply are kept.
+    """
+
+    journal_days: float = 90.0
+    """Days to keep the journal of a delegation and everything else in its folder, once its worktree is removed."""
+    journal_bytes: int = 2_000_000_000
+    """Bytes that the folders of all delegations may take together."""
+    prompt_days: float = 30.0
+    """Days to keep prompts and unsaved editor texts."""
+    prompt_bytes: int = 500_000_000
+    """Bytes that all prompts and unsaved editor texts may take together."""
+    log_days: float = 14.0
+    """Days to keep the raw output of agents, workers and checks."""
+    log_bytes: int = 1_000_000_000
+    """Bytes that all raw output may take together."""
+    key_days: float = 1.0
+    """Days during which an idempotency key returns the delegation that it started."""
+    group_days: float = 90.0
+    """Days to keep a group after its last delegation is removed."""
+
+
+class Fallback(PauseBounds):
+    """``[fallback]``: when another delegator takes over; in a user's own configuration only."""
+
+    remote: bool = False
+    """`true`: a delegator on a server of other machines may take over from one on this machine. Never from one with
+    `locality = "local"`."""
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """``[environment]``: the project's own tools."""
+
+    python: str | None = None
+    """Path of the interpreter for checks; in the configuration of a workspace it may be relative to the workspace."""
+
+
+class Mcp(msgspec.Struct, frozen=True):
+    """``[mcp]``: what other agents may do through `understudy mcp`; in a user's own configuration only."""
+
+    decide: bool = False
+    """Whether they may accept results into your files, and reject them."""
 
 
 class DefinedTool(msgspec.Struct, frozen=True):
@@ -96,22 +136,24 @@ class Configuration(msgspec.Struct, frozen=True):
     defaults: Defaults
     launch: Launch
     """The user's defaults for launch options."""
-    limits: Limits
-    slots: int | None
+    limits: GeneralLimits
     worktrees: Worktrees
-    python: str | None
-    """The absolute path of the project's interpreter, if one is configured."""
+    retention: Retention
+    fallback: Fallback
+    relay: RelayBounds
+    evidence: Evidence
+    input: InputLimits
+    environment: Environment
+    mcp: Mcp
     problems: list[Problem]
-    missing: list[Problem] = msgspec.field(default_factory=list)
+    missing: list[Problem]
     """Problems that affect every delegation, because a limit, a check, the set-up of worktrees or a whole hand-written
     file is missing. The user must see them before anything starts."""
-    retention: Retention = msgspec.field(default_factory=Retention)
-    evidence: Evidence = msgspec.field(default_factory=Evidence)
-    input: InputLimits = msgspec.field(default_factory=InputLimits)
-    mcp_decide: bool = False
-    """Whether agents may accept and reject results through the MCP server."""
-    fallback: Fallback = msgspec.field(default_factory=Fallback)
-    relay: RelayBounds = msgspec.field(default_factory=RelayBounds)
+
+    @property
+    def python(self) -> str | None:
+        """The absolute path of the project's interpreter, if one is configured."""
+        return self.environment.python
 
     def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
         """Return the definition of a delegator's tool; None for a tool that no file defines."""

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import understudy.config
+from understudy.config.configuration import GeneralLimits
 from understudy.config.loading.loader import load
 from understudy.config.locations import fingerprint
-from understudy.model.config.delegators import KeyReference, Launch, Limits, Scope
+from understudy.model.config.delegators import KeyReference, Launch, Scope
 
 RECIPES = {
     "ask": "text",
@@ -39,7 +40,7 @@ def test_with_no_file_at_all_ghostwriter_and_nine_recipes_are_there(loaded):
     assert all(len(recipe.prompt) > 200 and recipe.title for recipe in found.recipes.values())
     assert found.recipes["tests"].checks is None
     assert "**/test_*.py" in found.recipes["tests"].writes
-    assert (found.limits, found.slots, found.python) == (Limits(), None, None)
+    assert (found.limits, found.python) == (GeneralLimits(), None)
 
 
 def test_a_hand_written_file_says_everything(user, write, loaded):
@@ -84,8 +85,7 @@ configured_by = ["pyproject.toml"]
     assert found.defaults.delegator == "cheap"
     assert found.defaults.scope is Scope.USER
     assert found.defaults.recipes == {"tests": "ghostwriter"}
-    assert found.slots == 4
-    assert found.limits == Limits(total_seconds=600, max_usd="1.50")
+    assert found.limits == GeneralLimits(slots=4, total_seconds=600, max_usd="1.50")
     assert (found.worktrees.copy, found.worktrees.link, found.worktrees.setup) == (
         [".env.example"],
         ["node_modules"],
@@ -217,11 +217,10 @@ def test_a_workspace_tightens_limits_and_never_loosens_them(user, workspace, wri
         '[limits]\nslots = 2\ntotal_seconds = 9000\nmax_usd = "10.5"\nidle_seconds = 30\n',
     )
     found = loaded(workspace)
-    assert found.slots == 2
-    assert found.limits == Limits(total_seconds=600, max_usd="1", idle_seconds=30)
+    assert found.limits == GeneralLimits(slots=2, total_seconds=600, max_usd="1", idle_seconds=30)
     assert [line for line in lines(found) if "warning" in line] == [
-        "config.toml:3:17: warning: `total_seconds` is above your own limit of 600.0, which applies.",
-        "config.toml:4:11: warning: `max_usd` is above your own limit of 1, which applies.",
+        "config.toml:3:17: warning: `total_seconds` is above 600.0, which applies: a workspace may only ask for less.",
+        "config.toml:4:11: warning: `max_usd` is above 1, which applies: a workspace may only ask for less.",
     ]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from understudy.config.discovery import declarations
-from understudy.config.loading.loader import check_relay
-from understudy.config.parsing.file_schema import RelayTable
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.engine.planning import candidate
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, Scope
@@ -101,15 +99,3 @@ def test_the_default_applies_where_it_has_an_effect(delegator, taken):
     made, names = candidate.with_launch_defaults(Launch(relay=True), delegator, Scope.USER, supported)
     assert bool(made.launch and made.launch.relay) is taken
     assert names == (["relay"] if taken else [])
-
-
-def test_bounds_that_make_no_sense_are_found():
-    assert [
-        one.path for one in check_relay(RelayTable(max_depth=-1, max_delegations=-2, max_tokens=0, max_usd="much"))
-    ] == [
-        ("max_depth",),
-        ("max_delegations",),
-        ("max_tokens",),
-        ("max_usd",),
-    ]
-    assert not list(check_relay(RelayTable(max_depth=0, max_delegations=0, max_usd="0.50")))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from journals import spec_of_a_test
 
-from understudy.config.retention import Retention
+from understudy.config.configuration import Retention
 from understudy.engine.retention import delegation_files
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.journal.delegation_folder import Folder
@@ -164,7 +164,7 @@ def test_a_journal_whose_attempts_are_not_in_the_ledger_is_kept(finished) -> Non
 
 EXPIRE = """
 import time
-from understudy.config.retention import Retention
+from understudy.config.configuration import Retention
 from understudy.engine.retention import delegation_files
 from understudy.journal import state_folder
 kept = Retention(journal_days=1e-9, prompt_days=1e-9, log_days=1e-9)

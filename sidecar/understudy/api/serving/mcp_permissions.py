@@ -8,7 +8,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 def may_decide() -> bool:
     """Return whether agents may accept and reject results; a workspace cannot allow it."""
-    return loader.load(None, trusted=False).mcp_decide
+    return loader.load(None, trusted=False).mcp.decide
 
 
 def require_decide() -> None:

@@ -29,7 +29,7 @@ from understudy.config.loading.rendering import render, schema_line
 from understudy.config.parsing import file_schema, kept_profiles
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.validation import delegator_rules, server_rules
-from understudy.model.config.delegators import Delegator, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, InputLimits, ModelServer, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
 Kind = Literal["modelServer", "delegator", "profile", "default"]
@@ -250,7 +250,7 @@ class _Planner:
             present = getattr(self.before.input, key)
             if present == value:
                 continue
-            if present is not None:
+            if present != getattr(InputLimits(), key):
                 self._drop(name, f"Your `{key}` in `[input]` is {present}, and it is not replaced.", None)
             elif os.path.lexists(path):
                 reason = f"Your config.toml is not changed. Add to its table `[input]`: {key} = {value}"

@@ -8,27 +8,24 @@ listed with its problems and is not ready, so that a request that names it fails
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from understudy.config import locations
-from understudy.config.configuration import Configuration, Defaults, DefinedTool, Worktrees
+from understudy.config.configuration import Configuration, Defaults, DefinedTool
 from understudy.config.discovery import declarations
-from understudy.config.fallback import Fallback
-from understudy.config.fallback import invalid_fields as invalid_fallback
 from understudy.config.findings import Finding, KeyPath, LocatedFinding
 from understudy.config.loading.rendering import is_own, revision
 from understudy.config.locations import Layer
 from understudy.config.parsing import config_file, file_schema
 from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
-from understudy.config.retention import Retention, invalid_fields
 from understudy.config.suggestions import close, near
 from understudy.config.validation import delegator_rules, server_rules, tool_rules, workspace_rules
+from understudy.config.validation.config_sections import SECTIONS, FileContext, Who
 from understudy.config.validation.delegator_rules import Surroundings
-from understudy.model.config import result_branch
 from understudy.model.config.config_entries import (
     CheckEntry,
     CheckState,
@@ -38,22 +35,12 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, InputLimits, Launch, Limits, Scope
-from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
+from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
-from understudy.model.relay.relay_bounds import RelayBounds
 
-if TYPE_CHECKING:
-    from understudy.config.parsing.file_schema import RelayTable
-
-INPUT_DEFAULTS = {"max_file_bytes": INPUT_FILE_BYTES, "max_bytes": INPUT_BYTES}
-"""What applies unless the user configures something else; a workspace may only lower it."""
 CHOOSE_DEFAULT = "Choose another default: understudy delegators default NAME"
-
-
-LEAST = {"least_killed": LEAST_KILLED, "least_executed": LEAST_EXECUTED}
-"""Shares that a workspace may raise but not lower, with their defaults."""
 
 
 def load(workspace: Path | None, *, trusted: bool) -> Configuration:
@@ -97,7 +84,7 @@ class Loader:
         self.checks: list[Item] = []
         self.recipes: list[Item] = []
         self.tools: list[Item] = []
-        self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.SECTIONS}
+        self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.TABLES}
         for one in found:
             self.delegators += one.delegators
             self.servers += one.servers
@@ -137,17 +124,9 @@ class Loader:
                 name = item.value.checks[number] if field_name == "checks" else item.value.delegator
                 self._note(item, [self._broken(finding, "checks" if field_name == "checks" else "delegators", name)])
         recipes = _winners(self.recipes, lambda item: item.value.name)
-        limits, slots = self._limits()
         defaults = self._defaults(delegators, recipes)
-        worktrees = self._worktrees()
-        launch = self._launch(tools)
-        retention = self._retention()
-        evidence = self._evidence()
-        input_limits = self._input()
-        mcp_decide = self._mcp_decide()
-        fallback = self._fallback()
-        relay = self._relay()
-        python = self._python()
+        modes = _permission_modes(item.value for item in tools.values() if item.usable)
+        sections = {name: self._section(name, modes) for name in SECTIONS}
         for items in (
             self.delegators,
             self.servers,
@@ -172,19 +151,9 @@ class Loader:
             recipes={name: item.value for name, item in recipes.items() if item.usable},
             tools={name: _defined_tool(item) for name, item in sorted(tools.items())},
             defaults=defaults,
-            launch=launch,
-            limits=limits,
-            slots=slots,
-            worktrees=worktrees,
-            retention=retention,
-            evidence=evidence,
-            input=input_limits,
-            mcp_decide=mcp_decide,
-            fallback=fallback,
-            relay=relay,
-            python=python,
             problems=plain(self.problems),
             missing=plain(self._missing()),
+            **sections,
         )
 
     def _missing(self) -> list[LocatedFinding]:
@@ -316,189 +285,34 @@ class Loader:
             merged = msgspec.structs.replace(merged, recipes={**merged.recipes, **table.recipes})
         return merged
 
-    def _launch(self, tools: Mapping[str, Item]) -> Launch:
+    def _section(self, name: str, permission_modes: Collection[str]) -> Any:
+        """Merge what the files say in a section, field by field; a field with an error changes nothing."""
+        section = SECTIONS[name]
         merged: dict[str, Any] = {}
-        known = [*declarations.tools().values(), *(item.value.capabilities() for item in tools.values() if item.usable)]
-        modes = {mode.value for tool in known for mode in tool.launch.get("permission_mode", ())}
-        for item in self.sections["launch"]:
-            if item.layer.scope is Scope.WORKSPACE:
-                message = "A workspace cannot say how your delegators are started."
-                item.note(Finding((), message, "Move `[launch]` to your own config.toml."))
+        defaults = section.structure()
+        for item in self.sections[name]:
+            foreign = item.layer.scope is Scope.WORKSPACE
+            if foreign and section.who is Who.USER:
+                item.note(Finding((), section.refusal, f"Move `[{name}]` to your own config.toml."))
                 continue
-            if item.value.yolo and item.value.permission_mode is not None:
-                message = "`permission_mode` has no effect beside `yolo`."
-                item.note(Finding(("permission_mode",), message, "Remove one of them.", code="no_effect"))
-            if (asked := item.value.permission_mode) is not None and asked not in modes:
-                message = f"No tool has the permission mode `{asked}`."
-                names = close(asked, modes)
-                item.note(Finding(("permission_mode",), message, near(asked, modes), code="not_allowed", names=names))
-            branch = item.value.branch
-            if branch is not None and (reason := result_branch.why_invalid(branch)) is not None:
-                item.note(delegator_rules.branch_finding(("branch",), reason))
-            if item.usable:
-                merged |= _given(item.value)
-        return Launch(**merged)
-
-    def _limits(self) -> tuple[Limits, int | None]:
-        """Merge the limits: a workspace may set and tighten them, but never loosen the user's limits."""
-        merged: dict[str, Any] = {}
-        for item in self.sections["limits"]:
-            given = {name: getattr(item.value, name) for name in (*Limits.__struct_fields__, "slots")}
-            limits = Limits(**{name: value for name, value in given.items() if name != "slots"})
-            findings = list(delegator_rules.check_limits(limits))
-            if given["slots"] is not None and given["slots"] < 1:
-                findings.append(Finding(("slots",), "`slots` must be at least 1."))
-            self._note(item, findings)
-            wrong = {finding.path[0] for finding in findings}
-            for name, value in given.items():
-                if value is None or name in wrong:
+            values = {key: value for key, value in msgspec.structs.asdict(item.value).items() if value is not None}
+            problems = list(section.problems(values, FileContext(item.layer.inside, permission_modes)))
+            wrong = {problem.path[0] for problem in problems}
+            for key, value in values.items():
+                if key in wrong:
                     continue
-                before = merged.get(name)
-                if before is not None and item.layer.scope is Scope.WORKSPACE and float(value) > float(before):
-                    message = f"`{name}` is above your own limit of {before}, which applies."
-                    item.note(Finding((name,), message, severity="warning"))
-                    continue
-                merged[name] = value
-        slots = merged.pop("slots", None)
-        return Limits(**merged), slots
-
-    def _worktrees(self) -> Worktrees:
-        merged = Worktrees()
-        for item in self.sections["worktrees"]:
-            table: file_schema.WorktreesTable = item.value
-            for name in ("copy", "link"):
-                for number, path in enumerate(getattr(table, name) or []):
-                    if not delegator_rules.is_inside(path):
-                        message = f"`{name}` accepts only paths inside the workspace."
-                        item.note(
-                            Finding((name, number), message, "Use a relative path without `..` that is not in .git.")
-                        )
-            if table.setup is not None and any("\0" in argument for argument in table.setup):
-                item.note(Finding(("setup",), "An argument contains a NUL byte."))
-            if table.setup_timeout_seconds is not None and table.setup_timeout_seconds <= 0:
-                item.note(Finding(("setup_timeout_seconds",), "`setup_timeout_seconds` must be above zero."))
-            for name in ("keep_days", "keep_bytes"):
-                kept = getattr(table, name)
-                if kept is not None and item.layer.scope is Scope.WORKSPACE:
-                    message = (
-                        f"`{name}` is allowed only in your own configuration: it controls the removal of worktrees."
-                    )
-                    item.note(Finding((name,), message, "Move it to your own config.toml."))
-                elif kept is not None and kept < 0:
-                    item.note(Finding((name,), f"`{name}` must not be negative."))
-            if item.usable:
-                merged = msgspec.structs.replace(merged, **_given(table))
-        return merged
-
-    def _retention(self) -> Retention:
-        merged = Retention()
-        for item in self.sections["retention"]:
-            if item.layer.scope is Scope.WORKSPACE:
-                item.note(
-                    Finding(
-                        (), "A workspace cannot limit what a user keeps.", "Move `[retention]` to your own config.toml."
-                    )
-                )
-                continue
-            for name in invalid_fields(item.value):
-                item.note(Finding((name,), f"`{name}` must be zero or a positive number."))
-            if item.usable:
-                merged = msgspec.structs.replace(merged, **_given(item.value))
-        return merged
-
-    def _mcp_decide(self) -> bool:
-        allowed = False
-        for item in self.sections["mcp"]:
-            if item.layer.scope is Scope.WORKSPACE:
-                message = "A workspace cannot allow agents to decide."
-                item.note(Finding((), message, "Move `[mcp]` to your own config.toml."))
-            elif item.usable and item.value.decide is not None:
-                allowed = item.value.decide
-        return allowed
-
-    def _fallback(self) -> Fallback:
-        merged = Fallback()
-        for item in self.sections["fallback"]:
-            if item.layer.scope is Scope.WORKSPACE:
-                message = "A workspace cannot say when your delegators take over from each other."
-                item.note(Finding((), message, "Move `[fallback]` to your own config.toml."))
-                continue
-            for name in invalid_fallback(item.value):
-                item.note(Finding((name,), f"`{name}` must be above zero."))
-            if item.usable:
-                merged = msgspec.structs.replace(merged, **_given(item.value))
-        return merged
-
-    def _relay(self) -> RelayBounds:
-        merged: dict[str, Any] = {}
-        for item in self.sections["relay"]:
-            if item.layer.scope is Scope.WORKSPACE:
-                message = "A workspace cannot say how far agents delegate."
-                item.note(Finding((), message, "Move `[relay]` to your own config.toml."))
-                continue
-            self._note(item, check_relay(item.value))
-            if item.usable:
-                merged |= _given(item.value)
-        return RelayBounds(**merged)
-
-    def _evidence(self) -> Evidence:
-        """Merge what a result must show: a workspace may ask for more, but never for less than the user."""
-        merged: dict[str, Any] = {}
-        for item in self.sections["evidence"]:
-            given = {name: getattr(item.value, name) for name in Evidence.__struct_fields__}
-            findings = list(check_evidence(item.value))
-            self._note(item, findings)
-            wrong = {finding.path[0] for finding in findings}
-            for name, value in given.items():
-                if value is None or name in wrong:
-                    continue
-                own = merged.get(name, LEAST.get(name))
-                if item.layer.scope is Scope.WORKSPACE and name in LEAST and value < own:
-                    message = f"`{name}` is below {own:g}, which applies: a workspace may only ask for more."
-                    item.note(Finding((name,), message, severity="warning"))
-                    continue
-                merged[name] = value
-        return Evidence(**merged)
-
-    def _input(self) -> InputLimits:
-        """Merge what is sent at most: a workspace may ask for less, but never for more than the user."""
-        merged: dict[str, int] = {}
-        for item in self.sections["input"]:
-            for name in InputLimits.__struct_fields__:
-                value = getattr(item.value, name)
-                own = merged.get(name, INPUT_DEFAULTS.get(name))
-                if value is None:
-                    continue
-                if value < 1:
-                    item.note(Finding((name,), f"`{name}` must be at least 1."))
-                elif item.layer.scope is Scope.WORKSPACE and own is not None and value > own:
-                    message = f"`{name}` is above {own}, which applies: a workspace may only ask for less."
-                    item.note(Finding((name,), message, severity="warning"))
+                refused = section.refused(key, value, merged.get(key, getattr(defaults, key)))
+                if foreign and refused is not None:
+                    problems.append(refused)
                 else:
-                    merged[name] = value
-        return InputLimits(**merged)
+                    merged[key] = value
+            self._note(item, problems)
+        return section.structure(**merged)
 
-    def _python(self) -> str | None:
-        python: str | None = None
-        for item in self.sections["environment"]:
-            if item.value.python is None:
-                continue
-            given = Path(item.value.python)
-            if "\0" in item.value.python or not item.value.python:
-                item.note(Finding(("python",), "`python` is not a path."))
-            elif given.is_absolute():
-                python = str(given)
-            elif item.layer.inside is not None:
-                python = str(item.layer.inside / given)
-            else:
-                item.note(
-                    Finding(
-                        ("python",),
-                        "`python` must be an absolute path here.",
-                        "Only a workspace may use a relative path.",
-                    )
-                )
-        return python
+
+def _permission_modes(defined: Iterable[ToolDefinition]) -> set[str]:
+    tools = [*declarations.tools().values(), *(tool.capabilities() for tool in defined)]
+    return {mode.value for tool in tools for mode in tool.launch.get("permission_mode", ())}
 
 
 def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, Item]:
@@ -520,11 +334,6 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
             item.note(Finding((), message, severity="information", code="overrides"))
         found[name(item)] = item
     return found
-
-
-def _given(table: msgspec.Struct) -> dict[str, Any]:
-    """Return the fields of a table that the file sets."""
-    return {name: value for name, value in msgspec.structs.asdict(table).items() if value is not None}
 
 
 def _defined_tool(item: Item) -> DefinedTool:
@@ -606,26 +415,3 @@ def _unknown(path: KeyPath, what: str, name: str, known: Iterable[str]) -> Findi
 def plain(remarks: Iterable[LocatedFinding]) -> list[Problem]:
     """Return the problems as wire structures."""
     return [remark.plain() for remark in remarks]
-
-
-def check_relay(table: RelayTable) -> Iterator[Finding]:
-    """Find numbers that make no sense."""
-    for name in ("max_depth", "max_delegations"):
-        value = getattr(table, name)
-        if value is not None and value < 0:
-            yield Finding((name,), f"`{name}` must not be negative.")
-    yield from delegator_rules.check_limits(Limits(max_tokens=table.max_tokens, max_usd=table.max_usd))
-
-
-def check_evidence(table: Any) -> Iterator[Finding]:
-    """Find values of the table ``[evidence]`` that make no sense."""
-    for name in LEAST:
-        value = getattr(table, name)
-        if value is not None and not 0 <= value <= 1:
-            yield Finding((name,), f"`{name}` must be a share from 0 to 1.", "Write 30 % as 0.3.")
-    if table.max_mutants is not None and not 1 <= table.max_mutants <= 1000:
-        yield Finding(("max_mutants",), "`max_mutants` must be from 1 to 1000.")
-    if table.max_copies is not None and not 1 <= table.max_copies <= 64:
-        yield Finding(("max_copies",), "`max_copies` must be from 1 to 64.")
-    if table.mutation_seconds is not None and table.mutation_seconds <= 0:
-        yield Finding(("mutation_seconds",), "`mutation_seconds` must be above zero.")

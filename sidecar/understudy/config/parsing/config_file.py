@@ -150,8 +150,8 @@ def _hand_written(into: Reading, source: Source) -> None:
         return
     for name, value in document.items():
         known = len(into.problems)
-        if name in file_schema.SECTIONS:
-            decoded = decode(value, file_schema.SECTIONS[name], source, (name,), into.problems)
+        if name in file_schema.TABLES:
+            decoded = decode(value, file_schema.TABLES[name], source, (name,), into.problems)
             if decoded is not None:
                 into.sections.append((name, Item(decoded, into.layer, source, (name,), whole=False)))
         elif name in file_schema.LISTS and isinstance(value, list):
@@ -212,7 +212,7 @@ def _stranger(name: str, source: Source) -> LocatedFinding:
         at = source.where((name,), key=True)
         message = f"`{name}` must be an array of tables."
         return source.problem(message, hint=f"Write [[{name}]].", at=at, code="not_a_list")
-    hint = near(name, [*file_schema.SECTIONS, *file_schema.LISTS])
+    hint = near(name, [*file_schema.TABLES, *file_schema.LISTS])
     return source.unknown_key((name,), hint=hint)
 
 

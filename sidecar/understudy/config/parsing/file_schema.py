@@ -15,10 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from understudy.config.fallback import FallbackTable
-from understudy.config.retention import RetentionTable
-from understudy.model.config.delegators import Delegator, InputLimits, Limits, ModelServer
-from understudy.model.config.evidence_bounds import Evidence
+from understudy.config.validation.config_sections import SECTIONS
+from understudy.model.config.delegators import Delegator, ModelServer
 from understudy.model.config.recipes import AppliesTo, RecipeAction
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
@@ -104,73 +102,6 @@ class DefaultsTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Recipe → delegator."""
 
 
-class LaunchTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[launch]``: launch options of every delegator that does not set them, as far as its tool has them."""
-
-    yolo: bool | None = None
-    """Let tools do everything without asking, except in a workspace's own delegators."""
-    permission_mode: str | None = None
-    """What tools may do without asking, for those that have a mode of this name."""
-    unanswered: typing.Literal["reject", "allow", "stop"] | None = None
-    """What happens to a permission request that no one answers in time."""
-    prompt_prefix: str | None = None
-    """Text that every prompt begins with."""
-    prompt_suffix: str | None = None
-    """Text that every prompt ends with."""
-    branch: str | None = None
-    """New branch on which a verified result is kept, too, with `{id} {recipe} {delegator}`."""
-    use_worktree: bool | None = None
-    """`false`: agents that change files work in your own checkout, except a workspace's own delegators."""
-    relay: bool | None = None
-    """Give agents tools with which they ask you, delegate further and talk to each other, as far as they take any."""
-    without_tmux: typing.Literal["fail", "headless"] | None = None
-    """What happens to an agent for tmux where tmux is not installed; `headless` runs it without a terminal."""
-
-
-class WorktreesTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[worktrees]``: what a new worktree gets besides tracked files, and how long worktrees are kept."""
-
-    copy: list[str] | None = None
-    """Patterns of ignored or untracked files that are copied from the checkout into each new worktree."""
-    link: list[str] | None = None
-    """Paths that each new worktree gets as links into the checkout; agents can write through them."""
-    setup: list[str] | None = None
-    """Argument vector of a command that runs once in each new worktree."""
-    setup_timeout_seconds: float | None = None
-    """How long the set-up command may take."""
-    keep_days: float | None = None
-    """Days to keep a worktree after its last event; only in a user's own configuration, like the next one."""
-    keep_bytes: int | None = None
-    """Bytes that all worktrees may take together; fully decided ones are removed first, the oldest of them first."""
-
-
-class EnvironmentTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[environment]``: the project's own tools."""
-
-    python: str | None = None
-    """Path of the interpreter for checks; in the configuration of a workspace it may be relative to the workspace."""
-
-
-class McpTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """``[mcp]``: what other agents may do through `understudy mcp`; in a user's own configuration only."""
-
-    decide: bool | None = None
-    """Whether they may accept results into your files, and reject them."""
-
-
-class RelayTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """`[relay]`: how far agents with `launch.relay` may delegate further; in a user's own configuration only."""
-
-    max_depth: int | None = None
-    """How many delegations may be below one that you started; `0`: agents delegate nothing. Absent: 2."""
-    max_delegations: int | None = None
-    """How many delegations the agents of one group start, all together. Absent: 8."""
-    max_tokens: int | None = None
-    """The most tokens that these read and write, all together. Absent: as many as the first delegation may."""
-    max_usd: str | None = None
-    """What these cost, all together, in USD: `"0.50"`. Absent: as much as the first delegation may."""
-
-
 class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The front matter of a recipe."""
 
@@ -200,26 +131,9 @@ class RecipeTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Its place in lists; smaller ones come first."""
 
 
-SECTIONS: dict[str, type[msgspec.Struct]] = {
+TABLES: dict[str, type[msgspec.Struct]] = {
     "defaults": DefaultsTable,
-    "limits": msgspec.defstruct(
-        "LimitsTable",
-        [
-            *((field.name, field.type, field.default) for field in msgspec.structs.fields(Limits)),
-            ("slots", int | None, None),
-        ],
-        kw_only=True,
-        forbid_unknown_fields=True,
-    ),
-    "launch": LaunchTable,
-    "worktrees": WorktreesTable,
-    "retention": RetentionTable,
-    "fallback": FallbackTable,
-    "relay": RelayTable,
-    "evidence": file_type(Evidence),
-    "input": file_type(InputLimits),
-    "environment": EnvironmentTable,
-    "mcp": McpTable,
+    **{name: section.table for name, section in SECTIONS.items()},
 }
 """Tables that ``config.toml`` has once."""
 

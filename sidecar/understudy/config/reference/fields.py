@@ -17,33 +17,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.config.configuration import (
-    DEFAULT_LIMITS,
-    DEFAULT_SLOTS,
-    KEEP_BYTES,
-    KEEP_DAYS,
-    SETUP_TIMEOUT_SECONDS,
-)
 from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
-from understudy.config.fallback import Fallback, FallbackTable
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.reference import docstrings
-from understudy.config.retention import Retention, RetentionTable
+from understudy.config.validation.config_sections import SECTIONS, Bound
 from understudy.model.config.delegators import (
-    INPUT_BYTES,
-    INPUT_FILE_BYTES,
     NAME_PATTERN,
     Delegator,
-    InputLimits,
     KeyReference,
     Launch,
     Limits,
     ModelServer,
     Price,
 )
-from understudy.model.config.evidence_bounds import LEAST_EXECUTED, LEAST_KILLED, Evidence
 from understudy.model.config.tool_definitions import FailureRule, ToolDefinition
 from understudy.model.evidence.checks import Check
 
@@ -72,7 +60,8 @@ class FieldShape:
     """The default."""
     pattern: str | None = None
     above: float | None = None
-    least: int | None = None
+    least: float | None = None
+    most: float | None = None
     filled: bool = False
     """An array with at least one element."""
     other: str | None = None
@@ -96,7 +85,7 @@ def shape_of(kind: FileKind) -> FieldShape:
         case FileKind.DEFAULTS:
             return maker.section("defaults")
         case FileKind.CONFIG:
-            sections = {name: maker.section(name) for name in file_schema.SECTIONS}
+            sections = {name: maker.section(name) for name in file_schema.TABLES}
             lists = {
                 name: FieldShape(doc=docstrings.doc_of(python), kinds=("array",), items=maker.table(python))
                 for name, python in file_schema.LISTS.items()
@@ -128,23 +117,6 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Launch, "output"): {"default": "text"},
     (Limits, "max_usd"): {"pattern": r"^\d{1,9}(\.\d{1,9})?$"},
     **{(Limits, name): _POSITIVE for name in Limits.__struct_fields__ if name != "max_usd"},
-    (file_schema.WorktreesTable, "setup_timeout_seconds"): {"default": SETUP_TIMEOUT_SECONDS, "above": 0},
-    (file_schema.WorktreesTable, "keep_days"): {"default": KEEP_DAYS, "least": 0},
-    (file_schema.WorktreesTable, "keep_bytes"): {"default": KEEP_BYTES, "least": 0},
-    **{(RetentionTable, one.name): {"default": one.default, "least": 0} for one in msgspec.structs.fields(Retention)},
-    (file_schema.McpTable, "decide"): {"default": False},
-    **{(FallbackTable, one.name): {"default": one.default} for one in msgspec.structs.fields(Fallback)},
-    (FallbackTable, "failures"): {"default": Fallback().failures, "least": 1},
-    (FallbackTable, "pause_minutes"): {"default": Fallback().pause_minutes, "above": 0},
-    (FallbackTable, "longest_pause_minutes"): {"default": Fallback().longest_pause_minutes, "above": 0},
-    (InputLimits, "max_file_bytes"): {"default": INPUT_FILE_BYTES, "least": 1},
-    (InputLimits, "max_bytes"): {"default": INPUT_BYTES, "least": 1},
-    (InputLimits, "max_tokens"): {"least": 1},
-    (Evidence, "max_mutants"): {"least": 1},
-    (Evidence, "mutation_seconds"): _POSITIVE,
-    (Evidence, "max_copies"): {"least": 1},
-    (Evidence, "least_killed"): {"default": LEAST_KILLED, "least": 0},
-    (Evidence, "least_executed"): {"default": LEAST_EXECUTED, "least": 0},
     (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},
     (ToolDefinition, "name"): _NAME,
     (ToolDefinition, "command"): {"filled": True},
@@ -152,8 +124,6 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (FailureRule, "contains"): {"filled": True},
 }  # fmt: skip
 """What the types do not express; ``each`` is for an array's elements."""
-
-_SLOTS_DOC = "The most delegations that run at once; others wait in a queue."
 
 
 class _Maker:
@@ -165,19 +135,18 @@ class _Maker:
 
     def section(self, name: str) -> FieldShape:
         """Return the shape of a table that ``config.toml`` has once."""
-        if name == "evidence":
-            return self.table(Evidence)
-        if name == "input":
-            return self.table(InputLimits)
-        if name != "limits":
-            return self.table(file_schema.SECTIONS[name])
-        limits = self.table(Limits)
-        slots = FieldShape(doc=_SLOTS_DOC, kinds=("integer",), least=1, default=DEFAULT_SLOTS)
-        filled = {
-            key: replaced(shape, default=getattr(DEFAULT_LIMITS, key)) for key, shape in (limits.fields or {}).items()
-        }
-        doc = "Limits of every delegation whose delegator sets none; times in seconds, money in USD."
-        return replaced(limits, doc=doc, fields={"slots": slots, **filled})
+        if name not in SECTIONS:
+            return self.table(file_schema.TABLES[name])
+        section = SECTIONS[name]
+        table = self.table(section.structure)
+        found: dict[str, FieldShape] = {}
+        for one in section.fields:
+            if (shape := (table.fields or {}).get(one.name)) is not None:
+                default = section.defaults.get(one.name) if one.default in {None, msgspec.NODEFAULT} else one.default
+                bound = section.bounds.get(one.name, Bound())
+                facts = {"least": bound.least, "above": bound.above, "most": bound.most, "default": default}
+                found[one.name] = replaced(shape, **{key: value for key, value in facts.items() if value is not None})
+        return replaced(table, doc=section.doc or table.doc, fields=found)
 
     def table(self, python: type[msgspec.Struct]) -> FieldShape:
         """Return the shape of a table of this structure."""
@@ -188,7 +157,7 @@ class _Maker:
             name = one.name
             if python is Launch and name not in self.launch:
                 continue
-            shape = self._typed(hints[name], dict(_FACTS.get((python, name), {})))
+            shape = self._typed(hints[name], _facts(python, name))
             if (python, name) == (ModelServer, "protocols") and shape.items is not None:
                 shape = replaced(shape, items=replaced(shape.items, allowed=tuple(declarations.protocols())))
             found[name] = replaced(shape, doc=docs.get(name, shape.doc), required=one.required)
@@ -216,6 +185,10 @@ class _Maker:
             elif part in _KINDS:
                 shape = replaced(shape, kinds=(*shape.kinds, _KINDS[part]))
         return replaced(shape, **facts)
+
+
+def _facts(python: type, name: str) -> dict[str, Any]:
+    return {key: fact for base in python.__mro__ for key, fact in _FACTS.get((base, name), {}).items()}
 
 
 def replaced(shape: FieldShape, **changes: Any) -> FieldShape:
@@ -263,6 +236,8 @@ def _part(shape: FieldShape, kind: Kind) -> dict[str, Any]:
             part["exclusiveMinimum"] = shape.above
         if shape.least is not None:
             part["minimum"] = shape.least
+        if shape.most is not None:
+            part["maximum"] = shape.most
     if shape.allowed:
         part["enum"] = list(shape.allowed)
     return part

@@ -111,7 +111,8 @@ def limits_for(
         for finding in delegator_rules.check_limits(requested):
             raise UnderstudyError(ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint)
     general = Limits()
-    for name, value in msgspec.structs.asdict(configuration.limits).items():
+    for name in Limits.__struct_fields__:
+        value = getattr(configuration.limits, name)
         if value is None:
             continue
         one = msgspec.structs.replace(Limits(), **{name: value})

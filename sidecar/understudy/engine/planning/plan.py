@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.agents import agent_tiers
-from understudy.config.configuration import DEFAULT_SLOTS, Worktrees
+from understudy.config.configuration import DEFAULT_SLOTS
 from understudy.config.loading import loader
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
@@ -297,14 +297,10 @@ def plan(
         explain=explain,
         checks=checks_to_run(configuration.checks, recipe, params),
         fallback_checks=fallback_checks(configuration.checks, recipe, params),
-        slots=configuration.slots or DEFAULT_SLOTS,
-        bootstrap=bootstrap_of(configuration.worktrees),
+        slots=configuration.limits.slots or DEFAULT_SLOTS,
+        bootstrap=configuration.worktrees,
         evidence=configuration.evidence,
-        pauses=PauseBounds(
-            failures=configuration.fallback.failures,
-            pause_minutes=configuration.fallback.pause_minutes,
-            longest_pause_minutes=configuration.fallback.longest_pause_minutes,
-        ),
+        pauses=configuration.fallback,
         relay=configuration.relay,
         rounds=rounds,
         repairs=_repairs(params, recipe, delegator),
@@ -368,16 +364,6 @@ def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapp
             hint="Select lines that the file has.",
             parameter="range",
         )
-
-
-def bootstrap_of(worktrees: Worktrees) -> Bootstrap:
-    """Return what each new worktree gets."""
-    return Bootstrap(
-        copy=list(worktrees.copy),
-        link=list(worktrees.link),
-        setup=list(worktrees.setup),
-        setup_timeout_seconds=worktrees.setup_timeout_seconds,
-    )
 
 
 def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:

@@ -14,15 +14,15 @@ from understudy.config.discovery import declarations
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
 from understudy.model.config import agent_entries
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Delegator, ModelServer
+from understudy.model.config.delegators import Delegator, InputLimits, ModelServer
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import decorate
 
-FILE_BYTES = INPUT_FILE_BYTES
-ALL_BYTES = INPUT_BYTES
+FILE_BYTES = InputLimits().max_file_bytes
+ALL_BYTES = InputLimits().max_bytes
 BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
 

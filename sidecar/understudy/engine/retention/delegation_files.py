@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.config.retention import Retention
+from understudy.config.configuration import Retention
 from understudy.engine.retention.inventory import DAY_SECONDS, last_event, never_collected, size_of
 from understudy.engine.review import decision_log
 from understudy.engine.worktrees import ownership

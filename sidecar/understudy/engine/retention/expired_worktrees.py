@@ -12,7 +12,7 @@ import secrets
 import time
 from pathlib import Path
 
-from understudy.config.retention import Retention
+from understudy.config.configuration import Retention
 from understudy.engine.check_setup import check_trial
 from understudy.engine.retention.delegation_files import expire_files
 from understudy.engine.retention.discard import remove

@@ -23,7 +23,7 @@ from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.git import workspaces
 from understudy.journal import delegation_folder, ledger, state_folder
-from understudy.model.config.delegators import INPUT_BYTES, INPUT_FILE_BYTES, Limits
+from understudy.model.config.delegators import Limits
 from understudy.model.config.languages import language_of
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation import events
@@ -92,8 +92,8 @@ def bounds_of(
 ) -> CorpusLimits:
     """Return the most that is sent: as the request says, else as configured, else as the prompts of delegations."""
     return CorpusLimits(
-        file_bytes=file_bytes or configuration.input.max_file_bytes or INPUT_FILE_BYTES,
-        total_bytes=total_bytes or configuration.input.max_bytes or INPUT_BYTES,
+        file_bytes=file_bytes or configuration.input.max_file_bytes,
+        total_bytes=total_bytes or configuration.input.max_bytes,
     )
 
 

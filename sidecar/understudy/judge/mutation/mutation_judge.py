@@ -148,7 +148,7 @@ class MutationJudge:
             finding.reservations.append(
                 (Reservation.FEW_MUTANTS_KILLED, f"The new tests of {name} notice {_share(outcome)}.")
             )
-        if result.executed < evidence.executed_share * result.total:
+        if result.executed < evidence.least_executed * result.total:
             text = f"The new tests of {name} execute code of {result.executed} of {result.total} small changes."
             finding.reservations.append((Reservation.LITTLE_EXECUTED, text))
         return finding
@@ -218,7 +218,7 @@ class MutationJudge:
             return [(Reservation.NOT_MUTATION_TESTED, f"The changed code was not mutation-tested: {why}.")]
         if not self._enough(self._best):
             return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(self._best)}.")]
-        if result.executed < self._settings.evidence.executed_share * result.total:
+        if result.executed < self._settings.evidence.least_executed * result.total:
             text = f"Of the changed code, the tests execute {result.executed} of {result.total} small changes."
             return [(Reservation.LITTLE_EXECUTED, text)]
         return []
@@ -257,7 +257,7 @@ class MutationJudge:
         return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
 
     def _enough(self, outcome: MutationOutcome) -> bool:
-        score, least = outcome.score, self._settings.evidence.killed_share
+        score, least = outcome.score, self._settings.evidence.least_killed
         return score is not None and score.share_by_value >= least and not score.sees_only_replaced
 
     def _look_at_unreliable(self, name: str, outcome: MutationOutcome, finding: MutationFinding) -> None:

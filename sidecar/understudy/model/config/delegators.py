@@ -78,17 +78,12 @@ class Launch(Strict, kw_only=True):
     """What a custom command prints: plain text (default), or one JSON event per line, ``result`` last."""
 
 
-INPUT_FILE_BYTES = 750_000
-"""A larger file is refused: it would not fit into a context window, and cutting it silently would mislead the model."""
-INPUT_BYTES = 3_000_000
-
-
 class InputLimits(Strict, kw_only=True):
     """``[input]``: the most that `ask`, `write` and `summarize` send; more is an error, and nothing is cut."""
 
-    max_file_bytes: int | None = None
-    """Bytes of one file."""
-    max_bytes: int | None = None
+    max_file_bytes: int = 750_000
+    """Bytes of one file. A larger one would not fit into a context window."""
+    max_bytes: int = 3_000_000
     """Bytes of all files, or of standard input."""
     max_tokens: int | None = None
     """Tokens of the whole prompt, by Understudy's estimate; absent: no limit of its own."""

@@ -10,8 +10,6 @@ MANY_MUTANTS = 40
 SLOW_SECONDS = 2.0
 LEAST_SECONDS = 60.0
 SECONDS_FACTOR = 5.0
-LEAST_KILLED = 0.3
-LEAST_EXECUTED = 0.1
 
 
 class Evidence(Strict, kw_only=True):
@@ -26,10 +24,10 @@ class Evidence(Strict, kw_only=True):
 
     Each copy beyond the first takes a free slot of a delegation. With 1, mutants are tested one after another.
     """
-    least_killed: float | None = None
-    """Share of the mutants on executed lines that tests must notice, from 0 to 1; absent: 0.3."""
-    least_executed: float | None = None
-    """Share of the mutants of the files under test that new tests must execute, from 0 to 1; absent: 0.1."""
+    least_killed: float = 0.3
+    """Share of the mutants on executed lines that tests must notice, from 0 to 1."""
+    least_executed: float = 0.1
+    """Share of the mutants of the files under test that new tests must execute, from 0 to 1."""
 
     def mutants_for(self, check_seconds: float) -> int:
         """Return the most mutants for a check that takes this long."""
@@ -38,13 +36,3 @@ class Evidence(Strict, kw_only=True):
     def seconds_for(self, check_seconds: float) -> float:
         """Return the time for all mutants of a check that takes this long."""
         return self.mutation_seconds or max(LEAST_SECONDS, SECONDS_FACTOR * check_seconds)
-
-    @property
-    def killed_share(self) -> float:
-        """Return the least share of killed mutants."""
-        return LEAST_KILLED if self.least_killed is None else self.least_killed
-
-    @property
-    def executed_share(self) -> float:
-        """Return the least share of executed mutants."""
-        return LEAST_EXECUTED if self.least_executed is None else self.least_executed

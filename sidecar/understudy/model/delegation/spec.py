@@ -28,13 +28,14 @@ SPEC_VERSION = 3
 class Bootstrap(Wire, kw_only=True):
     """What a new worktree gets besides tracked files (``[worktrees]`` of the configuration)."""
 
-    copy: list[str]
-    """Globs of ignored or untracked files to copy, in addition to ``.worktreeinclude``."""
-    link: list[str]
-    """Paths to link into the user's checkout, where agents can write through the links."""
-    setup: list[str]
-    """Argument vector that runs once in the new worktree."""
-    setup_timeout_seconds: float
+    copy: list[str] = msgspec.field(default_factory=list)
+    """Patterns of ignored or untracked files that are copied from the checkout, besides ``.worktreeinclude``."""
+    link: list[str] = msgspec.field(default_factory=list)
+    """Paths that each new worktree gets as links into the checkout; agents can write through them."""
+    setup: list[str] = msgspec.field(default_factory=list)
+    """Argument vector of a command that runs once in each new worktree."""
+    setup_timeout_seconds: float = 600.0
+    """How long the set-up command may take. It installs a project's dependencies; a slow `npm ci` takes ten minutes."""
 
 
 class Origin(Wire, kw_only=True):
@@ -78,8 +79,11 @@ class PauseBounds(Wire, kw_only=True):
     """When a delegator that keeps failing is paused, and how long (``[fallback]`` of the configuration)."""
 
     failures: int = 3
+    """After how many failures of one kind, one after another, a delegator is paused."""
     pause_minutes: float = 5.0
+    """How long the first pause is, unless the provider says when to try again; each further one is twice as long."""
     longest_pause_minutes: float = 60.0
+    """How long a pause becomes at most."""
 
 
 class Spec(Wire, kw_only=True):

@@ -6,13 +6,13 @@ from understudy.model.wire import Wire
 
 
 class RelayBounds(Wire, kw_only=True):
-    """How far agents may delegate further (``[relay]`` of the configuration)."""
+    """``[relay]``: how far agents with ``launch.relay`` may delegate further; in a user's own configuration only."""
 
     max_depth: int = 2
-    """How many delegations may be below one that a user started; 0: agents delegate nothing."""
+    """How many delegations may be below one that you started; `0`: agents delegate nothing."""
     max_delegations: int = 8
     """How many delegations the agents of one group start, all together."""
     max_tokens: int | None = None
-    """The most tokens that they read and write, all together; None: see ``child_delegations.budget_of``."""
+    """The most tokens that these read and write, all together. Absent: as many as the first delegation may."""
     max_usd: str | None = None
-    """What they cost, all together, in USD as a decimal string."""
+    """What these cost, all together, in USD: `"0.50"`. Absent: as much as the first delegation may."""

@@ -6,7 +6,6 @@ from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.engine.check_setup import check_trial, known_runners
-from understudy.engine.planning import plan
 from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import CheckEntry, CheckTrial
@@ -71,7 +70,7 @@ def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
     request = check_trial.CheckTrialRequest(
         workspace=str(loaded.workspace),
         check=check,
-        bootstrap=plan.bootstrap_of(loaded.worktrees),
+        bootstrap=loaded.worktrees,
         interpreter=loaded.python,
     )
     return check_trial.ask(request, caller.cancelled)
