@@ -20,6 +20,7 @@ LAYERS: dict[str, int] = {
     "journal": 2,
     "config": 2,
     "git": 2,
+    "policy": 2,
     "runners": 3,
     "judge": 4,
     "integrations": 4,
@@ -239,6 +240,19 @@ def test_imports_go_down(path: Path):
         assert not [name for _, name in imports_of(path) if name.startswith("understudy")]
         return
     assert upward_imports(path, imports_of(path)) == []
+
+
+def test_decisions_are_pure():
+    """A policy reads no clock, file, process or configuration: what it needs are parameters."""
+    allowed = ("understudy.model.", "understudy.policy.", "understudy.process.identity.Identity", "msgspec")
+    harmless = ("__future__.", "collections.", "typing.", "decimal.", "dataclasses.", "enum.", "urllib.parse.", "re")
+    wrong = [
+        f"{relative(path)}:{line} imports {name}"
+        for path in (PACKAGE / "policy").rglob("*.py")
+        for line, name in imports_of(path)
+        if not name.startswith((*allowed, *harmless))
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("package", FOLDERS)

@@ -14,8 +14,9 @@ from understudy.journal import state_folder
 from understudy.model.delegation.delegations import AskedBy, Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerTotals
 from understudy.model.errors import UnderstudyError
+from understudy.policy.prices import Rates
 from understudy.reports import ledger_view
-from understudy.reports.ledger_view import Prices, Wanted, view
+from understudy.reports.ledger_view import Wanted, view
 
 
 def entry(number: int = 1, **changes: Any) -> LedgerEntry:
@@ -124,7 +125,7 @@ def test_totals_tell_known_from_estimated_and_unknown_costs() -> None:
             entry(3, attempt=2, seconds=3.0, verdict=None),
         ]
     )
-    prices = Prices(read=Decimal(3), written=Decimal(15), cached=Decimal("0.3"))
+    prices = Rates(read=Decimal(3), written=Decimal(15), cache_read=Decimal("0.3"))
     found = view(Wanted(), prices=prices, limit=1).totals
     assert found == LedgerTotals(
         attempts=4,

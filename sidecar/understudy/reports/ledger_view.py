@@ -10,32 +10,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
-import msgspec
-
 from understudy.journal import delegation_folder, ledger
 from understudy.journal.summaries import summary
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
+from understudy.policy.budget import amount
+from understudy.policy.prices import Rates
 
-_MILLION = 1_000_000
+_HIGHEST_PRICE = 1_000_000
 _POSITION = re.compile(r"(\d{4}-\d{2}):(\d{1,12})")
-
-
-class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """Prices in US dollars per million tokens."""
-
-    read: Decimal
-    written: Decimal
-    cached: Decimal
-    """For tokens read from a provider's cache."""
-
-    def of(self, usage: Usage) -> Decimal:
-        """Return what ``usage`` costs."""
-        cached = min(usage.cache_read_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        return (fresh * self.read + cached * self.cached + usage.output_tokens * self.written) / _MILLION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +55,7 @@ class View:
 
 
 def view(
-    selection: Wanted, *, by: GroupBy | None = None, prices: Prices | None = None, limit: int, cursor: str | None = None
+    selection: Wanted, *, by: GroupBy | None = None, prices: Rates | None = None, limit: int, cursor: str | None = None
 ) -> View:
     """Read the ledger; ``limit`` and ``cursor`` select the page, never the totals.
 
@@ -130,7 +115,7 @@ def price(text: str) -> Decimal:
         amount = Decimal(text)
     except InvalidOperation:
         amount = Decimal(-1)
-    if not amount.is_finite() or not 0 <= amount < _MILLION:
+    if not amount.is_finite() or not 0 <= amount < _HIGHEST_PRICE:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"{text!r} is not a price.",
@@ -142,7 +127,7 @@ def price(text: str) -> Decimal:
 class _Sums:
     """Adds up attempts."""
 
-    def __init__(self, prices: Prices | None) -> None:
+    def __init__(self, prices: Rates | None) -> None:
         self._prices = prices
         self._delegations: set[str] = set()
         self._outcomes: collections.Counter[str] = collections.Counter()
@@ -163,7 +148,7 @@ class _Sums:
         for name in self._usage:
             self._usage[name] += getattr(entry.usage, name)
         self._seconds.append(entry.seconds)
-        cost = _amount(entry.cost_usd)
+        cost = amount(entry.cost_usd)
         if cost is None:
             self._unknown += 1
         else:
@@ -171,7 +156,7 @@ class _Sums:
             self._estimated += entry.cost_estimated or entry.cost_source == "estimated"
             self._computed += entry.cost_source in {"configured", "table"}
         if self._prices is not None:
-            self._compared += self._prices.of(entry.usage)
+            self._compared += self._prices.cost(entry.usage)
 
     def totals(self) -> LedgerTotals:
         ordered = sorted(self._seconds)
@@ -233,16 +218,6 @@ def _position(cursor: str) -> tuple[str, int]:
 def _percentile(ordered: list[float], share: float) -> float:
     """Return the smallest value that at least this share of the values does not exceed; 0 without values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
-
-
-def _amount(text: str | None) -> Decimal | None:
-    if text is None:
-        return None
-    try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() else None
 
 
 def _printed(amount: Decimal) -> str:

@@ -11,8 +11,9 @@ from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
+from understudy.policy.prices import Rates
 from understudy.reports import ledger_share, ledger_view
-from understudy.reports.ledger_view import Prices, Wanted
+from understudy.reports.ledger_view import Wanted
 
 _COMPLETE_SECONDS = 2.0
 """How long to wait for a worker to record its attempts: it writes the end of a delegation milliseconds before."""
@@ -75,12 +76,12 @@ def _lacks_lines(identifier: str) -> bool:
     return ledger.is_open(folder)
 
 
-def _prices(params: LedgerParams) -> Prices | None:
+def _prices(params: LedgerParams) -> Rates | None:
     compare = params.compare
     if compare is None:
         return None
-    return Prices(
+    return Rates(
         read=ledger_view.price(compare.read_usd),
         written=ledger_view.price(compare.written_usd),
-        cached=ledger_view.price(compare.read_usd if compare.cached_usd is None else compare.cached_usd),
+        cache_read=ledger_view.price(compare.read_usd if compare.cached_usd is None else compare.cached_usd),
     )

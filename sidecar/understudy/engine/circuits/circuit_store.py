@@ -16,8 +16,6 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.circuits import circuit as circuits
-from understudy.engine.circuits.circuit import Circuit
 from understudy.files import durable, locks
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, ModelServer
@@ -25,6 +23,8 @@ from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, class_of
 from understudy.model.text.timestamps import retry_time
 from understudy.model.wire import ready
+from understudy.policy import circuit as circuits
+from understudy.policy.circuit import Circuit
 from understudy.process import identity
 
 _MOST_BYTES = 64 * 1024

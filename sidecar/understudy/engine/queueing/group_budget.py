@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
 
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
-from understudy.model.delegation.delegations import Delegation
+from understudy.model.config.delegators import Limits
+from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.relay.relay_bounds import RelayBounds
+from understudy.policy.budget import COST, Budget, Shortage, Spending
 
 CHECK_SECONDS = 1.0
 """How often a running member reads what the others spent; their summaries are as old as this, too."""
@@ -51,22 +53,30 @@ def exceeded(group_id: str | None, own: Delegation | None = None) -> UnderstudyE
         group = groups.read(group_id)
     except UnderstudyError:
         return None
-    budget = group.budget
-    if budget is None:
+    if group.budget is None:
         return None
-    tokens, cost = 0, Decimal(0)
+    budget = budget_of(group.budget)
     for member in group.delegations:
         with suppress(UnderstudyError):  # one that was removed
             found = own if own is not None and own.id == member else summary.peek(delegation_folder.open_folder(member))
-            tokens += found.usage.input_tokens + found.usage.output_tokens
-            with suppress(InvalidOperation):
-                cost += Decimal(found.cost_usd or 0)
-    most_tokens, most_usd = budget.max_tokens, budget.max_usd
-    if most_tokens is not None and (tokens > most_tokens or (own is None and tokens == most_tokens)):
-        return _spent(group_id, f"{tokens} of {most_tokens} tokens")
-    if most_usd is not None and (cost > Decimal(most_usd) or (own is None and cost == Decimal(most_usd))):
-        return _spent(group_id, f"{cost} of {most_usd} USD")
-    return None
+            budget = budget.charge(spent_by(found))
+    short = budget.exceeded() if own is not None else budget.reserve()
+    return _spent(group_id, described(short)) if isinstance(short, Shortage) else None
+
+
+def budget_of(bounds: GroupBudget | RelayBounds) -> Budget:
+    """Return the budget of what several delegations spend together."""
+    return Budget(Limits(max_tokens=bounds.max_tokens, max_usd=bounds.max_usd))
+
+
+def spent_by(delegation: Delegation) -> Spending:
+    """Return what a delegation cost; what has no known cost counts as free."""
+    return Spending.of(delegation.usage, delegation.cost_usd, unknown_is_free=True)
+
+
+def described(short: Shortage) -> str:
+    """Return how much was spent of how much."""
+    return f"{short.spent} of {short.most} {'USD' if short.limit == COST else 'tokens'}"
 
 
 def _spent(group_id: str, how_much: str) -> UnderstudyError:

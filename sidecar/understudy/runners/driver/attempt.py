@@ -24,7 +24,7 @@ from understudy.model.delegation.events import (
 )
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
-from understudy.runners.budgets import estimate_tokens, estimate_tokens_of, over_budget
+from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem, Unrecognized
 from understudy.runners.runner import (
     AFTER_RESULT_SECONDS,
@@ -181,15 +181,7 @@ class Attempt:
             return
         self.report(event)
         if isinstance(event, UsageReport) and (used := self._usage) is not None:
-            error = over_budget(
-                self._task.limits,
-                turns=used.turns,
-                output_tokens=used.output_tokens,
-                tokens=used.input_tokens + used.output_tokens,
-                cost_usd=used.cost_usd,
-            )
-            if error is not None:
-                raise error
+            self._charge(Spending.of(used, used.cost_usd))
 
     def report(self, event: Event) -> None:
         """Clean an event and pass it on."""
@@ -212,10 +204,19 @@ class Attempt:
         limit = self._task.limits.max_tokens
         if limit is None or self._usage is not None:
             return
-        spent = estimate_tokens(self._task.prompt) + estimate_tokens_of(self._characters)
-        error = over_budget(self._task.limits, turns=0, output_tokens=0, tokens=spent, cost_usd=None)
-        if error is not None:
-            raise error
+        self._charge(Spending(tokens=estimate_tokens(self._task.prompt) + estimate_tokens_of(self._characters)))
+
+    def _charge(self, spending: Spending) -> None:
+        """Raise ``budget_exhausted`` if the attempt has spent more than it may."""
+        over = Budget(self._task.limits).charge(spending).exceeded()
+        if over is not None:
+            name = wire.camel(over.limit)
+            reached = f"{over.spent} USD" if over.limit == COST else over.spent
+            raise UnderstudyError(
+                ErrorKind.BUDGET_EXHAUSTED,
+                f"The attempt was stopped at {reached}: its limit `{name}` is {over.most}.",
+                hint=f"Raise `{name}` in the delegator's limits, or delegate a smaller piece.",
+            )
 
     def _say(self, text: str) -> None:
         if text:

@@ -11,7 +11,7 @@ import msgspec
 from understudy.config.discovery import declarations
 from understudy.model.capabilities import CostAddress
 from understudy.model.delegation.events import UsageReport
-from understudy.runners.pricing import priced
+from understudy.policy.prices import priced
 from understudy.runners.runner import Task
 
 

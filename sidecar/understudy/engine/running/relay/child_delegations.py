@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from understudy.config import locality
@@ -35,6 +34,7 @@ from understudy.model.relay.relay_tools import Delegate
 from understudy.model.states import State
 from understudy.model.text import path_quoting, uris
 from understudy.model.text.timestamps import timestamp
+from understudy.policy.budget import Shortage
 
 BY = RELAY
 """The frontend that a cancel of a child names."""
@@ -193,12 +193,9 @@ class ChildDelegations:
         spent = group_budget.exceeded(self.group_id)
         if spent is not None:
             raise spent
-        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in started)
-        if bounds.max_tokens is not None and tokens >= bounds.max_tokens:
-            raise _spent(f"{tokens} of {bounds.max_tokens} tokens (`relay.max_tokens`)")
-        cost = sum((_money(one.cost_usd) for one in started), Decimal(0))
-        if bounds.max_usd is not None and cost >= Decimal(bounds.max_usd):
-            raise _spent(f"{cost} of {bounds.max_usd} USD (`relay.max_usd`)")
+        short = group_budget.budget_of(bounds).charge(*map(group_budget.spent_by, started)).reserve()
+        if isinstance(short, Shortage):
+            raise _spent(f"{group_budget.described(short)} (`relay.{short.limit}`)")
 
 
 def budget_of(spec: Spec, candidate: SpecCandidate) -> GroupBudget | None:
@@ -240,12 +237,6 @@ def _is_unrestricted(one: SpecCandidate) -> bool:
 
 def _uri(workspace: Path, path: str) -> str:
     return uris.uri_of(workspace / path.removeprefix("file://"))
-
-
-def _money(text: str | None) -> Decimal:
-    with contextlib.suppress(InvalidOperation):
-        return Decimal(text or 0)
-    return Decimal(0)
 
 
 def _bound(message: str) -> UnderstudyError:

@@ -16,9 +16,9 @@ from understudy.model.delegation.events import Event, Text, Thinking
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import strip_controls
+from understudy.policy.budget import estimate_tokens, estimate_tokens_of
 from understudy.runners.backends.content.tool_calls import CallAssembler, RequestedCall
 from understudy.runners.backends.http import http_errors
-from understudy.runners.budgets import estimate_tokens, estimate_tokens_of
 from understudy.secrets import Redactor
 
 MAX_TEXT_CHARACTERS = 8 << 20

@@ -13,7 +13,7 @@ from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import ModelServer, Price
 from understudy.model.config.price_table import PRICES, PRICES_DATE
 from understudy.model.delegation.events import UsageReport
-from understudy.runners.pricing import priced
+from understudy.policy.prices import priced
 
 OPENAI, ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com/v1"
 

@@ -1,4 +1,4 @@
-"""What a request to a model server cost, and where the amount is from. An unknown cost is unknown, never zero.
+"""What work costs, and for a request to a model server where the amount is from. An unknown cost is never zero.
 
 In this order: what the server reported, the prices that the user configured, nothing for a server that is declared
 local, and the price table for the addresses of the providers in it. A proxy on another address has its own prices.
@@ -7,7 +7,7 @@ local, and the price table for the addresses of the providers in it. A proxy on 
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,10 +16,34 @@ from understudy.model.config.delegators import ModelServer, Price
 from understudy.model.config.price_table import PRICES, PRICES_DATE
 from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.events import UsageReport
+from understudy.policy.budget import amount
 
 _MILLION = 1_000_000
 _DATED = re.compile(r"(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")
 """What may follow a name of the table: a version of the same model. Anything else is another model."""
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Prices in US dollars per million tokens."""
+
+    read: Decimal
+    written: Decimal
+    cache_read: Decimal | None = None
+    """For tokens read from a provider's cache; None: as ``read``."""
+    cache_write: Decimal | None = None
+    """For tokens written to it; None: as ``read``."""
+
+    def cost(self, usage: UsageReport | Usage) -> Decimal:
+        """Return what ``usage`` costs; its input tokens include those read from and written to a cache."""
+        cached = min(usage.cache_read_tokens, usage.input_tokens)
+        stored = min(usage.cache_write_tokens, usage.input_tokens - cached)
+        total = (
+            (usage.input_tokens - cached - stored) * self.read
+            + cached * (self.read if self.cache_read is None else self.cache_read)
+            + stored * (self.read if self.cache_write is None else self.cache_write)
+            + usage.output_tokens * self.written
+        )
+        return total / _MILLION
 
 
 def priced(report: UsageReport, server: ModelServer | None, model: str, *, size: int | None = None) -> UsageReport:
@@ -29,7 +53,7 @@ def priced(report: UsageReport, server: ModelServer | None, model: str, *, size:
     """
     if server is None:
         return report
-    reported = _amount(report.cost_usd)
+    reported = amount(report.cost_usd)
     # Only OpenRouter says 0 for what is free; proxies say it for a model whose price they do not know.
     if reported is not None and (reported > 0 or server.kind == "openrouter"):
         return msgspec.structs.replace(report, cost_source="reported")
@@ -78,25 +102,11 @@ def _in_table(host: str, model: str, size: int) -> Price | None:
     return Price(input=found, output=written, cache_read=cache_read or None, cache_write=cache_write or None)
 
 
-def _cost(report: UsageReport | Usage, price: Price) -> str | None:
-    full, written = _amount(price.input), _amount(price.output)
-    if full is None or written is None:
+def _cost(usage: UsageReport | Usage, price: Price) -> str | None:
+    read, written = amount(price.input), amount(price.output)
+    if read is None or written is None:
         return None
-    cached, stored = _amount(price.cache_read), _amount(price.cache_write)
-    read = min(report.cache_read_tokens, report.input_tokens)
-    put = min(report.cache_write_tokens, report.input_tokens - read)
-    total = (
-        (report.input_tokens - read - put) * full
-        + read * (full if cached is None else cached)
-        + put * (full if stored is None else stored)
-        + report.output_tokens * written
+    rates = Rates(
+        read=read, written=written, cache_read=amount(price.cache_read), cache_write=amount(price.cache_write)
     )
-    return format((total / _MILLION).normalize(), "f")
-
-
-def _amount(text: str | None) -> Decimal | None:
-    try:
-        amount = Decimal(text or "NaN")
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() and amount >= 0 else None
+    return format(rates.cost(usage).normalize(), "f")
