@@ -21,6 +21,8 @@ from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.delegations import Delegation, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.policy import candidates
+from understudy.policy.candidates import Standing
 
 MOST_CHOICES = 5
 """How many delegators are offered for one recipe; with more, the user has to set a default."""
@@ -91,27 +93,23 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     declared = loaded.recipes.get(recipe)
     if declared is None or delegator_choice.incompleteness(loaded) is not None:
         return None
-    ready = configuration.delegators(caller, messages.WorkspaceParams(workspace=workspace)).delegators
-    possible = (
-        entry
-        for entry in sorted(
-            ready,
-            key=lambda candidate: (
-                recipe not in candidate.default_for,
-                not candidate.is_default,
-                candidate.scope is Scope.BUILTIN,
-            ),
-        )
+    entries = configuration.delegators(caller, messages.WorkspaceParams(workspace=workspace)).delegators
+    possible = {
+        entry.delegator.name: entry
+        for entry in entries
         if entry.state.ready and not entry.state.pauses and entry.delegator.name not in tried
+    }
+    order = candidates.suggested(
+        Standing(
+            name=name,
+            default_for_recipe=recipe in entry.default_for,
+            default=entry.is_default,
+            builtin=entry.scope is Scope.BUILTIN,
+        )
+        for name, entry in possible.items()
     )
-    return next(
-        (
-            candidate.delegator.name
-            for candidate in possible
-            if delegator_choice.why_unusable(loaded, candidate, declared) is None
-        ),
-        None,
-    )
+    usable = (name for name in order if delegator_choice.why_unusable(loaded, possible[name], declared) is None)
+    return next(usable, None)
 
 
 def follows_instructions(delegation: Delegation) -> bool:

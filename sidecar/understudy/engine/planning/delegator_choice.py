@@ -11,8 +11,10 @@ from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry, Problem
 from understudy.model.config.delegators import Scope
 from understudy.model.config.recipes import Recipe
-from understudy.model.delegation.delegations import Candidate, Explanation
+from understudy.model.delegation.delegations import Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.policy import candidates
+from understudy.policy.candidates import Preference
 
 GHOSTWRITER = "ghostwriter"
 NAMED = "it was chosen for this run"
@@ -59,56 +61,38 @@ def choose(
     With ``with_fallback``, those in the ``fallback`` of one that cannot be used come next, unless the request names it.
     """
     entries = configuration.delegators
-    tried: list[Candidate] = []
-    its_default = f"it is the default for {recipe.name!r}"
-    general_default = "it is the default delegator"
-    candidates = [
-        (explicit, named_by),
-        (recipe.delegator, f"the recipe {recipe.name!r} names it"),
-        (configuration.defaults.recipes.get(recipe.name), its_default),
-        (configuration.defaults.delegator, general_default),
-    ]
     own = [
         entry for entry in entries.values() if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
     ]
-    if len(own) == 1:
-        candidates.append((own[0].delegator.name, "it is the only delegator configured"))
-    elif not own:
-        candidates.append((GHOSTWRITER, "nothing else is configured"))
-    while candidates:
-        name, because = candidates.pop(0)
-        if name is None or any(one.name == name for one in tried):
-            continue
-        entry = entries.get(name)
+    defaults = candidates.Defaults(
+        recipe=recipe.name,
+        named_by_recipe=recipe.delegator,
+        for_recipe=configuration.defaults.recipes.get(recipe.name),
+        general=configuration.defaults.delegator,
+        configured=[entry.delegator.name for entry in own],
+        shipped=GHOSTWRITER,
+    )
+
+    def why_not(preference: Preference) -> str | None:
+        entry = entries.get(preference.name)
         if entry is None:
-            broken = next((problem for problem in configuration.problems if _is_of(problem, name)), None)
-            if broken is not None:
-                raise UnderstudyError(
-                    ErrorKind.CONFIG_INVALID,
-                    f"The file of the delegator {name!r} cannot be used: {broken.message}",
-                    hint=broken.hint or "Correct the file, or remove it.",
-                    location=broken.location,
-                )
-            if because in {its_default, general_default}:
-                whose = f"for {recipe.name!r} " if because == its_default else ""
-                choice = f" --for {recipe.name}" if because == its_default else ""
-                raise UnderstudyError(
-                    ErrorKind.UNKNOWN_DELEGATOR,
-                    f"The default delegator {whose}is {name!r}, which does not exist.",
-                    hint=f"Choose another: understudy delegators default NAME{choice}",
-                    names=[entry.delegator.name for entry in own] or None,
-                )
-            raise unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, entries)
-        reason = why_unusable(configuration, entry, recipe)
-        if reason is None:
-            return entry, Explanation(delegator=name, candidates=tried, reason=because)
-        if name == explicit or reason.kind is ErrorKind.REMOTE_ONLY_DELEGATOR:
+            raise _missing(configuration, preference, defaults)
+        error = why_unusable(configuration, entry, recipe)
+        if error is not None and (preference.name == explicit or error.kind is ErrorKind.REMOTE_ONLY_DELEGATOR):
             # A request that names a delegator gets that one or an error, never silently another one. One that stands
             # for an agent on another service never gets ready by itself.
-            raise reason
-        tried.append(Candidate(name=name, skipped_because=cause_of(reason, "delegator", name)))
-        if with_fallback:
-            candidates[:0] = [(one, f"it takes over from {name}") for one in _successors(configuration, entry)]
+            raise error
+        return None if error is None else cause_of(error, "delegator", preference.name)
+
+    preference, tried = candidates.first_able(
+        candidates.preferred(explicit, named_by, defaults),
+        why_not,
+        lambda name: _successors(configuration, entries[name]) if with_fallback else [],
+    )
+    if preference is not None:
+        return entries[preference.name], Explanation(
+            delegator=preference.name, candidates=tried, reason=preference.reason
+        )
     shipped = entries.get(GHOSTWRITER)
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
@@ -128,6 +112,29 @@ def choose(
         hint=f"Name one (-d NAME), or choose a default: understudy delegators default NAME --for {recipe.name}",
         names=list(dict.fromkeys([*(entry.delegator.name for entry in own), *ghostwriter])),
     )
+
+
+def _missing(configuration: Configuration, preference: Preference, defaults: candidates.Defaults) -> UnderstudyError:
+    """Return the error for a delegator that does not exist, or whose file cannot be read."""
+    name, broken = preference.name, next((one for one in configuration.problems if _is_of(one, preference.name)), None)
+    if broken is not None:
+        return UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The file of the delegator {name!r} cannot be used: {broken.message}",
+            hint=broken.hint or "Correct the file, or remove it.",
+            location=broken.location,
+        )
+    of_recipe = preference.reason == defaults.reason_for_recipe
+    if of_recipe or preference.reason == candidates.GENERAL_DEFAULT:
+        whose = f"for {defaults.recipe!r} " if of_recipe else ""
+        choice = f" --for {defaults.recipe}" if of_recipe else ""
+        return UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATOR,
+            f"The default delegator {whose}is {name!r}, which does not exist.",
+            hint=f"Choose another: understudy delegators default NAME{choice}",
+            names=list(defaults.configured) or None,
+        )
+    return unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, configuration.delegators)
 
 
 def _successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:

@@ -25,6 +25,8 @@ from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.delegations import Candidate, StartParams
 from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.policy import candidates
+from understudy.policy.candidates import Preference, successors_of
 
 _SHARED = ("total_seconds", "max_turns", "max_output_tokens", "max_tokens", "max_usd")
 """The limits of everything that is done for one request: the smaller one applies to the whole chain."""
@@ -81,28 +83,31 @@ def chain_after(request: ChainRequest) -> Chain:
         chain.notes.append(_in_checkout(owner.name).message)
         return chain
     earlier = [request.first]
-    for name in names:
+
+    def why_not(preference: Preference) -> str | None:
         try:
-            chosen, limits = _choose(name, request)
+            chosen, limits = _choose(preference.name, request)
             _refuse_place(chosen, request)
             _refuse_remote(earlier, chosen, request.configuration)
         except UnderstudyError as error:
             if request.explicit:
                 error.parameter = "fallback"
                 raise
-            cause = cause_of(error, "delegator", name)
-            chain.left_out.append(Candidate(name=name, skipped_because=cause))
-            chain.notes.append(f"{name} does not take over from {owner.name}: {cause}")
-            continue
+            return cause_of(error, "delegator", preference.name)
         earlier.append(chosen)
-        candidate = SpecCandidate(
-            delegator=chosen.delegator,
-            model_server=chosen.model_server,
-            tool_definition=chosen.tool_definition,
-            tools=chosen.tools,
-            limits=limits,
+        chain.following.append(
+            SpecCandidate(
+                delegator=chosen.delegator,
+                model_server=chosen.model_server,
+                tool_definition=chosen.tool_definition,
+                tools=chosen.tools,
+                limits=limits,
+            )
         )
-        chain.following.append(candidate)
+        return None
+
+    chain.left_out = candidates.left_out(successors_of(owner.name, names), why_not)
+    chain.notes += [f"{one.name} does not take over from {owner.name}: {one.skipped_because}" for one in chain.left_out]
     return chain
 
 

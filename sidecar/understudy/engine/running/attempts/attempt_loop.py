@@ -15,7 +15,7 @@ import msgspec
 
 from understudy.engine.running.attempts import failure_policy
 from understudy.engine.running.attempts.agent_conversation import Conversation
-from understudy.engine.running.attempts.candidate_choice import CandidateChoice, Chosen
+from understudy.engine.running.attempts.candidate_choice import CandidateChoice
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS, Checkpoints
 from understudy.engine.running.attempts.failure_policy import Decision, FailurePolicy, Next, Retry, Stop
 from understudy.engine.running.attempts.single_attempt import AgentLinks, Order, SingleAttempt
@@ -25,6 +25,7 @@ from understudy.model.config.delegators import Limits
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
+from understudy.policy.candidates import Turn
 from understudy.runners.runner import Outcome
 
 MAX_ATTEMPTS = 20
@@ -86,8 +87,10 @@ class Attempts:
             self._messages.close()
 
     async def _try_candidates(self) -> None:
-        first = await self._choice.choose(0, None) or Chosen(0)
-        place, limits, reason = first.place, first.limits, first.skipped or None
+        first = await self._choice.choose(0, None)
+        place, limits, reason = 0, None, None
+        if first is not None:
+            place, limits, reason = first.option.place, first.option.limits, first.skipped or None
         for number in range(1, MAX_ATTEMPTS + 1):
             candidate = self._run.spec.candidates[place]
             await self._try(number, _limited(candidate, limits), reason)
@@ -104,7 +107,7 @@ class Attempts:
             chosen = await self._choice.choose(place + 1, self.failure) if isinstance(decision, Next) else None
             if isinstance(decision, Next) and chosen is None:
                 decision = Stop()
-            limits = chosen.limits if chosen is not None else None
+            limits = chosen.option.limits if chosen is not None else None
             if isinstance(decision, Stop):
                 limits = self._limits_for_messages(candidate, number)
                 if limits is not None:
@@ -116,7 +119,7 @@ class Attempts:
             if chosen is not None:
                 reason = f"{candidate.delegator.name} failed: {self.failure} {chosen.skipped}".rstrip()
                 await self._begin_afresh(number)
-                place = chosen.place
+                place = chosen.option.place
             else:
                 await self.checkpoint()
                 await self._wait(decision)
@@ -214,13 +217,13 @@ class Attempts:
         left = self._limits.left(candidate)
         return None if isinstance(left, str) else left
 
-    def _report(self, failure: UnderstudyError, decision: Decision, chosen: Chosen | None) -> None:
+    def _report(self, failure: UnderstudyError, decision: Decision, chosen: Turn | None) -> None:
         """Record that an attempt failed, and what follows."""
         self._run.emit(
             events.AttemptFailed(
                 error=failure.info(),
                 will_retry=isinstance(decision, Retry),
-                next_delegator=self._run.spec.candidates[chosen.place].delegator.name if chosen is not None else None,
+                next_delegator=chosen.option.name if chosen is not None else None,
                 wait_seconds=decision.wait_seconds if isinstance(decision, Retry) else None,
             )
         )

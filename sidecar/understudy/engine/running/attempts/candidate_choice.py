@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from understudy.engine.circuits import circuit_store
 from understudy.engine.running.attempts.spent_limits import SpentLimits
 from understudy.engine.running.run_context import RunContext
 from understudy.model.config.config_entries import Pause
-from understudy.model.config.delegators import Limits
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The candidate of the next attempt."""
-
-    place: int
-    limits: Limits | None = None
-    """What earlier attempts left of its limits; None: all."""
-    skipped: str = ""
-    """Why those before it are not tried, as sentences."""
+from understudy.policy.candidates import Option, Turn, next_turn
 
 
 class CandidateChoice:
@@ -34,35 +22,36 @@ class CandidateChoice:
         self._run = run
         self._limits = limits
 
-    async def choose(self, start: int, failure: UnderstudyError | None) -> Chosen | None:
-        """Return the first candidate from ``start`` on that is not paused and has something left of its limits.
+    async def choose(self, start: int, failure: UnderstudyError | None) -> Turn | None:
+        """Return whose turn it is from ``start`` on, and tell the user about those that are left out.
 
-        If all of them are paused, it is the first one: a pause spares others the wait, and refuses no work. None if no
-        candidate is left, or the earlier attempts have used up the limits. ``failure`` is that of the last attempt.
+        None if no candidate remains, or the earlier attempts have used up the limits. ``failure`` is that of the last
+        attempt. A candidate that may begin may be the probe of a pause, so none after it is asked.
         """
-        paused: list[tuple[Chosen, str]] = []
+        options: list[Option] = []
         for place, candidate in enumerate(self._run.spec.candidates[start:], start):
-            name, limits = candidate.delegator.name, None
-            if failure is not None:
-                left = self._limits.left(candidate, failure)
-                if isinstance(left, str):
-                    self._run.emit(events.Note(level="warning", text=f"{name} is not tried: {left}."))
-                    continue
-                limits = left
-            pause = await self._pause_of(candidate)
-            if pause is None:
-                for _, text in paused:
-                    self._run.emit(events.Note(level="info", text=f"{text} {name} takes over."))
-                return Chosen(place, limits, " ".join(text for _, text in paused))
-            words = pause.failure.replace("_", " ")
-            text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
-            paused.append((Chosen(place, limits), text))
-        if not paused:
-            return None
-        chosen, text = paused[0]
-        text = f"{text} It is tried all the same, because no other delegator can take over."
-        self._run.emit(events.Note(level="warning", text=text))
-        return chosen
+            option = await self._option(place, candidate, failure)
+            options.append(option)
+            if option.is_free:
+                break
+        turns = next_turn(options)
+        for text in turns.warnings:
+            self._run.emit(events.Note(level="warning", text=text))
+        for text in turns.remarks:
+            self._run.emit(events.Note(level="info", text=text))
+        return turns.next
+
+    async def _option(self, place: int, candidate: SpecCandidate, failure: UnderstudyError | None) -> Option:
+        name = candidate.delegator.name
+        limits = self._limits.left(candidate, failure) if failure is not None else None
+        if isinstance(limits, str):
+            return Option(place=place, name=name, refused=limits)
+        pause = await self._pause_of(candidate)
+        if pause is None:
+            return Option(place=place, name=name, limits=limits)
+        words = pause.failure.replace("_", " ")
+        text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
+        return Option(place=place, name=name, limits=limits, paused=text)
 
     async def count(self, candidate: SpecCandidate, failure: UnderstudyError | None) -> None:
         """Record how an attempt ended, for the pauses of its delegator."""
