@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.test_runners.shared.runner_registry import BY_NAME
+from understudy.judge.runs.runner_registry import BY_NAME
 
 PACKAGE = Path(__file__).parents[1] / "sidecar"
 OTHER_WORDS = {"command", "go", "node"}
@@ -105,7 +105,7 @@ from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides,
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.runs import builtin_checks, change_scope
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, Variation, run_once
-from understudy.judge.test_runners.shared.console_reports import build_failed, printed_outcomes
+from understudy.judge.runs.console_reports import build_failed, printed_outcomes
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.checks import Check
 

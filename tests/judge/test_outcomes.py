@@ -12,7 +12,7 @@ from understudy.judge.outcomes import outcome_cache
 from understudy.judge.outcomes.outcome_cache import OutcomeCache
 from understudy.judge.outcomes.outcome_comparison import Observed, fewer, losses, newly_red
 from understudy.judge.outcomes.runner_reports import ProbeReport
-from understudy.judge.test_runners.shared.console_reports import build_failed, printed_counts, printed_outcomes
+from understudy.judge.runs.console_reports import build_failed, printed_counts, printed_outcomes
 from understudy.judge.test_runners.shared.node_packages import reported_outcomes
 
 

@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.judge.test_runners.shared.project_files import Project
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 from understudy.judge.test_runners.shared.test_runner import ProposedCheck
 from understudy.model.config.config_entries import CheckProposal
 from understudy.model.evidence.checks import Check

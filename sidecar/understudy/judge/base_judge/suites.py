@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.judge.deciding.deciding_files import is_test_file
 from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.model.evidence.checks import Check
 
 _RUNNER = re.compile("|".join(pattern for runner in RUNNERS for pattern in runner.command_lines))

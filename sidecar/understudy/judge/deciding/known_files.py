@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 
 TESTS = (
     *(glob for runner in RUNNERS for glob in runner.tests),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 
 Keys = tuple[str, ...]
 

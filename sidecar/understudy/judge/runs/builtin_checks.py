@@ -8,8 +8,8 @@ from pathlib import Path
 
 from understudy.judge.runs.check_run import PreparedCheck
 from understudy.judge.runs.judged_tree import Change
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.judge.test_runners.shared.project_files import Read
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
 from understudy.judge.test_runners.shared.test_runner import NewTests, NewTestsCheck
 from understudy.model.evidence.checks import Check
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from understudy.judge.runs.judged_tree import Change
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.model.evidence.checks import Check
 
 if TYPE_CHECKING:

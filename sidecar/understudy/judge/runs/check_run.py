@@ -19,8 +19,8 @@ from understudy.judge.probes.report_channel import ReportChannel
 from understudy.judge.project import hidden_files, interpreter
 from understudy.judge.project.editable_installs import Checkout
 from understudy.judge.project.interpreter import ImportPlan, InterpreterFacts, check_environment
-from understudy.judge.test_runners.shared.console_reports import build_failed, printed_counts, printed_outcomes
-from understudy.judge.test_runners.shared.runner_registry import ANY_COMMAND, BY_NAME, RUNNERS
+from understudy.judge.runs.console_reports import build_failed, printed_counts, printed_outcomes
+from understudy.judge.runs.runner_registry import ANY_COMMAND, BY_NAME, RUNNERS
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Output, TestRunner
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.judge.mutation.runners.check_mutants import CheckMutants
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, working_folder
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 
 
 def runner_for(plan: PreparedCheck, context: CheckContext, *, keep: bool = True) -> CheckMutants:

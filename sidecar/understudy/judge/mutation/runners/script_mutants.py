@@ -30,8 +30,8 @@ from understudy.judge.runs.check_run import (
     run_once,
     working_folder,
 )
+from understudy.judge.runs.runner_registry import BY_NAME, RUNNERS
 from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
-from understudy.judge.test_runners.shared.runner_registry import BY_NAME, RUNNERS
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, ScriptCommand, TestRunner
 
 _SEPARATOR = ": "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from understudy.judge.outcomes.runner_reports import Counts
-from understudy.judge.test_runners.shared.runner_registry import RUNNERS
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.judge.test_runners.shared.test_runner import WORDS, add_outcome
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
