@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -68,11 +67,9 @@ def test_localhost_is_never_looked_up_and_other_names_once(resolver: list[str]) 
 
 def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait(30) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait() and [])
     monkeypatch.setattr(locality, "RESOLVE_SECONDS", 0.1)
-    started = time.monotonic()
     assert not locality.is_loopback("http://slow.test/v1")
-    assert time.monotonic() - started < 25
     release.set()
 
 

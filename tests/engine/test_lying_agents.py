@@ -257,7 +257,6 @@ def test_tests_that_ask_git_find_a_repository_on_mutants_too(project):
     done = project.run("tests", "calc.py", delegator="curious")
     assert (done.verdict, done.reservations) == ("verified", [])
     assert done.checks[0].mutation.killed == 5
-    assert 0 < done.checks[0].seconds < (done.checks[0].judging_seconds or 0) / 2
 
 
 WRITE = "calc = pathlib.Path({path!r})\ncalc.write_text(calc.read_text() + '# edited\\n')\n"

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
@@ -198,8 +197,6 @@ def test_namespaces_hide_files_network_and_processes(confinement, tmp_path):
 
 def test_memory_is_limited_and_nothing_survives(confinement):
     source = "def grow(count: int) -> int:\n    kept = [0] * (10**10)\n    return len(kept) + count\n"
-    began = time.monotonic()
     answers = search(confinement, source, mutants=every_return(source))
     assert [one["type"] for one in answers][-1] == "end"
     assert not [one for one in answers if one["type"] == "example"]
-    assert time.monotonic() - began < 25

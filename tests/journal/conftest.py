@@ -6,11 +6,11 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from journals import spec_of_a_test
+from wait_until import until
 
 from understudy.journal import delegation_folder
 from understudy.model.delegation.spec import Spec
@@ -102,10 +102,7 @@ def eventually() -> Callable[..., None]:
     """Wait for a condition, with a deadline."""
 
     def wait(condition: Callable[[], object], seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come true"
-            time.sleep(0.002)
+        until(condition, "it did not come true", seconds=seconds)
 
     return wait
 

@@ -94,9 +94,7 @@ def test_a_planted_link_disables_notifications_safely(tmp_path, own_home) -> Non
     with change_notifications.ChangeListener() as ear:
         assert ear.polls_only
         change_notifications.notify("x")
-        begin = time.monotonic()
         assert ear.wait(0.05) == set()
-        assert time.monotonic() - begin >= 0.04
     assert os.listdir(tmp_path / "trap") == []
 
 

@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from wait_until import until
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 MAIN = """
@@ -40,11 +40,8 @@ def test_it_ends_its_node_processes_when_it_is_terminated(tmp_path: Path, parts:
     script = subprocess.Popen([sys.executable, "-c", MAIN, tmp_path, str(parts)], cwd=SCRIPTS)
     pids: list[int] = []
     try:
-        limit = time.monotonic() + 30
-        while len(pids) < parts and time.monotonic() < limit:
-            time.sleep(0.05)
-            pids = [int(path.stem) for path in tmp_path.glob("*.pid")]
-        assert len(pids) == parts
+        files = until(lambda: len(found := list(tmp_path.glob("*.pid"))) == parts and found)
+        pids = [int(path.stem) for path in files]
         script.terminate()
         assert script.wait(30) == 128 + signal.SIGTERM
         assert not [pid for pid in pids if lives(pid)]

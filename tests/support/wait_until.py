@@ -13,10 +13,10 @@ LIMITS = (0.5, 4.0, 30.0)
 busy machine, the shortest may end before the program has said a word."""
 
 
-def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = 60.0) -> Any:
-    """Return what the condition gives as soon as it gives something; fail when that takes too long."""
+def until(condition: Callable[[], Any], what: str | Callable[[], str] = "the condition", seconds: float = 60.0) -> Any:
+    """Return what the condition gives as soon as it gives something; fail with ``what`` when that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what}"
         time.sleep(STEP_SECONDS)
     return found

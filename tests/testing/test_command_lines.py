@@ -3,11 +3,11 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
+from wait_until import until
 
 from understudy import testing
 from understudy.testing import agent
@@ -129,10 +129,7 @@ def test_the_server_from_its_command_line(tmp_path):
     ]
     with subprocess.Popen(command, env=ENV, stdout=subprocess.DEVNULL) as process:
         try:
-            deadline = time.monotonic() + 60
-            while not port_file.exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(port_file.exists)
             url = f"http://127.0.0.1:{port_file.read_text()}/v1/chat/completions"
             answer = httpx.post(url, json={"model": "haiku", "messages": []}, trust_env=False)
             assert answer.json()["choices"][0]["message"]["content"] == "Autumn"
@@ -148,7 +145,4 @@ def test_a_closed_server_leaves_no_thread(tmp_path):
         body = {"model": "good", "stream": True}
         assert "[DONE]" in httpx.post(f"{server.base_url}/chat/completions", json=body, trust_env=False).text
         assert server.requests[0].body["model"] == "good"
-    deadline = time.monotonic() + 60
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert threading.active_count() == before
+    until(lambda: threading.active_count() == before)

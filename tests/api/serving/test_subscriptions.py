@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from wait_until import until
 
 from understudy.api import messages as m
 from understudy.api.serving import subscriptions
@@ -73,13 +74,6 @@ def client() -> Iterator[Client]:
         assert not thread.is_alive()
 
 
-def reached(condition: Callable[[], Any], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.005)
-
-
 def write(writer: Writer, count: int) -> None:
     for number in range(count):
         writer.append(e.Text(text=str(number)), attempt=1)
@@ -89,9 +83,9 @@ def test_missed_events_come_first_then_live_ones(journal, client: Client) -> Non
     writer = journal()
     write(writer, 5)
     client.following.follow(writer.folder.id, {writer.folder.id: 2})
-    reached(lambda: client.seqs(writer.folder.id) == [3, 4, 5])
+    until(lambda: client.seqs(writer.folder.id) == [3, 4, 5])
     write(writer, 3)
-    reached(lambda: client.seqs(writer.folder.id) == [3, 4, 5, 6, 7, 8])
+    until(lambda: client.seqs(writer.folder.id) == [3, 4, 5, 6, 7, 8])
     assert not client.batches("other")
 
 
@@ -101,11 +95,11 @@ def test_following_again_sends_nothing_twice_and_unfollowing_ends_it(journal, cl
         client.following.follow(writer.folder.id, {})
     client.following.follow(None, {})
     write(writer, 4)
-    reached(lambda: client.seqs(writer.folder.id) == [1, 2, 3, 4])
+    until(lambda: client.seqs(writer.folder.id) == [1, 2, 3, 4])
     client.following.unfollow(writer.folder.id)
     write(writer, 2)
     write(other, 2)
-    reached(lambda: client.seqs(other.folder.id) == [1, 2])
+    until(lambda: client.seqs(other.folder.id) == [1, 2])
     assert client.seqs(writer.folder.id) == [1, 2, 3, 4]
 
 
@@ -121,15 +115,15 @@ def test_everything_is_new_ones_too_and_decisions_on_ended_ones(
     write(running, 2)
     write(known, 3)
     client.following.follow(None, {known.folder.id: 3})
-    reached(lambda: client.seqs(running.folder.id) == [1, 2])
+    until(lambda: client.seqs(running.folder.id) == [1, 2])
     later = journal()
     write(later, 1)
     ended.append(e.Discarded(rescue_ref="refs/x"), attempt=0)
     write(known, 1)
-    reached(lambda: client.seqs(later.folder.id) == [1])
-    reached(lambda: client.seqs(ended.folder.id) == [2])
-    reached(lambda: client.seqs(known.folder.id) == [4])
-    reached(lambda: ended.folder.id in client.following._ended)
+    until(lambda: client.seqs(later.folder.id) == [1])
+    until(lambda: client.seqs(ended.folder.id) == [2])
+    until(lambda: client.seqs(known.folder.id) == [4])
+    until(lambda: ended.folder.id in client.following._ended)
 
 
 def test_a_delegation_that_ran_between_the_list_and_the_subscription_is_new(journal, client: Client) -> None:
@@ -137,8 +131,8 @@ def test_a_delegation_that_ran_between_the_list_and_the_subscription_is_new(jour
     for writer in (old, listed, missed):
         writer.append(e.Finished(verdict=Verdict.ANSWERED, reservations=[]), attempt=0)
     client.following.follow(None, {listed.folder.id: 1})
-    reached(lambda: client.seqs(missed.folder.id) == [1])
-    reached(lambda: {old.folder.id, listed.folder.id, missed.folder.id} <= client.following._ended.keys())
+    until(lambda: client.seqs(missed.folder.id) == [1])
+    until(lambda: {old.folder.id, listed.folder.id, missed.folder.id} <= client.following._ended.keys())
     assert client.seqs(old.folder.id) == client.seqs(listed.folder.id) == []
 
 
@@ -157,7 +151,7 @@ def test_two_processes_lose_nothing_and_repeat_nothing(
         [sys.executable, "-c", WRITE, writer.folder.id, str(lock), "5000"], pass_fds=(lock,)
     ) as process:
         assert process.wait(timeout=60) == 0
-    reached(lambda: len(client.seqs(writer.folder.id)) >= 5001)
+    until(lambda: len(client.seqs(writer.folder.id)) >= 5001)
     assert client.seqs(writer.folder.id) == list(range(1, 5002))
 
 
@@ -166,7 +160,7 @@ def test_batches_are_bounded_in_size_and_in_rate(journal, client: Client) -> Non
     for _ in range(400):
         writer.append(e.Text(text="x" * 30_000), attempt=1)
     client.following.follow(writer.folder.id, {})
-    reached(lambda: len(client.seqs(writer.folder.id)) == 400)
+    until(lambda: len(client.seqs(writer.folder.id)) == 400)
     sizes = [len(msgspec.json.encode(batch.events)) for batch in client.batches()]
     assert max(sizes) <= subscriptions.BATCH_BYTES + 2
     assert min(sizes[:-1]) > subscriptions.BATCH_BYTES - 40_000  # and filled
@@ -181,13 +175,13 @@ def test_a_slow_client_reads_later_and_nothing_grows(journal, client: Client) ->
     client.gate.clear()
     client.following.follow(writer.folder.id, {})
     write(writer, 1)
-    reached(lambda: client.following._active)
+    until(lambda: client.following._active)
     write(writer, 3000)
     time.sleep(0.2)  # not a wait for anything: time in which a queue would have grown
     assert all(len(stream._ahead) <= 64 for stream in client.following._active.values())
     assert client.sent == []
     client.gate.set()
-    reached(lambda: client.seqs(writer.folder.id) == list(range(1, 3002)))
+    until(lambda: client.seqs(writer.folder.id) == list(range(1, 3002)))
 
 
 def test_a_client_that_is_gone_ends_the_thread(journal) -> None:
@@ -221,9 +215,9 @@ def test_a_request_that_fails_once_is_carried_out_later(journal, client: Client,
     monkeypatch.setattr(delegation_folder, "ids", fails_once)
     client.following.follow(None, {})
     client.following.announce_changes()
-    reached(lambda: client.seqs(running.folder.id) == [1])
+    until(lambda: client.seqs(running.folder.id) == [1])
     change_notifications.notify("configuration")
-    reached(lambda: any(name == "changed" for _, name, _ in client.sent))
+    until(lambda: any(name == "changed" for _, name, _ in client.sent))
     assert failed.is_set()
     assert client.seqs(ended.folder.id) == []
 
@@ -233,10 +227,10 @@ def test_a_dead_worker_is_noticed_by_whoever_follows(journal, client: Client, mo
     writer = journal()
     writer.append(e.Started(delegator="quick", model="m", reason="w"), attempt=1)
     client.following.follow(writer.folder.id, {})
-    reached(lambda: client.seqs(writer.folder.id) == [1])
+    until(lambda: client.seqs(writer.folder.id) == [1])
     writer.close()
     fcntl.flock(writer._lock, fcntl.LOCK_UN)
-    reached(lambda: isinstance(client.batches()[-1].events[-1], e.Finished))
+    until(lambda: isinstance(client.batches()[-1].events[-1], e.Finished))
     assert client.batches()[-1].events[-1].verdict is Verdict.INTERRUPTED
 
 
@@ -249,12 +243,12 @@ def test_changes_are_told_together(journal, client: Client) -> None:
     for name in ("configuration", "configuration", "trust", "doctor"):
         change_notifications.notify(name)
     go.set()
-    reached(lambda: client.sent)
+    until(lambda: client.sent)
     assert [(name, params.collections) for _, name, params in client.sent] == [
         ("changed", ["delegators", "modelServers", "recipes", "trust"])
     ]
     write(journal(), 1)
-    reached(lambda: any("delegations" in params.collections for _, _, params in client.sent))
+    until(lambda: any("delegations" in params.collections for _, _, params in client.sent))
 
 
 def test_a_client_that_reads_before_it_subscribes_learns_of_the_changes_in_between(
@@ -285,7 +279,7 @@ def test_trust_that_is_recorded_without_a_notification_is_a_change(
     for trusted in (True, False):
         count = len(client.sent)
         records.record(workspace, state, trusted=trusted)
-        reached(lambda count=count: len(client.sent) > count)
+        until(lambda count=count: len(client.sent) > count)
         assert "trust" in client.sent[-1][2].collections
 
 

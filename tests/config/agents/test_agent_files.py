@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,11 @@ def agent(text: str):
     ],
 )
 def test_a_malformed_file_is_a_finding_with_its_line(text: str, message: str, line: int) -> None:
-    started = time.monotonic()
     entry, problems = agent(text)
     assert entry is None
     assert problems[0].message.startswith(message)
     assert problems[0].location is not None
     assert problems[0].location.range.start.line == line
-    assert time.monotonic() - started < 5
 
 
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda text: f"---\n{text}\n---\nx".encode())))

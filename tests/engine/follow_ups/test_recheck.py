@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from project_python import project_python
+from wait_until import until
 
 from understudy.engine.planning import prompt
 from understudy.engine.queueing import queue_entries
@@ -136,10 +136,7 @@ def start_check(project, identifier):
 
 
 def project_until_checking(project, identifier):
-    deadline = time.monotonic() + 60
-    while project.call("delegations/get", id=identifier).state != "checking":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: project.call("delegations/get", id=identifier).state == "checking")
 
 
 def test_a_cancelled_recheck_leaves_the_verdict_and_can_run_again(project, tmp_path):

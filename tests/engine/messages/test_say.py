@@ -6,12 +6,12 @@ import json
 import os
 import stat
 import sys
-import time
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
 import pytest
+from wait_until import until
 
 from understudy.engine.messages import message_request
 from understudy.journal import delegation_folder, worker_lock, worker_requests
@@ -107,10 +107,7 @@ class Stage:
         self.project.until(identifier, lambda found: found.activity == "answering")
 
     def until_it_waits(self) -> None:
-        deadline = time.monotonic() + 60
-        while not (self.folder / "waits").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until((self.folder / "waits").exists)
 
     def refused(self, kind: ErrorKind, identifier: str, text: str) -> None:
         with pytest.raises(UnderstudyError) as raised:

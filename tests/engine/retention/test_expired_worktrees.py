@@ -9,13 +9,13 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project_python import project_python
+from wait_until import until
 
 from understudy.engine.queueing import launcher
 from understudy.engine.retention import expired_worktrees, inventory
@@ -72,7 +72,7 @@ def another(project) -> str:
     done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
     assert done.review.pending == 3, project.events(done.id)
     # The worker that wrote the end still tidies; what a test does to the trees must not meet it.
-    wait_for(lambda: not workers())
+    until(lambda: not workers())
     return done.id
 
 
@@ -87,13 +87,6 @@ def workers() -> list[str]:
         except OSError:
             continue
     return found
-
-
-def wait_for(condition, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def tidy(days: float = MONTH, size: int = PLENTY) -> list[str]:
@@ -295,7 +288,7 @@ def test_the_whole_chain_comes_back(worked):
         worked.write(name, name)
         worked.commit()
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
-    wait_for(lambda: not workers())
+    until(lambda: not workers())
     reference = discard(worked, child)
     assert not pins(worked)
     now = (worked.top / "text.txt").read_text()
@@ -410,7 +403,7 @@ def test_a_result_that_was_not_collected_does_not_expire(worked):
     identifier = worked.start("implement", delegator="dies", task="x")
     found = worked.until(identifier, lambda d: d.state == "running" and d.worktree is not None)
     half = Path(found.worktree) / "half.txt"
-    wait_for(lambda: half.exists() and half.read_text() == "half")
+    until(lambda: half.exists() and half.read_text() == "half")
     holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
     assert holder is not None
     os.kill(holder.identity.pid, signal.SIGKILL)
@@ -430,7 +423,7 @@ def test_a_worktree_in_use_is_not_removed(worked):
         worked.call("worktrees/remove", id=identifier)
     assert caught.value.kind is ErrorKind.CONFLICT
     worked.call("delegations/cancel", id=identifier)
-    wait_for(lambda: not workers())
+    until(lambda: not workers())
 
 
 def test_a_worktree_whose_worker_is_about_to_exit_can_be_removed(worked):
@@ -582,7 +575,7 @@ def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
         patch.setenv(VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
         assert worked.finish(identifier).verdict == "interrupted"
-        wait_for(lambda: not workers())
+        until(lambda: not workers())
     root.with_name("7").mkdir(mode=0o700)
     assert len(list(ownership.roots(state_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
     tidy(MONTH)
@@ -597,9 +590,9 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, "base pinned:1")
         identifier = worked.start("implement", delegator="editor", task="x")
-        wait_for(lambda: not workers())
+        until(lambda: not workers())
     assert worked.finish(identifier).verdict == "unverified"
-    wait_for(lambda: not workers())
+    until(lambda: not workers())
     tidy(MONTH)
     assert len(list(ownership.roots(state_folder.state_root()))) == len(before) + 1
     assert pins(worked) == {worked.id, identifier}
@@ -703,7 +696,7 @@ def test_the_place_of_a_tree_stays_its_own(worked):
 
 def test_who_handed_its_tree_on_cannot_take_it_away(worked):
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
-    wait_for(lambda: not workers())
+    until(lambda: not workers())
     [root] = ownership.roots(state_folder.state_root())
     assert ownership.chain(root) == [worked.id, child]
     assert not ownership.follow_up_failed(root, worked.id)

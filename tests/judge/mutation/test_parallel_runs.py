@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import os
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -341,14 +340,12 @@ def test_the_fewest_mutants_and_all_sham_mutants_are_judged_where_the_code_loads
 ) -> None:
     planned = [planned_run(index, sham=index == 39) for index in range(40)]
     lanes = [Lane(runner=SlowRunner(World(frozenset(), share=False), 1))]
-    began = time.monotonic()
     runs = asyncio.run(run_mutants(lanes, RECORDED, planned, seconds=1.0, fewest=fewest))
     judged = [one for one in runs.results if one.status is not MutantStatus.PENDING]
     assert least <= sum(not one.sham for one in judged) <= most
     assert not runs.complete
     if fewest < 40:
         assert any(one.sham for one in judged) is shams
-    assert time.monotonic() - began < 15
 
 
 def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> None:

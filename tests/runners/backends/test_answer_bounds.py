@@ -34,20 +34,20 @@ def piece(**delta):
 )
 def test_what_is_kept_to_be_sent_back_is_bounded(dialect, events):
     answer = dialect.Dialect().answer("s", Redactor({}))
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(UnderstudyError, match="is longer than") as caught:
         collections.deque((answer.data(json.dumps(event)) for event in events), maxlen=0)
     assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_pieces_of_a_block_are_joined_in_their_order():
     answer = anthropic_messages.Dialect().answer("s", Redactor({}))
-    began = time.monotonic()
+    began = time.process_time()
     for event in (BLOCK, *(piece(thinking=f"{number} ") for number in range(100_000)), piece(signature="end")):
         answer.data(json.dumps(event))
     (message,) = answer.history()
     assert message["content"][0]["thinking"] == "".join(f"{number} " for number in range(100_000))
     assert answer.history() == [message], "asked again, it is the same"
     assert message["content"][0]["signature"] == "end"
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20

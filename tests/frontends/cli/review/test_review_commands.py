@@ -8,13 +8,13 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from wait_until import until
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
@@ -90,10 +90,7 @@ def bench(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert made.call("delegations/wait", id=started.id, timeoutSeconds=60).verdict == "unverified"
     monkeypatch.chdir(top)
     yield made
-    deadline = time.monotonic() + 60
-    while left := workers_of(str(state_folder.state_root())):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    until(lambda: not workers_of(str(state_folder.state_root())), "every worker has ended")
 
 
 def workers_of(state: str) -> list[str]:
@@ -443,12 +440,11 @@ class Tmux:
         self.do("send-keys", "-l", text)
         self.do("send-keys", "Enter")
 
-    def until(self, text: str, seconds: float = 60) -> str:
-        deadline = time.monotonic() + seconds
-        while text not in (screen := self.do("capture-pane", "-p", "-J", "-S", "-500")):
-            assert time.monotonic() < deadline, screen
-            time.sleep(0.05)
-        return screen
+    def until(self, text: str) -> str:
+        def screen() -> str:
+            return self.do("capture-pane", "-p", "-J", "-S", "-500")
+
+        return until(lambda: text in (shown := screen()) and shown, screen)
 
 
 @pytest.fixture
@@ -516,10 +512,7 @@ def test_a_review_while_the_checks_run_says_so(bench: Bench, tmux: Tmux, run: Ru
     (checks / "slow.toml").write_text(f'name = "slow"\nargv = {command}\n')
     place = str(bench.top)
     started = bench.call("delegations/start", recipe="implement", task="x", delegator="doer", workspace=place)
-    deadline = time.monotonic() + 60
-    while bench.call("delegations/get", id=started.id).state != "checking":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: bench.call("delegations/get", id=started.id).state == "checking")
     assert "NO VERDICT YET: its checks still run\n" in run("review", started.id, "--list")[2]
     tmux.type(f"{sys.executable} -m understudy review {started.id}; echo code $?.")
     assert "NO VERDICT YET: its checks still run" in tmux.until("Wait for the verdict [Y/n/q]?")

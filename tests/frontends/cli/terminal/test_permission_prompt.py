@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from wait_until import until
 
 from understudy.config import locations
 from understudy.frontends.cli import app
@@ -130,12 +131,11 @@ def screen(asking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     _ = asking
 
 
-def shows(screen: Callable[..., str], text: str, seconds: float = 60) -> str:
-    deadline = time.monotonic() + seconds
-    while text not in (found := screen("capture-pane", "-p", "-J")):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-    return found
+def shows(screen: Callable[..., str], text: str) -> str:
+    def capture() -> str:
+        return screen("capture-pane", "-p", "-J")
+
+    return until(lambda: text in (shown := capture()) and shown, capture)
 
 
 @pytest.mark.smoke
@@ -150,10 +150,7 @@ def test_watch_asks_on_a_terminal(asking: Any, screen: Callable[..., str]) -> No
     shows(screen, "There is no option 'perhaps'")
     assert answers_to(asking) == []
     screen("send-keys", "2", "Enter")
-    deadline = time.monotonic() + 60
-    while not answers_to(asking):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: answers_to(asking))
     assert answers_to(asking) == [("q1", "opt-b", None)]
     asking.append(e.PermissionAnswered(request_id="q1", option="opt-b", by="cli"), attempt=1)
     shows(screen, "answered: opt-b")
@@ -312,8 +309,5 @@ def test_a_question_on_a_terminal_takes_a_line_as_the_answer(questioning: Any, s
     shows(screen, "Your answer:")
     screen("send-keys", "-l", "2 of them")
     screen("send-keys", "Enter")
-    deadline = time.monotonic() + 60
-    while not answers_to(questioning):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: answers_to(questioning))
     assert answers_to(questioning) == [("q1", "text", "2 of them")]
