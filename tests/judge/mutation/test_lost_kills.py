@@ -53,13 +53,7 @@ async def judged(project: Any, **files: Any) -> Any:
             {"tests/test_area.py": EARLIER.replace("helpers.same(shapes.area(w, h), area)", "shapes.area(w, h)")},
             id="the assertion is gone, the name stays",
         ),
-        pytest.param({"tests/helpers.py": "def same(a, b):\n    pass\n"}, id="a helper that asserts nothing"),
-        pytest.param({"tests/areas.json": "[]"}, id="no data"),
         pytest.param({"tests/areas.json": "[[0, 0, 0]]"}, id="data that any code passes"),
-        pytest.param(
-            {"tests/shapes.py": "def area(w, h):\n    return w * h\n\ndef edge(w, h):\n    return 2 * (w + h)\n"},
-            id="a module that shadows the code",
-        ),
         pytest.param(
             {"tests/test_edge.py": "import helpers\nhelpers.same = lambda *_: None\n" + NEW},
             id="a new test file that patches a helper when it is loaded",
@@ -96,8 +90,6 @@ async def test_a_new_file_that_cannot_be_loaded_with_a_change_hides_nothing(shap
     weak = {"tests/helpers.py": "def same(a, b):\n    pass\n"}
     result = await judged(shapes, **{"tests/test_edge.py": new, **weak})
     assert Reservation.OUTSIDE_SCOPE in result.said, result.notes
-    honest = await judged(shapes, **{"tests/test_edge.py": new})
-    assert honest.is_(Verdict.VERIFIED)
 
 
 TWICE = """\

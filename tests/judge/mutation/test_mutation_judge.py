@@ -10,80 +10,70 @@ from typing import Any
 import pytest
 
 from understudy.model.evidence.checks import Check
+from understudy.model.evidence.mutation import MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 
 
-@pytest.mark.parametrize(
-    ("code", "test"),
-    [
-        pytest.param(
-            "class Box:\n    def __init__(self, x):\n        self.x = x + 1\n",
-            "import pytest\nfrom calc import Box\n@pytest.fixture\ndef box():\n    return Box(1)\ndef test_it(box):\n    assert box.x == 2\n",
-            id="in setup",
-        ),
-        pytest.param(
-            "def numbers():\n    yield 1\n",
-            "from calc import numbers\ndef test_it():\n    assert list(numbers()) == [1]\n",
-            id="generator",
-        ),
-        pytest.param(
-            "import asyncio\nasync def get():\n    '''doc'''\n    await asyncio.sleep(0)\n    return 1\n",
-            "import asyncio\nfrom calc import get\ndef test_it():\n    assert asyncio.run(get()) == 1\n",
-            id="coroutine",
-        ),
-        pytest.param(
-            "import sys\ndef main():\n    sys.stdout.write('hello\\n')\nif __name__ == '__main__':\n    main()\n",
-            "import subprocess, sys\ndef test_it():\n    assert subprocess.check_output([sys.executable, '-m', 'calc']) == b'hello\\n'\n",
-            id="in a program that the test starts",
-        ),
-        pytest.param(
-            "def check(x):\n    if x < 0:\n        raise ValueError(x)\n",
-            "import pytest, calc\ndef test_it():\n    with pytest.raises(ValueError):\n        calc.check(-1)\n",
-            id="expects another exception",
-        ),
-        pytest.param(
-            "def double(x):\n    '''\n    >>> double(2)\n    4\n    '''\n    return 2 * x\n",
-            "import doctest, calc\ndef test_it():\n    assert doctest.testmod(calc).failed == 0\n",
-            id="doctest",
-        ),
-        pytest.param(
-            "def f():\n    return 1\n",
-            "import unittest, calc\nclass T(unittest.TestCase):\n    def test_it(self):\n        with self.subTest('x'):\n            self.assertEqual(calc.f(), 1)\n",
-            id="TestCase with a subtest",
-        ),
-    ],
-)
-async def test_honest_tests_are_noticed(project: Any, code: str, test: str) -> None:
-    project.has({"calc.py": code})
-    judged = await project.judge({"test_calc.py": test})
+NOTICED = {
+    "in_setup": (
+        "class Box:\n    def __init__(self, x):\n        self.x = x + 1\n",
+        "import pytest\nfrom in_setup import Box\n@pytest.fixture\ndef box():\n    return Box(1)\ndef test_it(box):\n    assert box.x == 2\n",
+    ),
+    "generator": (
+        "def numbers():\n    yield 1\n",
+        "from generator import numbers\ndef test_it():\n    assert list(numbers()) == [1]\n",
+    ),
+    "coroutine": (
+        "import asyncio\nasync def get():\n    '''doc'''\n    await asyncio.sleep(0)\n    return 1\n",
+        "import asyncio\nfrom coroutine import get\ndef test_it():\n    assert asyncio.run(get()) == 1\n",
+    ),
+    "program": (
+        "import sys\ndef main():\n    sys.stdout.write('hello\\n')\nif __name__ == '__main__':\n    main()\n",
+        "import subprocess, sys\ndef test_it():\n    assert subprocess.check_output([sys.executable, '-m', 'program']) == b'hello\\n'\n",
+    ),
+    "another_exception": (
+        "def check(x):\n    if x < 0:\n        raise ValueError(x)\n",
+        "import pytest, another_exception\ndef test_it():\n    with pytest.raises(ValueError):\n        another_exception.check(-1)\n",
+    ),
+    "example": (
+        "def double(x):\n    '''\n    >>> double(2)\n    4\n    '''\n    return 2 * x\n",
+        "import doctest, example\ndef test_it():\n    assert doctest.testmod(example).failed == 0\n",
+    ),
+    "subtest": (
+        "def f():\n    return 1\n",
+        "import unittest, subtest\nclass T(unittest.TestCase):\n    def test_it(self):\n        with self.subTest('x'):\n            self.assertEqual(subtest.f(), 1)\n",
+    ),
+}
+"""Modules, each with the only test of it."""
+
+
+async def test_honest_tests_are_noticed(project: Any) -> None:
+    project.has({f"{name}.py": code for name, (code, _) in NOTICED.items()})
+    tests = {f"test_{name}.py": test for name, (_, test) in NOTICED.items()}
+    judged = await project.judge(tests, files=tuple(f"{name}.py" for name in NOTICED))
     assert judged.is_(Verdict.VERIFIED)
-    assert judged.only.mutation.killed > judged.only.mutation.blind
-    assert judged.only.mutation.idle == []
+    mutation = judged.only.mutation
+    killed = {mutant.path for mutant in mutation.mutants if mutant.status is MutantStatus.KILLED}
+    assert killed == {f"{name}.py" for name in NOTICED}
+    assert mutation.idle == []
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        pytest.param(
-            "import calc\nVALUE = calc.f()\ndef test_it():\n    assert VALUE == 1\n", id="calls while it is collected"
-        ),
-        pytest.param(
-            "import calc\nimport pytest\n@pytest.fixture\ndef end():\n    yield\n    calc.f()\ndef test_it(end):\n    pass\n",
-            id="in teardown",
-        ),
-        pytest.param(
-            "import calc, pytest\ndef test_it():\n    try:\n        calc.f()\n    except Exception:\n        pytest.skip('no')\n",
-            id="skips",
-        ),
-        pytest.param("import importlib, calc\ndef test_it():\n    importlib.reload(calc)\n", id="reloads"),
-    ],
-)
-async def test_failures_elsewhere_do_not_count(project: Any, test: str) -> None:
+ELSEWHERE = {
+    "test_collected.py": "import calc\nVALUE = calc.f()\ndef test_it():\n    assert VALUE == 1\n",
+    "test_teardown.py": "import calc\nimport pytest\n@pytest.fixture\ndef end():\n    yield\n    calc.f()\ndef test_it(end):\n    pass\n",
+    "test_skips.py": "import calc, pytest\ndef test_it():\n    try:\n        calc.f()\n    except Exception:\n        pytest.skip('no')\n",
+    "test_reloads.py": "import importlib, calc\ndef test_it():\n    importlib.reload(calc)\n",
+}
+"""Tests of files that call the code while they are collected, in a teardown, to skip, and while they load it again."""
+
+
+async def test_failures_elsewhere_do_not_count(project: Any) -> None:
     project.has({"calc.py": "def f():\n    return 1\nTABLE = [f()]\n"})
-    judged = await project.judge({"test_calc.py": test})
+    judged = await project.judge(ELSEWHERE)
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
+    assert judged.only.mutation.killed == 0
 
 
 async def test_tests_that_get_stuck_on_a_change_notice_it(project: Any) -> None:
@@ -119,7 +109,7 @@ async def test_parallel_runs_are_mutation_tested(project: Any) -> None:
     assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
-@pytest.mark.parametrize("files", [(), ("calc.c",), ("gone.py",), ("test_calc.py",)])
+@pytest.mark.parametrize("files", [(), ("calc.c", "gone.py", "test_calc.py")])
 async def test_if_no_code_is_named_what_the_tests_execute_is_under_test(project: Any, files: tuple[str, ...]) -> None:
     project.has({"other.py": "def f():\n    return 1\n", "calc.c": "int x;\n"})
     test = "from calc import add\ndef test_it():\n    assert add(1, 2) == 3\n"

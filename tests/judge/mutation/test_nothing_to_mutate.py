@@ -31,65 +31,101 @@ async def judged(project: Any, edits: dict[str, Any]) -> Any:
     return await project.judge(edits, recipe="implement", checks=(SUITE,))
 
 
+CODE = {
+    "empty.py": CALC + "\n\ndef mul(a, b):\n    pass\n",
+    "ellipsis.py": CALC + "\n\ndef mul(a, b): ...\n",
+    "alias.py": CALC + "\n\nmul = add\n",
+    "imports.py": "from operator import mul\n" + CALC,
+    "decorator.py": "import functools\n" + CALC.replace("def add(", "@functools.cache\ndef add("),
+    "type.py": CALC.replace("def add(a,", "def add(a: int,"),
+    "removed.py": CALC.replace("    if a is None:\n        raise ValueError\n", ""),
+}
+"""Changes of a file in which nothing can be changed; new and removed files, and other languages, are below."""
+
+
 @pytest.mark.parametrize(
     ("edits", "places"),
     [
-        pytest.param({"calc.py": CALC + "\n\ndef mul(a, b):\n    pass\n"}, "calc.py:9", id="empty function"),
-        pytest.param({"calc.py": CALC + "\n\ndef mul(a, b): ...\n"}, "calc.py:9", id="ellipsis"),
-        pytest.param({"calc.py": CALC + "\n\nmul = add\n"}, "calc.py:9", id="alias"),
-        pytest.param({"calc.py": "from operator import mul\n" + CALC}, "calc.py:1", id="import"),
-        pytest.param({"more.py": "from calc import add\n"}, "more.py", id="new file of imports"),
         pytest.param(
-            {"calc.py": "import functools\n" + CALC.replace("def add(", "@functools.cache\ndef add(")},
-            "calc.py:1, calc.py:6",
-            id="decorator",
+            {name: CODE[name] for name in ("empty.py", "ellipsis.py", "alias.py")},
+            ["alias.py:9", "ellipsis.py:9", "empty.py:9"],
+            id="additions",
         ),
-        pytest.param({"calc.py": CALC.replace("def add(a,", "def add(a: int,")}, "calc.py:5", id="type"),
         pytest.param(
-            {"calc.py": CALC.replace("    if a is None:\n        raise ValueError\n", "")},
-            "calc.py:6 (removed)",
-            id="removed validation",
+            {name: CODE[name] for name in ("imports.py", "decorator.py")},
+            ["decorator.py:1", "decorator.py:6", "imports.py:1"],
+            id="imports and decorators",
         ),
-        pytest.param({"app.py": None}, "app.py (removed)", id="removed file"),
-        pytest.param({"calc.go": "package calc\n\nvar Mul = Add\n"}, "calc.go", id="another language"),
-        pytest.param({"lib.rs": "pub use crate::add;\n"}, "lib.rs", id="re-export"),
+        pytest.param(
+            {**{name: CODE[name] for name in ("type.py", "removed.py")}, "app.py": None},
+            ["app.py (removed)", "removed.py:6 (removed)", "type.py:5"],
+            id="types and removals",
+        ),
+        pytest.param(
+            {
+                "more.py": "from calc import add\n",
+                "calc.go": "package calc\n\nvar Mul = Add\n",
+                "lib.rs": "pub use crate::add;\n",
+            },
+            ["calc.go", "lib.rs", "more.py"],
+            id="new files",
+        ),
     ],
 )
-async def test_code_without_mutants_is_not_verified(project: Any, edits: dict[str, Any], places: str) -> None:
+async def test_code_without_mutants_is_not_verified(project: Any, edits: dict[str, Any], places: list[str]) -> None:
+    project.has(dict.fromkeys(CODE, CALC))
     result = await judged(project, edits)
     assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
-    assert result.notes.count(f": {places}") == 1, result.notes
+    listed = result.notes.partition("nothing shows that tests notice them: ")[2].splitlines()[0].rstrip(".")
+    assert sorted(listed.replace(" and ", ", ").split(", ")) == places, result.notes
 
 
 @pytest.mark.parametrize(
     ("edits", "files"),
     [
-        pytest.param({"table.json": '{"a": 1}\n'}, "table.json", id="data"),
-        pytest.param({"run.sh": "exit 0 # \n"}, "run.sh", id="shell"),
-        pytest.param({"query.sql": "DROP TABLE users;\n", "README.md": "# SQL\n"}, "query.sql", id="SQL"),
-        pytest.param({"add.c": "int add(int a, int b) { return 0; }\n"}, "add.c", id="C"),
-        pytest.param({"prompt.md": "Be rude.\n"}, "prompt.md", id="a text that a program reads"),
-        pytest.param({"pages/index.md": "# Home\n"}, "pages/index.md", id="a text in another folder"),
-        pytest.param({"pyproject.toml": BASE["pyproject.toml"].replace('"1"', '"2"')}, "pyproject.toml", id="version"),
-        pytest.param({"test_calc.py": TEST.replace("== 3", "== 3 != 4")}, "test_calc.py", id="only tests"),
+        pytest.param(
+            {
+                "table.json": '{"a": 1}\n',
+                "run.sh": "exit 0 # \n",
+                "query.sql": "DROP TABLE users;\n",
+                "README.md": "# SQL\n",
+            },
+            ["query.sql", "run.sh", "table.json"],
+            id="data, shell and SQL",
+        ),
+        pytest.param(
+            {"add.c": "int add(int a, int b) { return 0; }\n", "prompt.md": "Be rude.\n", "pages/index.md": "# Home\n"},
+            ["add.c", "pages/index.md", "prompt.md"],
+            id="C, a text that a program reads, and one in another folder",
+        ),
+        pytest.param(
+            {
+                "pyproject.toml": BASE["pyproject.toml"].replace('"1"', '"2"'),
+                "test_calc.py": TEST.replace("== 3", "== 3 != 4"),
+            },
+            ["pyproject.toml", "test_calc.py"],
+            id="version and tests",
+        ),
     ],
 )
-async def test_other_files_are_not_verified(project: Any, edits: dict[str, str], files: str) -> None:
+async def test_other_files_are_not_verified(project: Any, edits: dict[str, str], files: list[str]) -> None:
     result = await judged(project, edits)
     assert result.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    assert f": {files}." in result.notes
+    listed = result.notes.partition("tests notice them: ")[2].splitlines()[0].rstrip(".")
+    assert sorted(listed.replace(" and ", ", ").split(", ")) == files, result.notes
 
 
-@pytest.mark.parametrize(
-    "edits",
-    [
-        pytest.param({"README.md": "# Calc\n\nIt adds.\n"}, id="README"),
-        pytest.param({"docs/use.md": "# Use\n", "LICENSE": "Free.\n"}, id="new documentation"),
-        pytest.param({"README.md": None}, id="removed documentation"),
-        pytest.param({"calc.py": CALC.replace("Calculate.", "Calculate numbers.")}, id="docstring"),
-        pytest.param({"calc.py": CALC.replace("    return a", "    # The sum.\n    return a")}, id="comment"),
-        pytest.param({"pkg/__init__.py": ""}, id="empty package"),
-    ],
-)
-async def test_words_for_people_are_verified(project: Any, edits: dict[str, str | None]) -> None:
+async def test_words_for_people_are_verified(project: Any) -> None:
+    """A README, new and removed documentation, a docstring, a comment and an empty package."""
+    edits = {
+        "README.md": "# Calc\n\nIt adds.\n",
+        "docs/use.md": "# Use\n",
+        "LICENSE": "Free.\n",
+        "CONTRIBUTING.md": None,
+        "calc.py": CALC.replace("Calculate.", "Calculate numbers.").replace(
+            "    return a", "    # The sum.\n    return a"
+        ),
+        "pkg/__init__.py": "",
+    }
+    project.has({"CONTRIBUTING.md": "# Help\n"})
     assert (await judged(project, edits)).is_(Verdict.VERIFIED)
