@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 
 from understudy.judge import test_runners
-from understudy.judge.test_runners import any_command
 from understudy.judge.test_runners.shared.test_runner import TestRunner
 
 
@@ -19,4 +18,5 @@ def _declared() -> tuple[TestRunner, ...]:
 RUNNERS = _declared()
 """Every runner, the more specific ones first."""
 BY_NAME = {runner.name: runner for runner in RUNNERS}
-ANY_COMMAND = any_command.RUNNER.name
+ANY_COMMAND = RUNNERS[-1].name
+"""The least specific one accepts every command."""
