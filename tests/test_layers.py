@@ -85,7 +85,6 @@ FOLDERS: dict[str, list[str]] = {
 ALONE = {
     "testing": "replaces programs of other vendors: it imports no package, and no package imports it",
     "ghostwriter/inside": "is loaded into the project's interpreter, where there is no Understudy",
-    "runners/agent_clis/in_python/inside": "is run by the Python that an agent is installed in",
     "judge/injected": "is loaded into the project's interpreter, where there is no Understudy",
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""

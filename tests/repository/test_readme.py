@@ -56,7 +56,7 @@ def test_the_sample_configuration_loads(tmp_path, monkeypatch):
     loaded = loader.load(None, trusted=False)
     assert [problem.message for problem in loaded.problems] == []
     assert (loaded.defaults.delegator, loaded.defaults.recipes) == ("quick", {"tests": "mine"})
-    assert (loaded.slots, loaded.limits.total_seconds, loaded.limits.max_usd) == (4, 1800, "0.50")
+    assert (loaded.limits.slots, loaded.limits.total_seconds, loaded.limits.max_usd) == (4, 1800, "0.50")
     assert list(loaded.checks) == ["unit", "secret"]
 
 

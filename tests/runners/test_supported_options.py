@@ -176,7 +176,7 @@ def test_in_tmux_each_option_that_is_supported_is_accepted_and_no_other() -> Non
 @pytest.mark.parametrize(
     ("fields", "path", "words"),
     [
-        ({"tool": "aider", "mode": "acp"}, ("mode",), "not supported by the tool `aider`"),
+        ({"tool": "pi", "mode": "acp"}, ("mode",), "not supported by the tool `pi`"),
         ({"model_server": "s", "model": "m", "mode": "acp"}, ("mode",), "not supported by a model server"),
         ({"tool": "goose"}, ("tool",), "not supported yet"),
         ({"tool": "cursor"}, ("tool",), "not supported yet"),

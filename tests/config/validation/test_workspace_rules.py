@@ -423,7 +423,7 @@ env = { KEY = { from_env = "MYKEY" }, PLAIN = "fine" }
         ('tool = "claude"\nlimits = { max_turns = 3 }\n', "`max_turns` is not supported by the tool `claude` in tmux."),
         ('tool = "claude"\nlaunch = { permission_mode = "plan" }\n', "must be one of acceptEdits, default, bypassPermissions."),
         ('tool = "codex"\nmodel_properties = { model_verbosity = "low" }\n', "`model_properties` is not supported"),
-        ('tool = "aider"\n', '`mode = "tmux"` is not supported by the tool `aider`.'),
+        ('tool = "pi"\n', '`mode = "tmux"` is not supported by the tool `pi`.'),
         ('tool = "generic"\nlaunch = { command = ["x"] }\n', "does not say how the program gets its task"),
         ('tool = "generic"\nlaunch = { command = ["x", "{prompt}", "{sessionId}"] }\n', "{sessionId} has no effect"),
     ],

@@ -31,8 +31,8 @@ def applied(
         (ALL, "claude", Launch(yolo=True), Launch(yolo=True, unanswered="allow", prompt_prefix="p", prompt_suffix="s")),
         (Launch(yolo=True), "claude", Launch(permission_mode="plan"), Launch(permission_mode="plan")),
         (Launch(yolo=True), "claude", Launch(yolo=False), Launch(yolo=False)),
-        # aider has no mode "plan", and asks nothing.
-        (ALL, "aider", None, Launch(prompt_prefix="p", prompt_suffix="s")),
+        # opencode has no mode "plan", and asks nothing.
+        (ALL, "opencode", None, Launch(prompt_prefix="p", prompt_suffix="s")),
         (Launch(yolo=True), "ghostwriter", None, None),
     ],
 )

@@ -19,6 +19,7 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
 from understudy.model.config.delegators import ModelServer as ModelServerEntry
 from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
@@ -102,7 +103,7 @@ class Lab:
         for arguments in (["init", "-q"], ["add", "-A"], [*options, "commit", "-qm", "Start"]):
             subprocess.run(["git", *arguments], cwd=self.tree, check=True)
 
-    async def run(self, task: Task) -> Outcome | UnderstudyError:
+    async def run(self, task: Task, defined: ToolDefinition | None = None) -> Outcome | UnderstudyError:
         """Run to the end, and check that no process is left, and no file in the folder for temporary files."""
         self.began = time.monotonic()
         self.events.clear()
@@ -110,7 +111,7 @@ class Lab:
         temporary = Path(tempfile.mkdtemp(dir=self.folder))
         try:
             with mock.patch.object(tempfile, "tempdir", str(temporary)):
-                return await registry.runner_for(task.delegator, task.model_server).run(task, self.take)
+                return await registry.runner_for(task.delegator, task.model_server, defined).run(task, self.take)
         except UnderstudyError as error:
             return error
         finally:

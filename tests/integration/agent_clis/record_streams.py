@@ -194,30 +194,7 @@ GEMINI: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     )
 }
-DIFF = ["--edit-format=diff"]
-FAULTS = ("400", "401", "404", "429", "500", "529", "quota", "context", "cut", "late_500", "late_context")
-AIDER: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in ("edits", "reasoning", "empty", *FAULTS)},
-    **{
-        name: (name, {"launch": Launch(permission_mode="all", flags=DIFF)})
-        for name in ("shell", "failing_shell", "misfit")
-    },
-    "denied": ("outside", {"launch": Launch(flags=DIFF)}),
-    "interrupted": ("long_shell", {"launch": Launch(permission_mode="all", flags=DIFF)}),
-    "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
-    "unknown_option": ("good", {"launch": Launch(flags=["--no-such-option"])}),
-    "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-}
-MINI: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in ("edits", "reasoning", "failing_shell", "empty", *FAULTS)},
-    "interrupted": ("long_shell", {}),
-    "unknown_session": ("good", {"session_id": "818b1c43-24ce-4388-aa1e-04851649671b"}),
-    "refused": ("good", {"url": "http://127.0.0.1:9/v1"}),
-}
-PYTHON = {"aider", "mini"}
 CASES = {
-    "aider": AIDER,
-    "mini": MINI,
     "claude": CLAUDE,
     "codex": CODEX,
     "copilot": COPILOT,
@@ -263,18 +240,13 @@ def record(tool: str, case: str, into: Path, conftest: ModuleType, programs: Pat
         wrapped.mkdir()
         exit_file = folder / "exit"
         script = f'#!/bin/sh\n"{programs}/{tool}" "$@"\ncode=$?\necho $code > "{exit_file}"\nexit $code\n'
-        if tool in PYTHON:  # Understudy takes only the name of its Python from it
-            script = script.replace(f"{programs}/{tool}", (programs / tool).read_text().partition("\n")[0][2:])
-            (wrapped / tool).write_text(f"#!{wrapped}/python3\n")
-        (wrapped / ("python3" if tool in PYTHON else tool)).write_text(script)
+        (wrapped / tool).write_text(script)
         for path in wrapped.iterdir():
             path.chmod(0o755)
         if tool == "pi":  # its package must lie around it
             for entry in (programs / tool).resolve().parents[1].iterdir():
                 (wrapped / entry.name).symlink_to(entry)
         lab = conftest.Lab(wrapped, folder, server)
-        if tool == "aider":
-            lab.commit()
         answer = more.pop("answer", None)
 
         async def ask(question: Question) -> tuple[Any, None]:
@@ -351,7 +323,7 @@ def main() -> None:
         raise SystemExit("conftest.py is gone")
     conftest = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(conftest)
-    programs = conftest.install_python() if tool in PYTHON else conftest.install()
+    programs = conftest.install()
     if isinstance(programs, str):
         raise SystemExit(programs)
     for case in sys.argv[3:] or CASES[tool]:

@@ -36,13 +36,8 @@ class Stage:
         self.heard = folder / "heard.jsonl"
         self.program = folder / "programs" / declarations.tools()[tool].binaries[0]
         self.program.parent.mkdir()
-        runs = self.program
-        if tool in {"aider", "mini"}:  # Understudy takes only the name of its Python from the program
-            runs = self.program.with_name("python3")
-            self.program.write_text(f"#!{runs}\n")
-        runs.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{RUNNERS / "replay.py"}" "$@"\n')
-        for path in {self.program, runs}:
-            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self.program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{RUNNERS / "replay.py"}" "$@"\n')
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
         self.events: list[Any] = []
         if tool == "pi":  # it needs the package around its program
             package = {"name": "@example/pi-coding-agent", "version": "0.73.1", "piConfig": {"configDir": ".pi"}}

@@ -30,8 +30,6 @@ FAILURES = {
 """Recording → its kind, and what the message must contain of the provider's or the agent's own words."""
 OPTIONAL = {"late_500"}
 RETRIES = {
-    "aider": dict.fromkeys(("429", "500", "cut", "refused"), 4),
-    "mini": dict.fromkeys(("429", "500", "cut", "refused"), 2),
     "codex": dict.fromkeys(("401", "500", "cut"), 2),
     "copilot": dict.fromkeys(("401", "429", "500", "529", "quota", "cut", "refused"), 2),
     "pi": dict.fromkeys(("429", "500", "cut", "refused"), 2),

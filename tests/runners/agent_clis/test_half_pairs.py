@@ -14,7 +14,7 @@ from understudy.model.delegation.events import Text, ToolResult
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.runner import Outcome
 
-TOOLS = ("claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen", "aider", "mini")
+TOOLS = ("claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen")
 
 
 def with_halves(stage, recording):

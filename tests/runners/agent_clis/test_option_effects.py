@@ -22,21 +22,13 @@ from understudy.model.errors import UnderstudyError
 DECLARED = {one.name: one for one in declarations.tools().values() if one.runner and one.protocols}
 ELSEWHERE = {"branch", "prompt_prefix", "prompt_suffix", "relay", "unanswered", "use_worktree"}
 """Options that Understudy itself carries out, whatever the tool: the tests of ``engine`` have them."""
-FLAGS = {"aider": "--edit-format=diff", "opencode": "--variant=high"}
+FLAGS = {"opencode": "--variant=high"}
 """A flag of the tool, where not every one is taken."""
 RECORDINGS = {"qwen": "allowed"}
 """A recording in which the tool asks for a command."""
 _GEMINI = 'files=\n[[rule]]\ntoolName = ["write_file", "replace", "web_fetch"]\ndecision = "allow"\npriority = 1\n'
 _OPENCODE = "env.OPENCODE_CONFIG_CONTENT"
 EFFECTS: dict[str, dict[str, str]] = {
-    "aider": {
-        "mode edit": "mode=edit",
-        "mode ask": "mode=ask",
-        "mode all": "mode=all",
-        "yolo": "mode=all",
-        "flags": "flags=--edit-format=diff",
-        "temperature": "properties.temperature=0.25",
-    },
     "claude": {
         "mode acceptEdits": "argv=acceptEdits",
         "mode default": "argv=default",
@@ -79,7 +71,6 @@ EFFECTS: dict[str, dict[str, str]] = {
         "temperature": "generateContentConfig.temperature=0.25",
         "maxTokens": "generateContentConfig.maxOutputTokens=7777",
     },
-    "mini": {"temperature": "properties.temperature=0.25"},
     "opencode": {
         "mode build": "argv=build",
         "mode edit": f"{_OPENCODE}.agent.understudy.permission.edit=allow",
@@ -109,7 +100,6 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
 }
 USUAL = {
-    ("aider", "mode edit"),
     ("claude", "mode acceptEdits"),
     ("codex", "mode on-request"),
     ("copilot", "mode write"),

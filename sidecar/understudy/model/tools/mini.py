@@ -1,13 +1,12 @@
-"""mini-swe-agent."""
+"""mini-swe-agent: known, driven by a ready-made definition only."""
 
 from __future__ import annotations
 
-from understudy.model.capabilities import COMMON_FIELDS, TIME_LIMITS, USAGE_LIMITS, Capabilities, Install
+from understudy.model.capabilities import Capabilities, Install
 
 CAPABILITIES = Capabilities(
     name="mini",
     title="mini-swe-agent",
-    runner="understudy.runners.agent_clis.in_python.mini:Runner",
     binaries=("mini",),
     install=Install(
         about="A small open-source agent that works with shell commands only.",
@@ -19,11 +18,5 @@ CAPABILITIES = Capabilities(
     # It has no version option, but its help contains its name.
     version_arguments=("--help",),
     own_output=r"(?i)mini-swe-agent|mini_swe_agent",
-    oldest_version="2.4.6",
-    launch=COMMON_FIELDS,
-    limits=TIME_LIMITS | USAGE_LIMITS,
-    properties=True,
-    protocols=("openai",),
-    server_needs_model=True,
-    sessions=True,
+    command=("mini", "--yolo", "--exit-immediately", "--task", "{prompt}"),
 )

@@ -323,7 +323,7 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
     secrets = dict(command.secrets)
     network = not locality.is_bound(task.delegator, task.model_server)
     variables = environment.base_environment({**extra, **task.environment, **secrets}, network=network)
-    return variables, {**task.secrets, **secrets, **command.secret_input}
+    return variables, {**task.secrets, **secrets}
 
 
 def _write_private(path: Path, data: bytes) -> None:

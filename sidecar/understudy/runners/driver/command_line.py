@@ -38,8 +38,6 @@ class Command:
     """Variables that the tool needs; the delegator's own variables override them."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values are secret; they override all others and are never written to disk."""
-    secret_input: Mapping[str, str] = field(default_factory=dict)
-    """Secrets in ``stdin``, by a name to show instead; they are never written to disk either."""
 
 
 def fill(template: list[str], values: Mapping[str, str | None], options: Sequence[str] | None = None) -> list[str]:

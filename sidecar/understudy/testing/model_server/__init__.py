@@ -78,7 +78,7 @@ cut                 ends in the middle of a message
 For the other agents, chat completions (``POST /s/<scenario>/v1/chat/completions``) play the same scripts with whatever
 tools they offer for writing, editing, reading and running: good, reasoning, edits, shell, failing_shell, long_shell,
 outside, environment (writes it to a file), report, endless_tools, empty, cut, and the statuses and ``late_…`` of the
-Responses API. An agent without tools (aider) gets edits in its text, and ``misfit`` is one that does not fit the file.
+Responses API. An agent without tools (aider) gets edits in its text.
 An entry of ``answers.json`` may be such a script, ``{"script": [{"text", "tools": [[what, values], …]}, …]}``, which
 ``/s/<scenario>`` plays in chat completions and messages.
 For our own tool loop, an entry of ``answers.json`` may be ``{"loop": [turn, …]}`` in every dialect (``tool_turns``).

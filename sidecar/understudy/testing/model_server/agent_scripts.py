@@ -131,24 +131,10 @@ def calls(
     return result
 
 
-def without_tools(name: str, turn: Mapping[str, Any], request_text: str, rounds: int) -> str:
-    """Return the answer for an agent without tools: its edits are in the text, in one of aider's formats.
-
-    The first turn of a ``late_…`` scenario names a file of the repository, which aider sends with its second request.
-    """
-    if name.startswith("late_") and not rounds:
-        return "First I need to see `greeting.py`."
+def without_tools(name: str, turn: Mapping[str, Any], request_text: str) -> str:
+    """Return the answer for an agent without tools: its edits are in the text, in the format of aider."""
     if name.startswith("edits") and "*file listing*" in request_text:
         return "It is easy:\n\nhello.txt\n```\ngood morning\n```\n\nDone: it is as you asked."
-    if "*SEARCH/REPLACE" in request_text and (name.startswith("edits") or name in {"outside", "misfit"}):
-        path, old = ("/tmp/understudy-outside.txt" if name == "outside" else "hello.txt"), ""  # noqa: S108 - it is denied
-        if name == "misfit":
-            path, old = "greeting.py", "this is not in it\n"
-        block = f"```\n<<<<<<< SEARCH\n{old}=======\ngood morning\n>>>>>>> REPLACE\n```"
-        return f"It is easy:\n\n{path}\n{block}\n\nDone: it is as you asked."
-    if "*SEARCH/REPLACE" in request_text and name.endswith("shell"):
-        command = dict(SCRIPTS[name][0]["tools"])["shell"]["command"]
-        return f"I need a command.\n\n```bash\n{command}\n```\n"
     return str(turn.get("text", "Scripted title"))
 
 

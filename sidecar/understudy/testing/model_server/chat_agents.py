@@ -38,7 +38,7 @@ def send_agent_chat(answer: Answer) -> bool:
     request_text = text_of(answer.body)
     turn = turns[min(rounds, len(turns) - 1)]
     if not offered:  # clients request titles and summaries on the side; aider has no tools at all
-        turn = {**turn, "tools": (), "text": without_tools(name, turn, request_text, rounds)}
+        turn = {**turn, "tools": (), "text": without_tools(name, turn, request_text)}
     elif SUBMITS in request_text and turn.get("text") and not turn.get("tools"):
         turn = {**turn, "tools": [("shell", {"command": f"echo {SUBMITS}; echo '{turn['text']}'"})]}
     tool_calls = [
@@ -85,8 +85,7 @@ def _rounds(body: dict[str, Any]) -> int:
     for message in body.get("messages") or ():
         role = str(message.get("role"))
         if role == "user":
-            # aider has no tools: its second request repeats the first one, with the files that the answer named.
-            rounds = int(str(message.get("content")).startswith("I added these files to the chat"))
+            rounds = 0
         elif role == "tool" and before != "tool":
             rounds += 1
         before = role

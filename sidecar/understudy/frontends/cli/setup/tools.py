@@ -82,7 +82,7 @@ def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace:
 
 @tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new my-cursor --like cursor"))
 @click.argument("name")
-@click.option("--like", metavar="TOOL", help="Begin with the definition of crush, cursor or goose.")
+@click.option("--like", metavar="TOOL", help="Begin with the definition of aider, crush, cursor, goose or mini.")
 @options.scope
 @options.in_workspace
 @options.as_json

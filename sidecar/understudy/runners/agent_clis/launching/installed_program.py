@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from understudy.config.discovery import installed_tools
@@ -14,23 +13,18 @@ from understudy.runners.runner import Task
 
 def find_program(task: Task, tool: Capabilities) -> Path:
     """Return the installed program of ``tool``, never one inside the worktree; raise ``tool_missing`` without one."""
-    found = find_binaries(task, tool.binaries)
-    if found is None:
+    path = {**base_environment(), **task.environment}.get("PATH", "")
+    avoid = [task.worktree] if task.worktree is not None else []
+    folders = installed_tools.search_path(path, avoid=avoid)
+    searches = (installed_tools.find(binary, folders, avoid=avoid) for binary in tool.binaries)
+    program = next((program for program in searches if program is not None), None)
+    if program is None:
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING,
             f"{tool.title} (`{tool.binaries[0]}`) was not found on PATH.",
             hint=f"{tool.install_hint}, then run `understudy tools`.",
         )
-    return found
-
-
-def find_binaries(task: Task, binaries: Iterable[str]) -> Path | None:
-    """Return the first program of these names on the task's ``PATH``, never one inside the worktree."""
-    path = {**base_environment(), **task.environment}.get("PATH", "")
-    avoid = [task.worktree] if task.worktree is not None else []
-    folders = installed_tools.search_path(path, avoid=avoid)
-    searches = (installed_tools.find(binary, folders, avoid=avoid) for binary in binaries)
-    return next((program for program in searches if program is not None), None)
+    return program
 
 
 def worktree_of(task: Task, tool: Capabilities) -> Path:
