@@ -29,6 +29,7 @@ async def run(lab, name, scenario, launch=None):
     return await lab.run(task, defined)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["aider", "mini"])
 async def test_it_changes_files_and_leaves_nothing_else(lab, name):
     lab.commit()

@@ -1,5 +1,5 @@
 """The test runners that Understudy knows: one file with one declaration each.
 
-``shared.test_runner`` says what a declaration holds, ``judge.runs.runner_registry`` finds all of them. A further file here
-is a further runner: no other module knows any of them by name.
+``shared.test_runner`` says what a declaration holds, ``runs.runner_registry`` finds all of them. A further file here is
+a further runner: no other module knows any of them by name.
 """
