@@ -205,6 +205,8 @@ export const ERROR_KINDS = [
   "malformed_output",
   /** A limit on tokens, turns or money was reached. */
   "budget_exhausted",
+  /** A program used more memory or processes than allowed, or wrote a larger file; it was ended. */
+  "resource_limit",
   /** A task that it comes after in its group did not succeed, so it did not start. */
   "dependency_failed",
   /** The user cancelled it. */

@@ -89,9 +89,7 @@ ALONE = {
 }
 """Code that ships with Understudy but runs without it: it must not import Understudy."""
 
-PROGRAMS = {
-    "ghostwriter": ({"mutants"}, "is an agent CLI: a program of its own, which starts the project's interpreter")
-}
+PROGRAMS = {"ghostwriter": ({"mutants", "process", "model"}, "is an agent CLI, a program of its own")}
 """Packages that are programs → the packages that they import, and why. No package imports them."""
 
 STARTS_PROCESSES = {

@@ -7,7 +7,7 @@ import venv
 import pytest
 
 from understudy.ghostwriter import __main__ as program
-from understudy.ghostwriter.confined_runs import Confinement
+from understudy.ghostwriter.confined_runs import ConfinedRuns
 from understudy.ghostwriter.stop import Stop
 
 
@@ -18,7 +18,7 @@ def hint(tmp_path, monkeypatch, python, own_prefix, **files):
         (root / name).write_text("")
     monkeypatch.setattr(program.sys, "prefix", str(own_prefix))
     with pytest.raises(Stop) as stop:
-        program.has_hypothesis(Confinement(tmp_path / "top", str(python), root), root)
+        program.has_hypothesis(ConfinedRuns(tmp_path / "top", str(python), root), root)
     assert stop.value.error["kind"] == "tool_missing"
     return stop.value.error["hint"]
 

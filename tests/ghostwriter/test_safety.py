@@ -1,15 +1,17 @@
 """Test that code under test, called with invented arguments, does no harm: found statically, refused, and confined."""
 
 import ast
+import asyncio
 import os
-import subprocess
+import socket
 import sys
 import textwrap
 
 import pytest
 
-from understudy.ghostwriter.confined_runs import LAUNCHER, Confinement
+from understudy.ghostwriter.confined_runs import ConfinedRuns
 from understudy.ghostwriter.inside.outside_effects import Effects
+from understudy.process.programs.children import run
 
 DANGEROUS = """
 import os
@@ -56,7 +58,7 @@ def confinement(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     (tmp_path / "top").mkdir()
-    found = Confinement(tmp_path / "top", sys.executable, tree)
+    found = ConfinedRuns(tmp_path / "top", sys.executable, tree)
     found.import_path = [str(tree)]
     return found
 
@@ -149,7 +151,7 @@ def test_without_namespaces_a_module_that_imports_os_is_left_alone(confinement):
 
 
 CONFINED = """
-import os, socket, sys
+import ctypes, os, socket, sys
 from pathlib import Path
 def tried(action):
     try:
@@ -160,16 +162,15 @@ print(tried(lambda: Path(sys.argv[1]).write_text("x")))
 print(tried(lambda: Path("inside").write_text("x")))
 print(tried(lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2)))
 print(tried(lambda: os.kill(int(sys.argv[3]), 0) or True))
-print(tried(lambda: bytearray(3 << 30)) if False else "")
+libc = ctypes.CDLL(None)
+flags = ctypes.c_ulong(0x20)  # MS_REMOUNT, which would make it writable again
+print(libc.mount(None, b"/", None, flags, None))
 """
 
 
 def test_namespaces_hide_files_network_and_processes(confinement, tmp_path):
     if not confinement.namespaces:
         pytest.skip(confinement.reason)
-    import json
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         command = [
             sys.executable,
@@ -179,19 +180,14 @@ def test_namespaces_hide_files_network_and_processes(confinement, tmp_path):
             str(server.getsockname()[1]),
             str(os.getpid()),
         ]
-        plan = {"command": command, "writable": str(confinement.scratch), "namespaces": True, "limits": {}}
-        done = subprocess.run(
-            [sys.executable, "-I", str(LAUNCHER), json.dumps(plan)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    outside, inside, network, process, _ = done.stdout.split("\n")[:5]
+        program = confinement.confined(command, confinement.environment(), b"", 30)
+        done = asyncio.run(run(program, timeout_seconds=30))
+    outside, inside, network, process, mount = done.stdout.decode().split("\n")[:5]
     assert outside == "OSError", done
     assert inside == "done"
     assert network in {"OSError", "ConnectionRefusedError"}
     assert process == "ProcessLookupError"
+    assert mount == "-1"
     assert not (tmp_path / "outside").exists()
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from programs import program
 from tmux_server import TMUX, tmux_server
 from wait_until import until
 
@@ -18,7 +19,6 @@ from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.terminals import Pane
 from understudy.process import identity
-from understudy.process.environment import base_environment
 from understudy.process.programs.children import Child, start
 from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneSocket, Size
@@ -30,9 +30,7 @@ needs_tmux = pytest.mark.skipif(not TMUX, reason="tmux is not installed")
 
 async def begin(code: str, tmp_path: Path, confinement: Confinement = Confinement.NAMESPACE) -> Child:
     argv = [sys.executable, "-I", "-c", code]
-    return await start(
-        argv, cwd=tmp_path, env=base_environment(), mark="m", terminal=(30, 100), confinement=confinement
-    )
+    return await start(program(argv, tmp_path, terminal=(30, 100), confinement=confinement))
 
 
 async def until_shown(child: Child, text: bytes) -> bytes:

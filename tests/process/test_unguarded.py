@@ -7,15 +7,15 @@ import selectors
 import sys
 
 import pytest
+from programs import program
 from wait_until import LIMITS
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment
 from understudy.process.unguarded import run_unguarded
 
 
 def go(argv, tmp_path, **options):
-    return run_unguarded(argv, cwd=tmp_path, env=base_environment(), **{"timeout_seconds": 20, **options})
+    return run_unguarded(program(argv, tmp_path), **{"timeout_seconds": 20, **options})
 
 
 def test_code_and_both_streams_come_back(tmp_path):

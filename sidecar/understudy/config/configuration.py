@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
-from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, Scope
+from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, ProgramLimits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -143,6 +143,7 @@ class Configuration(msgspec.Struct, frozen=True):
     relay: RelayBounds
     evidence: Evidence
     input: InputLimits
+    programs: ProgramLimits
     environment: Environment
     mcp: Mcp
     problems: list[Problem]

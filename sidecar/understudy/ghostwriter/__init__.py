@@ -3,7 +3,8 @@
     python -I -m understudy.ghostwriter --python PROJECT_PYTHON -- FILE...
 
 It works in the current folder and prints one JSON event per line (the format of ``runners/agent_clis/event_stream``).
-It is a program of its own, driven like any other agent CLI, and imports nothing of Understudy but ``mutants``.
+It is a program of its own, driven like any other agent CLI. Of Understudy it imports ``mutants``, and ``process`` to
+start programs.
 
 ``__main__`` is the program, ``module_tests`` writes the tests of one file: the module's own examples (``documented``)
 and calls that tell its mutants from the original (``inside/``, in the project's interpreter). Each line is kept only if

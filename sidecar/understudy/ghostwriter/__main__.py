@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .confined_runs import Confinement
-from .module_tests import SEARCH_SECONDS, ModuleTests, run_python
+from .confined_runs import ConfinedRuns
+from .module_tests import SEARCH_SECONDS, ModuleTests
 from .stop import Stop
 
 _NEEDS = """
@@ -27,9 +27,9 @@ def emit(kind: str, **fields: Any) -> None:
     sys.stdout.flush()
 
 
-def has_hypothesis(confinement: Confinement, root: Path) -> bool:
+def has_hypothesis(confinement: ConfinedRuns, root: Path) -> bool:
     """Return whether Hypothesis is installed; raise ``tool_missing`` when pytest is not."""
-    printed = run_python(confinement, root, "-c", _NEEDS, sys.prefix, seconds=60)
+    printed = confinement.run_python("-c", _NEEDS, sys.prefix, seconds=60)
     missing = "pytest" if printed is None else printed
     if "pytest" in missing:
         install = "pip install pytest hypothesis"
@@ -47,7 +47,7 @@ def has_hypothesis(confinement: Confinement, root: Path) -> bool:
     return "hypothesis" not in missing
 
 
-def work(root: Path, name: str, confinement: Confinement, seconds: float) -> str:
+def work(root: Path, name: str, confinement: ConfinedRuns, seconds: float) -> str:
     """Write the tests of one file and return a summary."""
     path = PurePosixPath(name)
     if path.suffix != ".py" or path.is_absolute() or ".." in path.parts or not (root / path).is_file():
@@ -82,7 +82,7 @@ def main() -> int:
     emit("usage", costUsd="0")  # it uses no model
     with tempfile.TemporaryDirectory(prefix="ghostwriter-") as top:
         try:
-            confinement = Confinement(Path(top), arguments.python, Path.cwd(), arguments.import_path)
+            confinement = ConfinedRuns(Path(top), arguments.python, Path.cwd(), arguments.import_path)
             for name in arguments.files:
                 told.append(work(Path.cwd(), name, confinement, arguments.seconds))
                 emit("text", text=told[-1] + "\n")

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
 import os
-import select
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-LAUNCHER = Path(__file__).with_name("confine_child.py")
+from understudy.model.errors import UnderstudyError
+from understudy.process.leftovers import MARK
+from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
+from understudy.process.programs import children
+
+from .stop import Stop
+
 START = Path(__file__).parent / "inside" / "__main__.py"
 MEMORY = 2 << 30
+"""Of each process: an invented argument that needs more gets a MemoryError."""
 FILE_SIZE = 16 << 20
-MAX_OUTPUT = 16 << 20
 PROCESSES = 64
+MAX_OUTPUT = 16 << 20
 PROBE_SECONDS = 20.0
 
 
-class Confinement:
+class ConfinedRuns:
     """A scratch folder, and the way to run programs that can write to it only."""
 
     def __init__(self, top: Path, python: str, root: Path, paths: list[str] | None = None) -> None:
@@ -38,7 +41,9 @@ class Confinement:
         self.paths = paths or []
         self.import_path: list[str] = []
         """The import path of a test file, for the programs of ``inside``."""
-        self.reason = self._probe()
+        self.mark = os.environ.get(MARK, "ghostwriter")
+        self.reason = ""
+        self.reason = asyncio.run(self._probe())
 
     @property
     def namespaces(self) -> bool:
@@ -63,60 +68,62 @@ class Confinement:
         }
 
     def ask(self, program: str, request: object, *, seconds: float, **environment: str) -> Iterator[dict[str, object]]:
-        """Run a program of ``inside`` and yield its answers, JSON lines, until it ends or the time is over."""
-        question = self.top / "request.json"
-        question.write_text(json.dumps(request), "utf-8")
-        plan = {
-            "command": [self.python, "-W", "ignore", str(START), program],
-            "writable": str(self.scratch),
-            "namespaces": self.namespaces,
-            "limits": {"AS": MEMORY, "FSIZE": FILE_SIZE, "CPU": int(seconds * 2) + 10, "CORE": 0, "NPROC": PROCESSES},
-        }
+        """Run a program of ``inside`` and yield its answers, JSON lines, those before the time was over."""
         environment["PYTHONPATH"] = os.pathsep.join(self.import_path)
-        with question.open("rb") as stdin, self._started(plan, stdin.fileno(), self.environment(**environment)) as pipe:
-            for line in _lines(pipe, time.monotonic() + seconds):
-                try:
-                    answer = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(answer, dict):
-                    yield answer
+        argv = [self.python, "-W", "ignore", str(START), program]
+        asked = self.confined(argv, self.environment(**environment), json.dumps(request).encode(), seconds)
+        done = asyncio.run(children.run(asked, timeout_seconds=seconds, output_limit=MAX_OUTPUT))
+        for line in done.stdout.splitlines():
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(answer, dict):
+                yield answer
 
-    @contextlib.contextmanager
-    def _started(self, plan: dict[str, object], stdin: int, environment: dict[str, str]) -> Iterator[int]:
-        process = subprocess.Popen(
-            [sys.executable, "-I", str(LAUNCHER), json.dumps(plan)],
-            cwd=self.scratch, env=environment, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    def confined(self, argv: Sequence[str], environment: Mapping[str, str], stdin: bytes, seconds: float) -> Program:
+        """Return a program that can write to the scratch folder only, and has no network, if there are namespaces."""
+        access = AccessProfile(Role.TEST_WRITER)
+        if self.namespaces:
+            access = AccessProfile(Role.TEST_WRITER, writable=(self.scratch,), network=False)
+        each_process = {"AS": MEMORY, "CPU": int(seconds * 2) + 10}
+        return Program(
+            argv,
+            self.scratch,
+            environment,
+            access,
+            mark=self.mark,
+            stdin=stdin,
+            limits=TreeLimits(limits_of().memory_bytes, PROCESSES, FILE_SIZE, each_process),
+        )
+
+    def run_python(self, *arguments: str, seconds: float, **environment: str) -> str | None:
+        """Run the project's own programs, such as pytest, in the worktree, and return what they printed.
+
+        None when it took too long. Kinds: ``tool_missing``, ``resource_limit``.
+        """
+        program = Program(
+            [self.python, *arguments],
+            self.root,
+            self.environment(NO_COLOR="1", TERM="dumb", **environment),
+            AccessProfile(Role.TEST_WRITER),
+            mark=self.mark,
+            join_output=True,
+        )
         try:
-            yield process.stdout.fileno()
-        finally:
-            # The launcher's end ends its namespace; without one, the programs are in its process group.
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.stdout.close()
-            process.wait()
+            done = asyncio.run(children.run(program, timeout_seconds=seconds))
+            if done.limit_error is not None:
+                raise done.limit_error
+        except UnderstudyError as error:
+            raise Stop(error.kind, error.message, error.hint or "") from None
+        return None if done.timed_out else done.stdout.decode("utf-8", "replace")
 
-    def _probe(self) -> str:
-        plan = {"command": [], "writable": str(self.scratch), "namespaces": True, "limits": {}}
-        with self._started(plan, subprocess.DEVNULL, dict(os.environ)) as pipe:
-            answers = list(_lines(pipe, time.monotonic() + PROBE_SECONDS))
-        return "" if answers == [b"confined"] else (answers[0].decode("utf-8", "replace") if answers else "no answer")
-
-
-def _lines(pipe: int, until: float) -> Iterator[bytes]:
-    """Yield the lines of a pipe until it ends, the time is over, or it has said too much."""
-    buffer, total = b"", 0
-    while (left := until - time.monotonic()) > 0 and total < MAX_OUTPUT:
-        if not select.select([pipe], [], [], left)[0]:
-            return
-        piece = os.read(pipe, 65536)
-        if not piece:
-            break
-        total += len(piece)
-        *lines, buffer = (buffer + piece).split(b"\n")
-        yield from lines
-    if buffer:
-        yield buffer
+    async def _probe(self) -> str:
+        """Return why programs cannot be confined; an empty text when they can."""
+        nothing = self.confined([sys.executable, "-I", "-S", "-c", ""], {}, b"", PROBE_SECONDS)
+        try:
+            async with await children.start(nothing) as child:
+                await child.wait()
+        except UnderstudyError as error:
+            return error.message.rstrip(".")
+        return ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .confined_runs import Confinement
+from .confined_runs import ConfinedRuns
 from .project_layout import import_mode
 
 Run = Callable[..., str | None]
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items):
 class ImportPath:
     """Finds out what a test file in a place of the project can import."""
 
-    def __init__(self, confinement: Confinement, root: Path, run: Run) -> None:
+    def __init__(self, confinement: ConfinedRuns, root: Path, run: Run) -> None:
         """Use the programs of one run."""
         self._confinement = confinement
         self._root = root

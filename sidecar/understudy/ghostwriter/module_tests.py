@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import re
-import subprocess
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
-from .confined_runs import Confinement
+from .confined_runs import ConfinedRuns
 from .documented import calls_in_tests, documented_examples, names_to_import
 from .import_path import ImportPath
 from .nothing_to_test import nothing_to_test
@@ -137,7 +136,7 @@ class Report:
 class ModuleTests:
     """The work on one file."""
 
-    def __init__(self, root: Path, path: PurePosixPath, confinement: Confinement, emit: Emit, seconds: float) -> None:
+    def __init__(self, root: Path, path: PurePosixPath, confinement: ConfinedRuns, emit: Emit, seconds: float) -> None:
         """Find the module's name; kinds: ``bad_request``."""
         self.root = root
         self.path = path
@@ -382,35 +381,7 @@ class ModuleTests:
 
     def _python(self, *arguments: str, seconds: float, **environment: str) -> str | None:
         """Run the project's Python in the worktree and return what it printed; None when it took too long."""
-        return run_python(self.confinement, self.root, *arguments, seconds=seconds, **environment)
-
-
-def run_python(confinement: Confinement, root: Path, *arguments: str, seconds: float, **environment: str) -> str | None:
-    """Run the project's own programs, such as pytest; kinds: ``tool_missing``."""
-    output = confinement.top / "output"
-    try:
-        with output.open("wb") as file:
-            process = subprocess.Popen(
-                [confinement.python, *arguments],
-                cwd=root, env=confinement.environment(NO_COLOR="1", TERM="dumb", **environment),
-                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-    except OSError as error:
-        raise Stop(
-            "tool_missing",
-            f"The project's Python {confinement.python} cannot be started: {error.strerror}.",
-            "Configure the project's interpreter, or create a virtual environment in `.venv`.",
-        ) from None
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, 9)
-        process.wait()
-    with output.open("rb") as file:
-        return file.read(1 << 20).decode("utf-8", "replace")
+        return self.confinement.run_python(*arguments, seconds=seconds, **environment)
 
 
 def _sampled(mutants: list[Mutant]) -> list[Mutant]:

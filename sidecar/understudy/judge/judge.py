@@ -34,12 +34,14 @@ from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge,
 from understudy.judge.tampering import test_aware_code
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.judge.verdict_rules import in_order
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
 from understudy.model.evidence.checks import Check, CheckResult
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
+from understudy.process.program import limits_of
 
 Emit = Callable[[Event], None]
 
@@ -82,6 +84,7 @@ class JudgeRequest:
     """Called when all runs of a check are over and none of its processes is alive."""
     spare_slot: Callable[[], SpareSlot | None] | None = None
     """See ``CheckContext``."""
+    program_limits: ProgramLimits = field(default_factory=ProgramLimits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +203,7 @@ class _Judge:
             temporary=self._temporary,
             mark=request.delegation_id,
             spare_slot=request.spare_slot,
+            limits=limits_of(request.program_limits),
         )
         if request.checks or self._writes_tests:
             setting, note = with_interpreter(setting, request.interpreter)

@@ -91,6 +91,8 @@ class ErrorKind(enum.StrEnum):
     """The output cannot be parsed."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     """A limit on tokens, turns or money was reached."""
+    RESOURCE_LIMIT = "resource_limit"
+    """A program used more memory or processes than allowed, or wrote a larger file; it was ended."""
     DEPENDENCY_FAILED = "dependency_failed"
     """A task that it comes after in its group did not succeed, so it did not start."""
     CANCELLED = "cancelled"

@@ -12,13 +12,13 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
 from understudy.model.confinement import Confinement, Sandbox
+from understudy.model.errors import UnderstudyError
 from understudy.process.executables import check_call, start_failure
+from understudy.process.program import Program
 
 _AFTER_KILL_SECONDS = 0.5
 """How long a killed program may take to be reaped."""
@@ -30,7 +30,7 @@ class Completed(msgspec.Struct, frozen=True):
     ``code`` or ``signal`` as in ``Exit``. ``stdout`` and ``stderr`` are the last bytes of each stream; ``stdout_bytes``
     is how many there were, so ``stdout_bytes > len(stdout)`` means that the beginning is missing. ``seconds`` is wall
     time; ``leftovers`` counts processes that outlived the program and were killed (always 0 from ``run_unguarded``).
-    ``exceeded`` is as in ``Exit``.
+    ``limit_error`` is the error for a tree that was ended because it exceeded a limit of its program.
     """
 
     code: int | None
@@ -42,38 +42,31 @@ class Completed(msgspec.Struct, frozen=True):
     seconds: float
     leftovers: int
     sandbox: Sandbox
-    exceeded: str = ""
+    limit_error: UnderstudyError | None = None
 
 
-def run_unguarded(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    timeout_seconds: float,
-    output_limit: int = 64 * 1024,
-) -> Completed:
-    """Run ``argv`` with no input and return its output; at the limit its process group is killed (``timed_out``).
+def run_unguarded(started: Program, *, timeout_seconds: float, output_limit: int = 64 * 1024) -> Completed:
+    """Run a program with no input and return its output; at the limit its process group is killed (``timed_out``).
 
-    Keeps the last ``output_limit`` bytes of each stream. Blocks, so use it in a thread or for quick commands.
-    When it cannot start, raises ``tool_missing``, ``permission_denied``, ``invalid_params``, ``overloaded`` or
-    ``tool_crashed``.
+    Only its time is limited: its limits and level are for a guardian. Keeps the last ``output_limit`` bytes of each
+    stream. Blocks, so use it in a thread or for quick commands. When it cannot start, raises ``tool_missing``,
+    ``permission_denied``, ``invalid_params``, ``overloaded`` or ``tool_crashed``.
     """
-    program = check_call(argv, cwd, env)
+    program = check_call(started.argv, started.cwd, started.environment)
     began = time.monotonic()
     try:
         process = subprocess.Popen(
-            argv,
+            started.argv,
             executable=program,
-            cwd=cwd,
-            env=dict(env),
+            cwd=started.cwd,
+            env=dict(started.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
-        raise start_failure(error.errno or 0, program, cwd) from error
+        raise start_failure(error.errno or 0, program, started.cwd) from error
     tails = (bytearray(), bytearray())
     try:
         totals, in_time = _collect(process, tails, began + timeout_seconds, output_limit)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits
 from understudy.model.config.recipes import Recipe
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import PermissionOption, RequestKind, Usage
@@ -147,6 +147,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Finds the project's Python on demand; blocks while programs are asked for it."""
     limits: Limits = msgspec.field(default_factory=Limits)
     """The effective limits, including the delegator's own."""
+    program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
+    """The limits of the programs that it starts."""
     tools: list[str] | None = None
     """The only tools of our own loop that its model gets (see ``agent_entries``); None: all."""
     session_id: str | None = None

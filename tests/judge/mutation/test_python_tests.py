@@ -15,11 +15,13 @@ from understudy.judge.mutation.copies.parallel_runs import Lane, run_mutants
 from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment, record
 from understudy.judge.project.interpreter import PROBE_FOLDER
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of
+from understudy.mutants.mutant import Mutant
 from understudy.mutants.sham import decoy, sham_mutants
 from understudy.process.environment import base_environment
+from understudy.process.program import TreeLimits
 
 CALC = """\
 RATE = 2
@@ -406,3 +408,28 @@ async def test_code_that_loads_slowly_is_not_stuck(place: Place) -> None:
     runs = await place.run(recorded, planned)
     assert [one.status for one in runs.results] == [MutantStatus.KILLED]
     assert runs.kept, "the run on the unchanged code ended within its limit"
+
+
+GREEDY = "import time\ndef size(n):\n    held = b'x' * (n * 1)\n    if len(held) > 1000:\n        time.sleep(0.9)\n    return len(held)\n"
+
+
+async def test_a_mutant_that_uses_up_the_memory_is_ended_as_one_without_end(place: Place) -> None:
+    place.has("calc.py", GREEDY)
+    place.where = replace(place.where, limits=TreeLimits(memory_bytes=200 << 20))
+    recorded = await place.record("from calc import size\n\ndef test_size():\n    assert size(1) == 1\n")
+    at = GREEDY.index("* 1)") + 2
+    made = Mutant(
+        start=at, end=at + 1, text=b"(300 << 20)", operator="x", line=3, first_line=3, last_line=3, function="size"
+    )
+    tests = tuple(recorded.tests_of("calc.py", made))
+    planned = [PlannedRun(path="calc.py", mutant=each, tests=tests) for each in (made, replace(made, text=b"2"))]
+    runs = await place.run(recorded, planned)
+    assert [one.status for one in runs.results] == [MutantStatus.TIMEOUT, MutantStatus.KILLED]
+
+
+async def test_tests_that_use_up_the_memory_are_reported(place: Place) -> None:
+    place.where = replace(place.where, limits=TreeLimits(memory_bytes=150 << 20))
+    with pytest.raises(UnderstudyError) as caught:
+        await place.record("def test_it():\n    held = b'x' * (200 << 20)\n    import time; time.sleep(600)\n")
+    assert caught.value.kind is ErrorKind.RESOURCE_LIMIT
+    assert caught.value.message.startswith("The test run of a mutant ")

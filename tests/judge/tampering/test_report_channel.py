@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import program
 
 from understudy.judge.outcomes.runner_reports import read_probe
 from understudy.judge.probes import probe_copies
@@ -168,7 +169,7 @@ async def test_settings_that_were_taken_are_nowhere_in_the_process(tmp_path: Pat
             "LAST": "z",
         }
         argv = [shutil.which("python3") or "python3", str(tmp_path / "x.py")]
-        done = await run(argv, cwd=tmp_path, env=environment, mark="x", timeout_seconds=60, started=channel.answer)
+        done = await run(program(argv, tmp_path, environment), timeout_seconds=60, started=channel.answer)
     assert done.code == 0, done.stderr.decode()
 
 
@@ -189,14 +190,8 @@ async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -
         probe = probe_copies.write_probe(reports)
         environment: dict[str, str] = {}
         probe_copies.add_probe(environment, probe, channel, probe_copies.ProbeOptions(root=tmp_path))
-        done = await run(
-            [python, "-m", probe.unittest, "test_x.py"],
-            cwd=tmp_path,
-            env=environment,
-            mark="x",
-            timeout_seconds=60,
-            started=channel.answer,
-        )
+        argv = [python, "-m", probe.unittest, "test_x.py"]
+        done = await run(program(argv, tmp_path, environment), timeout_seconds=60, started=channel.answer)
     assert done.code == 0, done.stderr.decode()
     report = read_probe(channel.received(), reports)
     assert (report.started, report.ended, report.problems) == (1, 1, ())

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import program
 
 from understudy.model.confinement import Confinement
 from understudy.process import identity, unix_sockets
@@ -62,13 +63,10 @@ async def test_a_program_inside_a_run_is_recognised(tmp_path: Path, way: str, co
         pytest.skip(why)
     if "namespace" in way and confinement is Confinement.NONE:
         pytest.skip("it sees neither its ancestors nor a mark: this needs a sandbox")
+    argv = [part.format(python=sys.executable) if part == "{python}" else part for part in WAYS[way]]
+    path = {"PATH": os.environ["PATH"]}
     done = await run(
-        [part.format(python=sys.executable) if part == "{python}" else part for part in WAYS[way]],
-        cwd=tmp_path,
-        env={"PATH": os.environ["PATH"]},
-        mark="20261127-101500-mark",
-        timeout_seconds=60,
-        confinement=confinement,
+        program(argv, tmp_path, path, mark="20261127-101500-mark", confinement=confinement), timeout_seconds=60
     )
     assert done.stdout.decode().strip() == "20261127-101500-mark", done.stderr
 
@@ -142,9 +140,8 @@ async def test_a_process_outside_recognises_one_inside(tmp_path: Path, confineme
         listener.listen()
         code = "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('s'); s.recv(1)"
         argv = ["env", "-i", sys.executable, "-c", code]
-        async with await start(
-            argv, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, mark="m", confinement=confinement
-        ) as child:
+        path = {"PATH": os.environ["PATH"]}
+        async with await start(program(argv, tmp_path, path, confinement=confinement)) as child:
             connection = listener.accept()[0]
             pid = unix_sockets.peer_pid(connection)
             assert pid is not None

@@ -12,13 +12,16 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
+from programs import program
 from wait_until import LIMITS
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import executables, identity
 from understudy.process.environment import base_environment
+from understudy.process.program import AccessProfile, Role
 from understudy.process.programs.children import Child, run, start
 
 HERE = Path(__file__).parents[1]
@@ -30,11 +33,11 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 async def begin(argv, tmp_path, **options) -> Child:
-    return await start(argv, cwd=tmp_path, env=base_environment(), mark="m", **options)
+    return await start(program(argv, tmp_path, **options))
 
 
-async def run_here(argv, tmp_path, **options):
-    return await run(argv, cwd=tmp_path, env=base_environment(), mark="m", **{"timeout_seconds": 20, **options})
+async def run_here(argv, tmp_path, *, timeout_seconds=20, output_limit=1024 * 1024, **options):
+    return await run(program(argv, tmp_path, **options), timeout_seconds=timeout_seconds, output_limit=output_limit)
 
 
 async def read_all(child: Child) -> bytes:
@@ -185,7 +188,7 @@ async def test_cancelling_run_or_start_leaves_nothing(tmp_path, tagged):
     (tmp_path / tagged.tag).symlink_to("/bin/sleep")
     for delay in (0, 0.001, 0.005, 0.02, 0.1):
         env = base_environment({"PATH": str(tmp_path)})
-        task = asyncio.ensure_future(run(argv, cwd=tmp_path, env=env, mark="m", timeout_seconds=30))
+        task = asyncio.ensure_future(run(program(argv, tmp_path, env), timeout_seconds=30))
         await asyncio.sleep(delay)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -295,7 +298,7 @@ async def test_a_long_line_passes_below_the_bound_and_fails_above(tmp_path):
 async def test_many_errors_do_not_block(tmp_path):
     code = "import os\nfor _ in range(160): os.write(2, b'e' * 65536)\nos.write(2, b'END')"
     log = tmp_path / "stderr.log"
-    async with await begin(python(code), tmp_path, stderr_file=log, file_cap_bytes=100_000) as child:
+    async with await begin(python(code), tmp_path, stderr_log=log, log_cap_bytes=100_000) as child:
         assert (await child.wait()).code == 0
         await read_all(child)
         async with asyncio.timeout(60):
@@ -330,12 +333,12 @@ async def test_run_keeps_the_end_of_a_flood(tmp_path):
 
 async def test_output_goes_to_its_file_too(tmp_path):
     log = tmp_path / "stdout.log"
-    async with await begin(["echo", "hello"], tmp_path, stdout_file=log) as child:
+    async with await begin(["echo", "hello"], tmp_path, stdout_log=log) as child:
         assert await read_all(child) == b"hello\n"
     assert log.read_bytes() == b"hello\n"
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnderstudyError) as caught:
-        await begin(["true"], tmp_path, stdout_file=tmp_path / "link")
+        await begin(["true"], tmp_path, stdout_log=tmp_path / "link")
     assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     assert not (tmp_path / "elsewhere").exists()
 
@@ -376,9 +379,8 @@ print(status['SigBlk'].strip(), format(int(status['SigIgn'], 16) & ~internal, '0
 async def test_the_environment_is_exactly_what_was_given_and_the_marks(tmp_path, monkeypatch):
     monkeypatch.setenv("CANARY_API_KEY", "canary-value")
     monkeypatch.setenv("CLAUDECODE", "1")
-    done = await run(
-        ["env"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "A": "b=c"}, mark="the-mark", timeout_seconds=20
-    )
+    environment = {"PATH": "/usr/bin:/bin", "A": "b=c"}
+    done = await run(program(["env"], tmp_path, environment, mark="the-mark"), timeout_seconds=20)
     names = dict(line.split("=", 1) for line in done.stdout.decode().splitlines())
     assert len(names.pop("UNDERSTUDY_CHILD")) == 32
     assert names == {"PATH": "/usr/bin:/bin", "A": "b=c", "UNDERSTUDY_DELEGATION": "the-mark"}
@@ -386,7 +388,7 @@ async def test_the_environment_is_exactly_what_was_given_and_the_marks(tmp_path,
 
 async def test_secrets_of_the_child_are_not_in_its_guardian(tmp_path):
     env = base_environment({"THE_KEY": "canary-value"})
-    async with await start(["sleep", "600"], cwd=tmp_path, env=env, mark="m") as child:
+    async with await start(program(["sleep", "600"], tmp_path, env)) as child:
         for name in ("environ", "cmdline"):
             assert b"canary-value" not in Path(f"/proc/{child.guardian.pid}/{name}").read_bytes()
 
@@ -448,7 +450,7 @@ async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):
         (tmp_path, {"A": "\0"}, "'A'"),
     ]:
         with pytest.raises(UnderstudyError) as caught:
-            await start(["/bin/true"], cwd=cwd, env=env, mark="m")
+            await start(program(["/bin/true"], cwd, env))
         assert caught.value.kind is ErrorKind.INVALID_PARAMS
         assert words in caught.value.message
 
@@ -458,8 +460,8 @@ async def test_a_program_of_the_tree_is_not_found_through_a_relative_path_entry(
     (tmp_path / "tool").write_text("#!/bin/sh\necho planted\n")
     (tmp_path / "tool").chmod(0o700)
     with pytest.raises(UnderstudyError):
-        await start(["tool"], cwd=tmp_path, env={"PATH": ".::bin"}, mark="m")
-    done = await run(["./tool"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, mark="m", timeout_seconds=9)
+        await start(program(["tool"], tmp_path, {"PATH": ".::bin"}))
+    done = await run(program(["./tool"], tmp_path, {"PATH": "/usr/bin:/bin"}), timeout_seconds=9)
     assert done.stdout == b"planted\n"
 
 
@@ -507,3 +509,45 @@ async def test_a_level_that_does_not_exist_yet_is_refused(tmp_path, level):
     with pytest.raises(UnderstudyError) as caught:
         await begin(python(""), tmp_path, confinement=level)
     assert caught.value.kind is ErrorKind.ISOLATION_UNAVAILABLE
+
+
+@pytest.mark.parametrize("restriction", [{"network": False}, {"writable": ()}, {"readable": ()}])
+async def test_a_restriction_that_cannot_be_held_is_refused(tmp_path, restriction):
+    access = AccessProfile(Role.AGENT, **restriction)
+    restricted = msgspec.structs.replace(
+        program(["touch", "made"], tmp_path), access=access, confinement=Confinement.NONE
+    )
+    with pytest.raises(UnderstudyError) as caught:
+        await run(restricted, timeout_seconds=20)
+    assert caught.value.kind is ErrorKind.ISOLATION_UNAVAILABLE
+    assert not (tmp_path / "made").exists()
+
+
+async def test_a_machine_without_user_namespaces_refuses_restrictions_and_runs_the_rest(tmp_path):
+    inside = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    answers = {}
+    for access in ("free", "restricted"):
+        argv = [sys.executable, str(HERE / "owner_program.py"), "m", "namespace", "echo", "ran"]
+        done = await run(
+            program(
+                ["unshare", "-Ur", "sh", "-c", inside, "sh", *argv], tmp_path, base_environment({"ACCESS": access})
+            ),
+            timeout_seconds=60,
+        )
+        if b"unshare failed" in done.stderr:
+            pytest.skip("no user namespaces here")
+        answers[access] = done
+    assert b'"line": "ran"' in answers["free"].stdout, answers["free"].stderr
+    assert b"isolation_unavailable" in answers["restricted"].stdout
+    assert b"ran" not in answers["restricted"].stdout
+
+
+async def test_only_what_is_restricted_is_restricted(tmp_path):
+    code = "import os, socket; open('x', 'w').close(); print(len(socket.if_nameindex()), os.path.exists('x'))"
+    shown = {}
+    for name, restriction in {"nothing": {}, "network": {"network": False}}.items():
+        access = AccessProfile(Role.AGENT, **restriction)
+        done = await run(msgspec.structs.replace(program(python(code), tmp_path), access=access), timeout_seconds=20)
+        shown[name] = done.stdout.split()
+    assert shown["nothing"][1] == shown["network"][1] == b"True"
+    assert shown["network"][0] == b"1", "only a loopback of its own"

@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from programs import program
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
@@ -41,7 +42,7 @@ def test_it_has_another_parent_its_own_session_and_only_the_named_descriptors(tm
     kept = os.open(lock, os.O_CREAT | os.O_RDWR)
     fcntl.flock(kept, fcntl.LOCK_EX)
     argv = [sys.executable, "-I", "-c", ABOUT, "--", "-x", "a b"]
-    start_detached(argv, env=base_environment({"A": "b"}), cwd=tmp_path, pass_fds=(kept,), log=log)
+    start_detached(program(argv, tmp_path, base_environment({"A": "b"}), stdout_log=log), pass_fds=(kept,))
     until(lambda: log.exists() and log.read_text().endswith("\n"))
     about = json.loads(log.read_text())
     os.close(other)
@@ -62,7 +63,7 @@ def test_the_lock_it_was_handed_is_held_until_it_ends(tmp_path, until, way, tagg
     kept = os.open(lock, os.O_CREAT | os.O_RDWR)
     fcntl.flock(kept, fcntl.LOCK_EX)
     (tmp_path / tagged.tag).symlink_to("/bin/sleep")
-    start_detached([f"./{tagged.tag}", "600"], env=base_environment(), cwd=tmp_path, pass_fds=(kept,))
+    start_detached(program([f"./{tagged.tag}", "600"], tmp_path), pass_fds=(kept,))
     os.close(kept)
     until(tagged.pids)
     again = os.open(lock, os.O_RDWR)
@@ -86,18 +87,18 @@ def test_the_lock_it_was_handed_is_held_until_it_ends(tmp_path, until, way, tagg
 
 def test_what_can_be_known_before_is_raised(tmp_path, way):
     with pytest.raises(UnderstudyError) as caught:
-        start_detached(["no-such-program"], env=base_environment(), cwd=tmp_path)
+        start_detached(program(["no-such-program"], tmp_path))
     assert caught.value.kind is ErrorKind.TOOL_MISSING
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnderstudyError) as caught:
-        start_detached(["true"], env=base_environment(), cwd=tmp_path, log=tmp_path / "link")
+        start_detached(program(["true"], tmp_path, stdout_log=tmp_path / "link"))
     assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
 
 
 def test_later_errors_are_in_the_log(tmp_path, until, way):
     (tmp_path / "bad").write_text("#!/no/such/interpreter\n")
     (tmp_path / "bad").chmod(0o700)
-    start_detached(["./bad"], env=base_environment(), cwd=tmp_path, log=tmp_path / "log")
+    start_detached(program(["./bad"], tmp_path, stdout_log=tmp_path / "log"))
     until(lambda: "bad" in (tmp_path / "log").read_text())
 
 
@@ -107,7 +108,7 @@ def test_it_is_quick(tmp_path):
     bare: list[float] = []
     for _ in range(30):
         began = time.perf_counter()
-        start_detached(["true"], env=base_environment(), cwd=tmp_path)
+        start_detached(program(["true"], tmp_path))
         between = time.perf_counter()
         subprocess.run(["true"], check=True)
         times.append(between - began)
@@ -120,6 +121,6 @@ def test_a_chosen_first_argument_is_kept(tmp_path, until):
     (tmp_path / "program").symlink_to(sys.executable)
     log = tmp_path / "log"
     argv = [str(tmp_path / "program"), "-I", "-c", "import sys; print(sys.orig_argv[0], flush=True)"]
-    start_detached(argv, env=base_environment(), cwd=tmp_path, log=log)
+    start_detached(program(argv, tmp_path, stdout_log=log))
     until(lambda: log.read_text().endswith("\n"))
     assert log.read_text().strip() == str(tmp_path / "program")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import program
 
 from understudy.model.config.delegators import Delegator, Limits, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegation.delegations import PermissionOption, no_usage
 from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment
 from understudy.process.programs import children
 from understudy.runners.driver import driver
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
@@ -39,13 +39,8 @@ class RpcSource:
 
     async def items(self) -> AsyncIterator[SourceItem]:
         if self.child is None:
-            self.child = await children.start(
-                [sys.executable, str(AGENT), self.scenario],
-                cwd=AGENT.parent,
-                env=base_environment({}),
-                mark=self.task.delegation_id,
-                keep_stdin=True,
-            )
+            argv, mark = [sys.executable, str(AGENT), self.scenario], self.task.delegation_id
+            self.child = await children.start(program(argv, AGENT.parent, mark=mark, keep_stdin=True))
             await self._write(id="turn", method="session/prompt", params={"text": self.task.prompt})
         async for line in self.child.stdout_lines():
             yield self._item(json.loads(line))

@@ -13,6 +13,7 @@ import pytest
 from model_work import DONE, KEY, PROTOCOLS, call
 from wait_until import until
 
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.events import AgentStarted, File, Note, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.model_loop.conversation import REMOVED
@@ -220,14 +221,16 @@ async def test_a_command_has_limits(work):
     assert work.results[0].split("\n")[:4] == [str(4 << 20), str((256 << 20) // 512), "4096", "0"]
 
 
-async def test_the_processes_of_a_command_have_limits_together(work, monkeypatch):
-    monkeypatch.setattr("understudy.process.resource_limits.memory_for_all", lambda: 150 << 20)
-    monkeypatch.setattr("understudy.process.resource_limits.MOST_PROCESSES", 30)
+async def test_the_processes_of_a_command_have_limits_together(work):
+    limits = ProgramLimits(max_memory_bytes=150 << 20, max_processes=30)
     hungry = "echo begun; for n in 1 2 3 4; do python3 -c 'import time; x = b\"x\" * (60 << 20); time.sleep(600)' & done; wait"
     many = "for n in $(seq 50); do sleep 600 & done; wait"
-    await work.run({"calls": [call("run_command", command=hungry), call("run_command", command=many)]}, DONE)
-    assert work.results[0] == "begun\n[ENDED: its processes used more than 150 MiB of memory together.]"
-    assert work.results[1] == "[ENDED: it started more than 30 processes.]"
+    calls = {"calls": [call("run_command", command=hungry), call("run_command", command=many)]}
+    await work.run(calls, DONE, program_limits=limits)
+    ended = "[ENDED: The command '/bin/sh' {}, and was ended.]"
+    used = ended.format("used more than 150 MiB of memory with all its processes")
+    assert work.results[0] == f"begun\n{used}"
+    assert work.results[1] == ended.format("started more than 30 processes at once")
     assert [one.ok for one in work.of(ToolResult)] == [False, False]
 
 

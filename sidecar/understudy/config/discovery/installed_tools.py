@@ -166,14 +166,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
     """Start a program with its version option and return its output; never raises."""
     from understudy.process.environment import base_environment
+    from understudy.process.program import OWN, Program
     from understudy.process.unguarded import run_unguarded
 
     answer: dict[str, Any] = {"version": None, "problem": None, "stranger": False}
     try:
+        environment = base_environment({"NO_COLOR": "1"} if path is None else {"NO_COLOR": "1", "PATH": path})
         done = run_unguarded(
-            [str(program), *tool.version_arguments],
-            cwd=Path("/"),
-            env=base_environment({"NO_COLOR": "1"} if path is None else {"NO_COLOR": "1", "PATH": path}),
+            Program([str(program), *tool.version_arguments], Path("/"), environment, OWN),
             timeout_seconds=PROBE_SECONDS,
             output_limit=MAX_CACHE_BYTES,
         )

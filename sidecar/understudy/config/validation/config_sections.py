@@ -29,7 +29,7 @@ from understudy.config.findings import Finding
 from understudy.config.suggestions import close, near
 from understudy.config.validation import delegator_rules
 from understudy.model.config import result_branch
-from understudy.model.config.delegators import InputLimits, Launch, Limits
+from understudy.model.config.delegators import InputLimits, Launch, Limits, ProgramLimits
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.relay.relay_bounds import RelayBounds
 
@@ -175,6 +175,15 @@ def _environment(values: Values, context: FileContext) -> Iterator[Finding]:
         yield Finding(("python",), "`python` must be an absolute path here.", hint)
 
 
+def _programs(values: Values, context: FileContext) -> Iterator[Finding]:
+    from understudy.process.program import limits_of
+
+    most = limits_of().memory_bytes
+    if context.inside is not None and values.get("max_memory_bytes", 0) > most:
+        message = f"`max_memory_bytes` is above {most}, which applies: a workspace may only ask for less."
+        yield Finding(("max_memory_bytes",), message, severity="warning")
+
+
 _ABOVE_ZERO, _NOT_NEGATIVE, _AT_LEAST_ONE = Bound(above=0), Bound(least=0), Bound(least=1)
 _SHARE = Bound(least=0, most=1, hint="Write 30 % as 0.3.", who=Who.RAISE)
 _KEPT = Bound(least=0, who=Who.USER)
@@ -232,6 +241,12 @@ SECTIONS: dict[str, Section] = {
     ),
     "input": Section(
         structure=InputLimits, who=Who.LOWER, bounds=dict.fromkeys(InputLimits.__struct_fields__, _AT_LEAST_ONE)
+    ),
+    "programs": Section(
+        structure=ProgramLimits,
+        who=Who.LOWER,
+        bounds=dict.fromkeys(ProgramLimits.__struct_fields__, _AT_LEAST_ONE),
+        rules=_programs,
     ),
     "environment": Section(structure=Environment, rules=_environment),
     "mcp": Section(structure=Mcp, who=Who.USER, refusal="A workspace cannot allow agents to decide."),

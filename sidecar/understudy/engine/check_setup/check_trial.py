@@ -33,9 +33,11 @@ from understudy.judge.runs.check_run import (
     with_interpreter,
 )
 from understudy.model.config.config_entries import CheckTrial
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
+from understudy.process.program import limits_of
 
 OPTION = "--check-trial"
 _FOLDER = "check-trials"
@@ -51,6 +53,7 @@ class CheckTrialRequest(msgspec.Struct, kw_only=True):
     bootstrap: Bootstrap
     interpreter: str | None = None
     """The project's interpreter, if one is configured."""
+    program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
 
 
 class CheckTrialAnswer(msgspec.Struct, kw_only=True):
@@ -105,10 +108,18 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
                 setup_command.environment(tree, workspace),
                 mark=mark,
                 timeout_seconds=request.bootstrap.setup_timeout_seconds,
+                limits=request.program_limits,
             )
         # One run leaves there what a run by the user leaves.
         temporary = Path(tempfile.gettempdir())
-        setting = CheckContext(tree=tree, workspace=workspace, scratch=scratch, temporary=temporary, mark=mark)
+        setting = CheckContext(
+            tree=tree,
+            workspace=workspace,
+            scratch=scratch,
+            temporary=temporary,
+            mark=mark,
+            limits=limits_of(request.program_limits),
+        )
         setting, note = with_interpreter(setting, request.interpreter)
         outcome = await run_once(PreparedCheck(check=request.check), setting)
         notes += _missing_modules(outcome.output, workspace, tree)

@@ -26,7 +26,7 @@ from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
 from understudy.git import repository, workspaces
 from understudy.journal import state_folder
-from understudy.model.config.delegators import Delegator, Scope
+from understudy.model.config.delegators import Delegator, ProgramLimits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
@@ -56,6 +56,7 @@ class Plan:
     checks: list[Check]
     fallback_checks: list[Check]
     slots: int
+    program_limits: ProgramLimits
     bootstrap: Bootstrap
     evidence: Evidence
     pauses: PauseBounds
@@ -146,6 +147,7 @@ class Plan:
             checks=self.checks,
             fallback_checks=self.fallback_checks,
             slots=self.slots,
+            program_limits=self.program_limits,
             bootstrap=self.bootstrap,
             evidence=self.evidence,
             pauses=self.pauses,
@@ -298,6 +300,7 @@ def plan(
         checks=checks_to_run(configuration.checks, recipe, params),
         fallback_checks=fallback_checks(configuration.checks, recipe, params),
         slots=configuration.limits.slots or DEFAULT_SLOTS,
+        program_limits=configuration.programs,
         bootstrap=configuration.worktrees,
         evidence=configuration.evidence,
         pauses=configuration.fallback,

@@ -34,6 +34,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 from understudy.process.failpoints import failpoint
+from understudy.process.program import OWN, Program
 from understudy.process.programs import detached
 
 if TYPE_CHECKING:
@@ -495,10 +496,6 @@ def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
 
     Programs that it starts get an environment made from an allow-list.
     """
-    detached.start_detached(
-        [sys.executable, "-P", "-m", "understudy", "worker", *arguments],
-        env=dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())},
-        cwd=Path("/"),
-        pass_fds=tuple(descriptors),
-        log=log,
-    )
+    argv = [sys.executable, "-P", "-m", "understudy", "worker", *arguments]
+    environment = dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())}
+    detached.start_detached(Program(argv, Path("/"), environment, OWN, stdout_log=log), pass_fds=tuple(descriptors))

@@ -100,6 +100,7 @@ def build_task(
         target=target_of(spec),
         interpreter=None if worktree is None else lambda: _interpreter(spec, folder, worktree.agent_path),
         limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
+        program_limits=spec.program_limits,
         tools=candidate.tools,
         session_id=session_id,
         request=request if request is None or redactor is None else redactor.redact(request),

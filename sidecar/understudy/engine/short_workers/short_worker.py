@@ -19,6 +19,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
+from understudy.process.program import OWN, Program
 from understudy.process.programs import children
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -46,6 +47,8 @@ def ask(
     completed = asyncio.run(_run(option, msgspec.json.encode(request), cancelled, seconds))
     if completed is None:
         raise UnderstudyError(ErrorKind.CANCELLED, f"The {what} was cancelled.")
+    if completed.limit_error is not None:
+        raise completed.limit_error
     if completed.timed_out:
         raise UnderstudyError(ErrorKind.TIMED_OUT, f"The {what} was still running after {seconds:g} s.", hint=hint)
     try:
@@ -63,12 +66,15 @@ async def _run(option: str, request: bytes, cancelled: Callable[[], bool], secon
     """Return how the worker ended; None if it was cancelled."""
     running = asyncio.ensure_future(
         children.run(
-            [sys.executable, "-P", "-m", "understudy", "worker", option],
-            cwd=Path("/"),
-            # The worker is Understudy itself: it needs the whole environment to resolve keys by name.
-            env=dict(os.environ),
-            mark=f"test-{secrets.token_hex(8)}",
-            stdin=request,
+            Program(
+                [sys.executable, "-P", "-m", "understudy", "worker", option],
+                Path("/"),
+                # The worker is Understudy itself: it needs the whole environment to resolve keys by name.
+                dict(os.environ),
+                OWN,
+                mark=f"test-{secrets.token_hex(8)}",
+                stdin=request,
+            ),
             timeout_seconds=seconds,
             output_limit=MAX_BYTES,
         )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
+from understudy.process.program import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 
 
@@ -15,11 +17,20 @@ def environment(tree: Path, workspace: Path) -> dict[str, str]:
     return base_environment({"UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
 
 
-async def run(argv: Sequence[str], tree: Path, env: Mapping[str, str], *, mark: str, timeout_seconds: float) -> None:
-    """Run the command; raise ``timed_out`` or ``tool_crashed`` with the end of its output."""
-    done = await children.run(
-        argv, cwd=tree, env=env, mark=mark, timeout_seconds=timeout_seconds, output_limit=64 * 1024
-    )
+async def run(
+    argv: Sequence[str],
+    tree: Path,
+    env: Mapping[str, str],
+    *,
+    mark: str,
+    timeout_seconds: float,
+    limits: ProgramLimits | None = None,
+) -> None:
+    """Run the command; raise ``timed_out``, ``resource_limit``, or ``tool_crashed`` with the end of its output."""
+    program = Program(argv, tree, env, AccessProfile(Role.SETUP), mark=mark, limits=limits_of(limits))
+    done = await children.run(program, timeout_seconds=timeout_seconds, output_limit=64 * 1024)
+    if done.limit_error is not None:
+        raise done.limit_error
     if done.timed_out or done.code != 0:
         how = "timed out" if done.timed_out else f"failed with exit code {done.code}"
         tail = (done.stderr or done.stdout)[-400:].decode("utf-8", "replace").strip()

@@ -13,6 +13,7 @@ from understudy.integrations.mcp_clients.client_table import Commands
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import sanitize
 from understudy.process.environment import is_allowed
+from understudy.process.program import OWN, Program
 from understudy.process.unguarded import run_unguarded
 
 SECONDS = 60.0
@@ -72,9 +73,8 @@ class ClientProgram:
         variables = self.commands.variables
         passed = {name: value for name, value in self.environment.items() if is_allowed(name) or name in variables}
         # In no project: a client would read the configuration of the current one, and might run what it names.
-        done = run_unguarded(
-            argv, cwd=Path("/"), env={**passed, "NO_COLOR": "1"}, timeout_seconds=SECONDS, output_limit=_MOST_BYTES
-        )
+        program = Program(argv, Path("/"), {**passed, "NO_COLOR": "1"}, OWN)
+        done = run_unguarded(program, timeout_seconds=SECONDS, output_limit=_MOST_BYTES)
         text = sanitize.sanitize((done.stdout + b"\n" + done.stderr).decode("utf-8", "replace"))
         if done.code == 0 and not done.timed_out:
             return text, None

@@ -311,6 +311,7 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
                 tests_in=base,
                 scratch=context.scratch,
                 mark=context.mark,
+                limits=context.limits,
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
             return PytestRunner(where, sorted(files))

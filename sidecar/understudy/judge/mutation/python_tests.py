@@ -8,17 +8,18 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.runs import PlannedRun, RecordedTests, pending_result
-from understudy.judge.mutation.runners.kept_process import KeptProcess, KeptProgram
+from understudy.judge.mutation.runners.kept_process import KeptProcess
 from understudy.judge.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
+from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 
 _PROGRAM = "understudy_mutants"
@@ -65,6 +66,8 @@ class TestEnvironment:
     scratch: Path
     """A folder outside the tree whose path no test gets."""
     mark: str
+    limits: TreeLimits = field(default_factory=limits_of)
+    """The limits of each program."""
 
 
 async def record(
@@ -72,7 +75,8 @@ async def record(
 ) -> RecordedTests:
     """Run ``tests`` (files or ids) once and record which test executes which lines of ``files``.
 
-    Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output.
+    Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output, or
+    ``resource_limit``.
     """
     absolute = {str((where.tree / file).resolve()): file for file in files}
     job = {"files": list(absolute), "tests": _arguments(where, tests)}
@@ -164,20 +168,14 @@ async def _run(
 ) -> tuple[list[dict[str, Any]], str]:
     """Run the injected program; return the entries that it wrote, and the end of its output."""
     program, out = await _program(where, command, job)
-    completed = await run_process(
-        program.argv,
-        cwd=program.cwd,
-        env=program.environment,
-        mark=program.mark,
-        timeout_seconds=seconds,
-        stdin=None,
-        output_limit=_OUTPUT_BYTES,
-    )
+    completed = await run_process(program, timeout_seconds=seconds, output_limit=_OUTPUT_BYTES)
+    if completed.limit_error is not None:
+        raise completed.limit_error
     text = (completed.stdout + completed.stderr).decode("utf-8", "replace")
     return (await asyncio.to_thread(_entries, out, 0))[0], text
 
 
-async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any]) -> tuple[KeptProgram, Path]:
+async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any]) -> tuple[Program, Path]:
     """Return how to start the injected program, and the file that it writes entries to."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=where.scratch))
     copies = await asyncio.to_thread(write_copies, folder, _MODULES)
@@ -206,12 +204,9 @@ async def _program(where: TestEnvironment, command: str, job: Mapping[str, Any])
         # One start: those that the environment has are enough.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     environment.setdefault("PYTHONHASHSEED", "0")
-    program = KeptProgram(
-        argv=[where.python, str(folder / f"{copies[_PROGRAM]}.py"), command, str(job_file)],
-        cwd=where.folder or where.tree,
-        environment=environment,
-        mark=where.mark,
-    )
+    argv = [where.python, str(folder / f"{copies[_PROGRAM]}.py"), command, str(job_file)]
+    access = AccessProfile(Role.MUTANT)
+    program = Program(argv, where.folder or where.tree, environment, access, mark=where.mark, limits=where.limits)
     return program, out
 
 
@@ -254,6 +249,8 @@ class PytestRunner:
         self._job: dict[str, Any] = {}
         self._loaded = False
         """The process has the job."""
+        self._exceeded = False
+        """The last run was ended because it exceeded a limit."""
 
     async def start(self) -> None:
         """Start the process that is kept, which waits for ``begin``."""
@@ -291,9 +288,15 @@ class PytestRunner:
 
     async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
         """Run the tests of a mutant, up to the first that fails; all of them on a sham one."""
+        file = self._where.tree / run.path
+        content = await asyncio.to_thread(file.read_bytes)
         entry = await self._outcome(run, seconds)
         if entry is None or self._recorded is None:
-            return pending_result(run)
+            # The process was ended before it could put the file back, which the next mutants need.
+            await asyncio.to_thread(file.write_bytes, content)
+            result = pending_result(run)
+            # As for a mutant that runs without end, its tests did not pass.
+            return replace(result, status=MutantStatus.TIMEOUT) if self._exceeded and run.tests else result
         result = _result(run, entry, self._recorded)
         if result.status is MutantStatus.TIMEOUT and seconds <= entry["limit"]:
             return pending_result(run)  # the time of all mutants was over, not that of this one
@@ -324,6 +327,7 @@ class PytestRunner:
         if not await self._load(seconds) or self._kept is None:
             return False
         answered = await self._kept.ask(request, seconds)
+        self._exceeded = self._kept.exceeded
         if not answered:
             self._kept = None  # another one writes to another file
         return answered

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from understudy.judge.project.editable_installs import Checkout, mapped_paths, shadowed
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
+from understudy.process.program import OWN, Program
 from understudy.process.unguarded import run_unguarded
 
 PROBE_FOLDER = Path(__file__).parents[1] / "injected"
@@ -315,9 +316,8 @@ def _ask(argv: list[str], folder: Path) -> str | None:
     """Return the output of a program, None if it fails, is missing, or takes too long."""
     environment = base_environment({"PYTHONDONTWRITEBYTECODE": "1", "POETRY_NO_INTERACTION": "1", "NO_COLOR": "1"})
     try:
-        completed = run_unguarded(
-            argv, cwd=folder, env=environment, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES
-        )
+        program = Program(argv, folder, environment, OWN)
+        completed = run_unguarded(program, timeout_seconds=_ASK_SECONDS, output_limit=_ASK_BYTES)
     except UnderstudyError:
         return None
     if completed.code != 0 or completed.timed_out:

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +26,7 @@ from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.model.text.name_list import name_list
+from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 from understudy.process.unguarded import Completed
 
@@ -110,6 +111,14 @@ class CheckContext:
     shadows: Path | None = None
     spare_slot: Callable[[], SpareSlot | None] | None = None
     """Takes a slot for runs beside the first one, and may block; None: there are never more runs at the same time."""
+    limits: TreeLimits = field(default_factory=limits_of)
+    """The limits of each program."""
+
+    def program(
+        self, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], role: Role = Role.CHECK
+    ) -> Program:
+        """Return a program that runs tests."""
+        return Program(argv, cwd, environment, AccessProfile(role), mark=self.mark, limits=self.limits)
 
     @property
     def checkout(self) -> Checkout:
@@ -212,12 +221,10 @@ async def run_once(
                 )
                 add_probe(environment, probe, channel, options)
             completed = await run_process(
-                plan.runner.started(argv, probe),
-                cwd=working_folder(plan.check, setting.tree),
-                env=environment,
-                mark=setting.mark,
+                setting.program(
+                    plan.runner.started(argv, probe), working_folder(plan.check, setting.tree), environment
+                ),
                 timeout_seconds=timeout,
-                stdin=None,
                 output_limit=_OUTPUT_BYTES,
                 started=channel.answer,
             )
@@ -232,6 +239,8 @@ async def run_once(
     reason = None
     if completed.timed_out:
         reason = f"The check did not finish within {timeout:g} seconds and was killed."
+    elif (exceeded := completed.limit_error) is not None:
+        reason = f"{exceeded.message} {exceeded.hint}"
     elif completed.code == 0 and not bare:
         reason = _why_red(plan, report, counts, collect_only=collect_only)
     text = tail(completed.stdout, completed.stderr)

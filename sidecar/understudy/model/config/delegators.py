@@ -89,6 +89,23 @@ class InputLimits(Strict, kw_only=True):
     """Tokens of the whole prompt, by Understudy's estimate; absent: no limit of its own."""
 
 
+PROGRAM_PROCESSES = 2048
+"""Browsers and parallel builds of a large project take a few hundred."""
+PROGRAM_FILE_BYTES = 16 << 30
+"""Above a build's largest file, below the free space of most disks."""
+
+
+class ProgramLimits(Strict, kw_only=True):
+    """Bounds of every program that is started, of agents and checks alike, together with all that it starts."""
+
+    max_memory_bytes: int | None = None
+    """Most memory of all its processes together; absent: three quarters of the machine's."""
+    max_processes: int = PROGRAM_PROCESSES
+    """Most processes at the same time."""
+    max_file_bytes: int = PROGRAM_FILE_BYTES
+    """The largest file that it may write."""
+
+
 class Limits(Strict, kw_only=True):
     """Bounds of one delegation; times in seconds, money in USD as a decimal string."""
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -110,6 +110,7 @@ class Spec(Wire, kw_only=True):
     """The checks to run if there are neither ``checks`` nor a check of the recipe's own for the result."""
     slots: int
     """How many delegations may run at once, as configured when this one was requested."""
+    program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
     bootstrap: Bootstrap
     evidence: Evidence = msgspec.field(default_factory=Evidence)
     """How much the tests must notice."""

@@ -7,9 +7,13 @@ import ctypes
 import os
 import sys
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36  # linux/prctl.h
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000  # linux/sched.h
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19  # linux/mount.h
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38  # linux/prctl.h
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000  # linux/sched.h
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SLAVE = 2, 4, 8, 0x1000, 0x4000, 1 << 19  # linux/mount.h
+MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
+"""mount_setattr(2), which has the same number on every machine."""
+NOBODY = 65534
 CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 """The number of clone(2) by machine, for the machines where the flags are its first argument."""
 
@@ -40,9 +44,31 @@ def mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:
         raise OSError(code, os.strerror(code), f"mount {os.fsdecode(target)}")
 
 
-def map_ids(user: int, group: int) -> None:
-    """Map only this user and group, each to itself (user_namespaces(7))."""
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+class MountAttributes(ctypes.Structure):
+    """``struct mount_attr`` of mount_setattr(2)."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns"))
+
+
+def allow_writing(folders: list[bytes]) -> None:
+    """Make all file systems read-only but these folders; raise ``OSError`` when the kernel refuses."""
+    for folder in folders:
+        mount(folder, folder, None, MS_BIND)
+    changes = [(b"/", AT_RECURSIVE, MountAttributes(set=MOUNT_ATTR_RDONLY))]
+    changes += [(folder, 0, MountAttributes(clear=MOUNT_ATTR_RDONLY)) for folder in folders]
+    for path, flags, attributes in changes:
+        size = ctypes.c_size_t(ctypes.sizeof(attributes))
+        number = ctypes.c_long(MOUNT_SETATTR)
+        if libc.syscall(number, AT_FDCWD, path, ctypes.c_uint(flags), ctypes.byref(attributes), size) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), f"mount_setattr {os.fsdecode(path)}")
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def map_ids(user: int, group: int, *, as_root: bool) -> None:
+    """Map only this user and group, each to itself (user_namespaces(7)); without ``as_root``, root to another user."""
+    maps = [f"{number if number or as_root else NOBODY} {number} 1" for number in (user, group)]
+    for name, text in zip(("setgroups", "uid_map", "gid_map"), ("deny", *maps), strict=True):
         handle = os.open(f"/proc/self/{name}", os.O_WRONLY)
         try:
             os.write(handle, text.encode())

@@ -1,4 +1,8 @@
-"""Run a process tree in a PID namespace."""
+"""Run a process tree in a PID namespace, and where its access is restricted, in others.
+
+Then there is no network but a loopback of its own, all file systems are read-only except some folders, and the program
+has no capabilities, so it cannot undo that.
+"""
 
 import _signal as signal  # type: ignore[import-not-found]  # "signal" imports enum: 6 ms of every start
 import ctypes
@@ -7,6 +11,8 @@ import select
 
 from . import MOUNT
 from .linux import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
     CLONE_NEWNS,
     CLONE_NEWPID,
     CLONE_NEWUSER,
@@ -19,6 +25,7 @@ from .linux import (
     MS_SLAVE,
     PR_SET_DUMPABLE,
     PR_SET_PDEATHSIG,
+    allow_writing,
     clone,
     map_ids,
     mount,
@@ -36,17 +43,21 @@ from .process_tree import (
 )
 
 
-def run_in_namespace(call: Call, control: int, wake: int) -> str:
+def run(call: Call, control: int, wake: int) -> str:
     """Run the call in a namespace until it ends and return ``""``; return the reason when there is no namespace."""
     number = CLONE_NUMBERS.get(os.uname().machine) if LINUX else None
     if number is None:
         return "this system has no usable PID namespaces"
     bond_read, bond_write = os.pipe()
     ready_read, ready_write = os.pipe()
-    init, reason, ids = clone(number, CLONE_NEWPID | CLONE_NEWNS), "", None
+    flags = CLONE_NEWPID | CLONE_NEWNS
+    if call.restricted:
+        flags |= CLONE_NEWIPC | (0 if call.network else CLONE_NEWNET)
+    # In a user namespace of its own, and not as its root, the program has no capabilities.
+    init, reason, ids = -1 if call.restricted else clone(number, flags), "", None
     if init < 0:
         ids = os.getuid(), os.getgid()  # a user namespace has no ids until they are mapped
-        init = clone(number, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUSER)
+        init = clone(number, flags | CLONE_NEWUSER)
     if init < 0:
         reason = f"clone: {os.strerror(ctypes.get_errno())}"
     elif init == 0:
@@ -93,12 +104,14 @@ def be_init(call: Call, control: int, bond: int, ready: int, ids: tuple[int, int
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         if ids is not None:
-            map_ids(*ids)
+            map_ids(*ids, as_root=not call.restricted)
         # Mounts and unmounts of the host propagate here; ours do not propagate to the host.
         mount(b"none", b"/", None, MS_REC | MS_SLAVE)
         # The name tells a process inside where it is, whatever it does to its environment and its parents.
         name = MOUNT.encode() + os.environb.get(b"UNDERSTUDY_DELEGATION", b"")
         mount(name, b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        if call.read_only:
+            allow_writing(call.writable)
     except OSError as error:
         os.write(ready, f"{error.filename or 'namespace'}: {error.strerror}".encode("ascii", "replace"))
         return 1

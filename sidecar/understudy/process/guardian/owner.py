@@ -15,9 +15,8 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -28,6 +27,7 @@ from understudy.process import identity
 from understudy.process.executables import start_failure
 from understudy.process.guardian import SIGN
 from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
+from understudy.process.program import Exceeded, Program
 
 _START_SECONDS = 20.0
 """A guardian answers after about 30 ms; a machine that needs longer than this cannot run an agent."""
@@ -48,18 +48,10 @@ _PROGRAM = (
 )
 
 
-Exceeded = Literal["", "memory", "processes"]
-"""A limit for a whole process tree."""
-
-
-class TreeLimits(msgspec.Struct, frozen=True):
-    """What a program and everything that it starts may use together, where there is ``/proc``; 0: there is no limit.
-
-    The memory is looked at ten times a second, so limit that of each process, too.
-    """
-
-    memory_bytes: int = 0
-    processes: int = 0
+LEVELS = frozenset(
+    {Confinement.NONE, *(level for level in Confinement if Path(__file__).with_name(f"{level.value}.py").is_file())}
+)
+"""The levels of isolation that there are: each is a file here, named after its value."""
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -67,7 +59,7 @@ class Exit(msgspec.Struct, frozen=True):
 
     ``code`` or ``signal`` is set, or neither if the guardian was killed before the program ended. ``leftovers``: how
     many other processes were still alive then and were killed. ``sandbox``: their isolation. ``exceeded``: the limit
-    for all processes together for which they were killed.
+    for which they were killed.
     """
 
     code: int | None
@@ -156,6 +148,12 @@ class GuardianProcess(asyncio.Protocol):
                 f"The process that supervises {program!r} ended before it could start it.",
                 hint="It was killed, or Understudy's Python is damaged. Try again, then run `understudy doctor`.",
             )
+        if record.event == "refused":
+            raise UnderstudyError(
+                ErrorKind.ISOLATION_UNAVAILABLE,
+                f"{program!r} was not started, because its access cannot be restricted here: {record.reason}.",
+                hint="Allow user namespaces, in a container those of the host, too.",
+            )
         if record.event == "failed":
             raise start_failure(record.errno, program, cwd, step=record.step)
         self.sandbox, self.reason = Sandbox(self.sandbox.asked, record.reached), record.reason
@@ -241,11 +239,15 @@ class GuardianProcess(asyncio.Protocol):
                 self.exited.set_result(Exit(last.code, last.signal, last.leftovers, self.sandbox, last.exceeded))
 
 
-def encode_call(
-    program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, asked: Confinement, limits: TreeLimits
-) -> bytes:
+def encode_call(path: str, program: Program, marks: Mapping[str, str]) -> bytes:
     """Return the frame for a guardian: eight bytes of length, then the fields, joined by NULs."""
-    fields = [asked.value, program, str(cwd), str(limits.memory_bytes), str(limits.processes), str(len(argv)), *argv]
-    fields += [f"{name}={value}" for name, value in env.items()]
+    limits, access = program.limits, program.access
+    rlimits = [f"{name}={value}" for name, value in limits.rlimits().items()]
+    writable = [str(folder) for folder in access.writable or ()]
+    fields = [program.confinement.value, path, str(program.cwd), str(limits.memory_bytes), str(limits.processes)]
+    fields += ["" if access.writable is None else "read-only", "network" if access.network else ""]
+    for group in (rlimits, writable, program.argv):
+        fields += [str(len(group)), *group]
+    fields += [f"{name}={value}" for name, value in {**program.environment, **marks}.items()]
     body = b"\0".join(os.fsencode(field) for field in fields)
     return len(body).to_bytes(8, "big") + body

@@ -3,6 +3,7 @@
 import _signal as signal  # type: ignore[import-not-found]  # "signal" imports enum: 6 ms of every start
 import errno
 import os
+import resource
 import select
 import time
 
@@ -21,7 +22,9 @@ from .linux import (
 KILL_SECONDS = 10.0
 """How long to keep killing a tree; only a process blocked inside the kernel survives longer."""
 LOOK_SECONDS = 0.1
-"""How often the memory and the number of the processes are looked at, where they are limited."""
+"""How often the memory and the number of the processes are looked at, when they are near their limits."""
+FAR_LOOK_SECONDS = 0.5
+"""The same when they are below a quarter of their limits."""
 
 
 class Call:
@@ -29,19 +32,32 @@ class Call:
 
     def __init__(self, frame: bytes) -> None:
         """Split a frame of ``encode_call``."""
-        self.confinement, self.program, self.folder, memory, processes, count, *rest = frame.split(b"\0")
-        self.bounds = Bounds(int(memory), int(processes))
-        self.argv = rest[: int(count)]
-        self.environment = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
+        self.confinement, self.program, self.folder, memory, processes, read_only, network, *rest = frame.split(b"\0")
+        self.read_only, self.network = bool(read_only), bool(network)
+        self.restricted = self.read_only or not self.network
+        groups: list[list[bytes]] = []
+        for _ in range(3):
+            count = int(rest[0])
+            groups.append(rest[1 : count + 1])
+            rest = rest[count + 1 :]
+        rlimits, self.writable, self.argv = groups
+        self.environment = dict(entry.split(b"=", 1) for entry in rest)
+        self.rlimits = [(name.decode(), int(value)) for name, value in (entry.split(b"=") for entry in rlimits)]
+        self.bounds = Bounds(
+            int(memory), int(processes), limited_files=any(name == "FSIZE" for name, _ in self.rlimits)
+        )
 
 
 class Bounds:
     """What all processes of a tree may use together; 0: there is no limit."""
 
-    def __init__(self, memory: int, processes: int) -> None:
+    def __init__(self, memory: int, processes: int, *, limited_files: bool) -> None:
         """Limit the memory in bytes, and the number of processes; where there is no ``/proc``, nothing."""
         self.memory = memory if LINUX else 0
         self.processes = processes if LINUX else 0
+        self.limited_files = limited_files
+        self.seconds = FAR_LOOK_SECONDS if self.memory or self.processes else 1.0
+        """How long to wait until the next look."""
 
     def exceeded(self, tree: "NamespaceTree | DescendantTree") -> str:
         """Return which limit the tree exceeds: ``memory``, ``processes``, or an empty string."""
@@ -50,11 +66,21 @@ class Bounds:
         living = tree.living()
         if self.processes and len(living) > self.processes:
             return "processes"
-        # Forked processes share pages, which the first sum counts for each of them.
-        for measure in (resident_bytes, share_bytes):
-            if not self.memory or sum(map(measure, living)) <= self.memory:
-                return ""
-        return "memory"
+        used = sum(map(resident_bytes, living)) if self.memory else 0
+        # Forked processes share pages, which that sum counts for each of them.
+        if used > self.memory and sum(map(share_bytes, living)) > self.memory:
+            return "memory"
+        near = 4 * len(living) > self.processes > 0 or 4 * used > self.memory > 0
+        self.seconds = LOOK_SECONDS if near else FAR_LOOK_SECONDS
+        return ""
+
+    def exceeded_by_file(self, status: int | None) -> bool:
+        """Return whether a program ended because it, or what it waited for last, wrote too large a file."""
+        if status is None or not self.limited_files:
+            return False
+        # A shell passes the signal of a program on as its own exit code.
+        signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status) - 128
+        return bool(signum == signal.SIGXFSZ)
 
 
 class MainProgram:
@@ -218,6 +244,7 @@ def become(call: Call, failure: int, guardian: int, *, die_with_parent: bool) ->
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         step = "chdir"
         os.chdir(call.folder)
+        set_limits(call.rlimits)
         step = "exec"
         os.execve(call.program, call.argv, call.environment)  # noqa: S606 - no shell is intended
     except OSError as error:
@@ -226,6 +253,20 @@ def become(call: Call, failure: int, guardian: int, *, die_with_parent: bool) ->
         os.write(failure, f"{errno.EINVAL} {step}".encode())
     finally:
         os._exit(127)
+
+
+def set_limits(limits: list[tuple[str, int]]) -> None:
+    """Limit this process and what it starts (setrlimit(2)), as far as the system knows and allows each limit."""
+    for name, value in limits:
+        number = getattr(resource, f"RLIMIT_{name}", None)
+        if number is None:
+            continue
+        hard = resource.getrlimit(number)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        try:
+            resource.setrlimit(number, (limit, limit))
+        except (OSError, ValueError):  # macOS refuses some of them
+            continue
 
 
 def take_terminal() -> None:
@@ -245,26 +286,25 @@ def supervise(
     bond: int | None,
     bounds: Bounds,
 ) -> None:
-    """Reap and follow the owner's commands; at the end, or out of ``bounds``, kill what still runs, and report."""
+    """Reap and follow the owner's commands; at the end, or beyond the bounds, kill what still runs, and report."""
     waiter = select.poll()
     for descriptor in (control, wake, *([] if bond is None else [bond])):
         waiter.register(descriptor, select.POLLIN)
-    commands, deadline, exceeded, next_look = b"", None, "", 0.0
-    longest = LOOK_SECONDS if bounds.memory or bounds.processes else 1.0
+    commands, deadline, exceeded, next_look = b"", None, "", time.monotonic() + LOOK_SECONDS
     while True:
         any_child = program.reap()
         if program.status is not None and (deadline is None or not any_child):
             break
         if deadline is not None and time.monotonic() >= deadline:
             break
-        rest = longest if deadline is None else max(0.0, deadline - time.monotonic())
-        ready = dict(waiter.poll(int(min(rest, longest) * 1000) + 1))
+        rest = max(0.0, (next_look if deadline is None else min(deadline, next_look)) - time.monotonic())
+        ready = dict(waiter.poll(int(rest * 1000) + 1))
         drain(wake)
         if time.monotonic() >= next_look:
             exceeded = bounds.exceeded(tree)
             if exceeded:
                 break
-            next_look = time.monotonic() + LOOK_SECONDS
+            next_look = time.monotonic() + bounds.seconds
         if bond in ready or Shutdown.requested:
             break
         if control in ready:
@@ -288,6 +328,8 @@ def supervise(
         code = str(os.WEXITSTATUS(status)) if os.WIFEXITED(status) else code
         signum = str(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else signum
     leftovers = killed if had_ended else max(0, killed - 1)
+    if had_ended and not exceeded and bounds.exceeded_by_file(status):
+        exceeded = "file"
     tell(
         control,
         f'{{"event":"ended","code":{code},"signal":{signum},"leftovers":{leftovers},"exceeded":"{exceeded}"}}',

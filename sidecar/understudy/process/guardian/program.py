@@ -23,7 +23,6 @@ import os
 import resource
 
 from .linux import LINUX, PR_SET_CHILD_SUBREAPER, prctl
-from .namespace import run_in_namespace
 from .process_tree import (
     Call,
     DescendantTree,
@@ -31,6 +30,7 @@ from .process_tree import (
     launch,
     receive,
     supervise,
+    tell,
     watch_signals,
 )
 
@@ -47,9 +47,13 @@ def main(control: int) -> None:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake = watch_signals()
     reason = "not asked for"
-    if call.confinement == b"namespace":
-        reason = run_in_namespace(call, control, wake)
+    if call.confinement != b"none":
+        # Each level is a module with its name, which runs the call, or returns the reason why it cannot.
+        reason = __import__(f"{__package__}.{call.confinement.decode()}", fromlist=["run"]).run(call, control, wake)
         if not reason:
+            return
+        if call.restricted:
+            tell(control, f'{{"event":"refused","reason":"{reason}"}}')
             return
     program = launch(call, control, reason=reason, reached="none")
     close_standard_streams()

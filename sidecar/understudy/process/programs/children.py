@@ -1,6 +1,6 @@
 """Run guarded children: start a program, exchange data with it, and end it with everything it started.
 
-    async with await start(argv, cwd=tree, env=base_environment(), mark=delegation_id) as child:
+    async with await start(Program(argv, tree, base_environment(), access, mark=delegation_id)) as child:
         async for line in child.stdout_lines():
             ...
         exit = await child.wait()
@@ -22,37 +22,31 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-import msgspec
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
 from understudy.process.executables import check_call, start_failure
 from understudy.process.guardian.linux import LINUX, children_of
-from understudy.process.guardian.owner import Exit, GuardianProcess, TreeLimits, encode_call
+from understudy.process.guardian.owner import LEVELS, Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
+from understudy.process.program import Program, failed_at_file, limit_error
 from understudy.process.unguarded import Completed
 
-__all__ = ["Child", "Completed", "Exit", "TreeLimits", "run", "start"]
-
-_NO_LIMITS = TreeLimits()
+__all__ = ["Child", "Completed", "Exit", "run", "start"]
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Default limit of one line of output: agent CLIs put a whole tool result, images included, on one line."""
 
 STDERR_TAIL_BYTES = 64 * 1024
 """How many bytes of standard error are kept for messages."""
-
-FILE_CAP_BYTES = 32 * 1024 * 1024
-"""How many bytes of a stream go into its log file."""
 
 _OUTPUT_PIPE_BYTES = 512 * 1024
 """A prompt of 256 KiB that a program repeats fits. Not more: the kernel limits the sum of a user's pipes."""
@@ -67,8 +61,12 @@ _RUN_GRACE_SECONDS = 2.0
 class Child:
     """A running program and everything it started, created by ``start``."""
 
-    def __init__(self, guard: GuardianProcess, guardian: Identity, stdout: Output, stderr: Tail) -> None:
+    def __init__(
+        self, started: Program, guard: GuardianProcess, guardian: Identity, stdout: Output, stderr: Tail
+    ) -> None:
         """Store what ``start`` has set up."""
+        self.started = started
+        """What was started."""
         self._guard = guard
         self._stdout = stdout
         self._stderr = stderr
@@ -95,6 +93,19 @@ class Child:
     def ended(self) -> Exit | None:
         """How the program ended, or ``None`` while it runs."""
         return self._guard.exited.result() if self._guard.exited.done() else None
+
+    def limit_error(self, stdout: bytes = b"") -> UnderstudyError | None:
+        """Return the error for a tree that was ended because it exceeded a limit of its program, or failed at one.
+
+        ``stdout`` is the end of its output, where some programs report why they failed.
+        """
+        ended = self.ended
+        if ended is None:
+            return None
+        exceeded = ended.exceeded
+        if not exceeded and ended.code and failed_at_file(self.started, self.stderr_tail(), stdout):
+            exceeded = "file"
+        return limit_error(self.started, exceeded) if exceeded else None
 
     @property
     def program(self) -> Identity | None:
@@ -186,61 +197,33 @@ def on_child_change(observer: Callable[[Identity, bool], None] | None) -> None:
     _observer = observer
 
 
-async def start(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    mark: str,
-    stdin: bytes | None = None,
-    keep_stdin: bool = False,
-    terminal: tuple[int, int] | None = None,
-    confinement: Confinement = Confinement.NAMESPACE,
-    stdout_file: Path | None = None,
-    stderr_file: Path | None = None,
-    file_cap_bytes: int = FILE_CAP_BYTES,
-) -> Child:
-    """Start ``argv`` in ``cwd`` under a guardian and return it once it runs.
-
-    ``env`` is the whole environment (see ``base_environment``), to which marks are added. ``stdin``: ``None`` is
-    ``/dev/null``; bytes are written in the background, then the input is closed, unless ``keep_stdin`` keeps it open as
-    ``Child.stdin``. With ``terminal``, all three streams are a new terminal with these rows and columns, which is the
-    program's controlling one; ``Child.terminal`` is its input, and standard output what it shows. ``confinement`` is
-    the requested isolation, ``Child.sandbox`` the one that was reached. Output is also written to the given files (mode
-    0600), up to a limit and then a marker. Callable from any thread.
+async def start(program: Program) -> Child:
+    """Start a program under a guardian and return it once it runs. Callable from any thread.
 
     Raises ``tool_missing``, ``permission_denied``, ``invalid_params`` (no such folder, a NUL, arguments too long),
     ``overloaded`` (no descriptors, processes or memory left), ``tool_crashed``, ``isolation_unavailable`` (a level
-    above ``namespace``), ``state_unavailable`` (a log file).
+    or a restriction that this version cannot hold), ``state_unavailable`` (a log file).
     """
-    streams = _Streams(stdin, keep_stdin, stdout_file, stderr_file, file_cap_bytes, terminal=terminal)
-    child, _ = await _start(argv, cwd, env, mark, streams, asked=confinement)
+    child, _ = await _start(program)
     return child
 
 
 async def run(
-    argv: Sequence[str],
+    program: Program,
     *,
-    cwd: Path,
-    env: Mapping[str, str],
-    mark: str,
     timeout_seconds: float,
-    stdin: bytes | None = None,
     output_limit: int = 1024 * 1024,
-    confinement: Confinement = Confinement.NAMESPACE,
-    tree_limits: TreeLimits = _NO_LIMITS,
     started: Callable[[Identity | None], None] | None = None,
 ) -> Completed:
-    """Run ``argv`` under a guardian until it ends and return its output; at the limit, end its tree (``timed_out``).
+    """Run a program under a guardian until it ends and return its output; at the limit, end its tree (``timed_out``).
 
-    The last ``output_limit`` bytes of each stream are kept. A tree that exceeds ``tree_limits`` is killed
-    (``exceeded``). ``started`` is called with the identity of the program once it runs (None as in
+    The last ``output_limit`` bytes of each stream are kept. A tree that exceeds a limit of the program is killed
+    (``limit_error``). ``started`` is called with the identity of the program once it runs (None as in
     ``Child.program``). Raises as ``start`` does. Cancelling ends the tree.
     """
     began = time.monotonic()
     tail = Tail(output_limit)
-    streams = _Streams(stdin, stdout_tail=tail, stderr_limit=output_limit)
-    child, stdout = await _start(argv, cwd, env, mark, streams, asked=confinement, limits=tree_limits)
+    child, stdout = await _start(program, stdout_tail=tail, stderr_limit=output_limit)
     async with child:
         if started is not None:
             started(child.program)
@@ -263,35 +246,17 @@ async def run(
             seconds=time.monotonic() - began,
             leftovers=ended.leftovers,
             sandbox=ended.sandbox,
-            exceeded=ended.exceeded,
+            limit_error=child.limit_error(tail.bytes()),
         )
 
 
-class _Streams(msgspec.Struct, frozen=True):
-    """Where the standard streams are connected."""
-
-    stdin: bytes | None = None
-    keep_stdin: bool = False
-    stdout_file: Path | None = None
-    stderr_file: Path | None = None
-    file_cap_bytes: int = FILE_CAP_BYTES
-    stdout_tail: Tail | None = None
-    stderr_limit: int = STDERR_TAIL_BYTES
-    terminal: tuple[int, int] | None = None
-
-
 async def _start(
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    mark: str,
-    streams: _Streams,
-    *,
-    asked: Confinement,
-    limits: TreeLimits = _NO_LIMITS,
+    started: Program, *, stdout_tail: Tail | None = None, stderr_limit: int = STDERR_TAIL_BYTES
 ) -> tuple[Child, Output]:
-    program = check_call(argv, cwd, env)
-    if asked.restricts_access:
+    program = check_call(started.argv, started.cwd, started.environment)
+    asked, cwd = started.confinement, started.cwd
+    access = started.access
+    if asked not in LEVELS or access.readable is not None or (asked is Confinement.NONE and access.restricted):
         raise UnderstudyError(
             ErrorKind.ISOLATION_UNAVAILABLE,
             f"{program!r} cannot be started in the sandbox {asked.value!r}: this version does not support it.",
@@ -299,7 +264,7 @@ async def _start(
         )
     loop = asyncio.get_running_loop()
     guard = GuardianProcess(asked)
-    errors = Tail(streams.stderr_limit)
+    errors = Tail(stderr_limit)
     feeder: Input | None = None
     try:
         # A failed start closes our ends, which ends the guardian. The child's ends are closed once the guardian has
@@ -313,36 +278,35 @@ async def _start(
                 in_write: FileIO | None = None
                 in_read: FileIO | None = None
                 err_read, err_write = _pipe(ours, theirs)
-                if streams.terminal is not None:
-                    out_read, in_write, out_write = _terminal(ours, theirs, streams.terminal)
+                if started.terminal is not None:
+                    out_read, in_write, out_write = _terminal(ours, theirs, started.terminal)
                     in_read = err_write = out_write
                 else:
                     out_read, out_write = _pipe(ours, theirs)
                     _enlarge(out_write)
-                    if streams.stdin is not None or streams.keep_stdin:
+                    if started.join_output:
+                        err_write = out_write
+                    if started.stdin is not None or started.keep_stdin:
                         in_read, in_write = _pipe(theirs, ours)
-                stdout_log = _log(streams.stdout_file, streams.file_cap_bytes, ours)
-                stderr_log = _log(streams.stderr_file, streams.file_cap_bytes, ours)
+                stdout_log = _log(started.stdout_log, started.log_cap_bytes, ours)
+                stderr_log = _log(started.stderr_log, started.log_cap_bytes, ours)
                 stdin = subprocess.DEVNULL if in_read is None else in_read.fileno()
-                guardian = guard.spawn(far_control, mark, stdin, out_write.fileno(), err_write.fileno())
+                guardian = guard.spawn(far_control, started.mark, stdin, out_write.fileno(), err_write.fileno())
                 theirs.close()
                 transport, _ = await loop.create_unix_connection(lambda: guard, sock=control)
                 ours.callback(transport.abort)
-                out_pipe, stdout = await loop.connect_read_pipe(
-                    lambda: Output(streams.stdout_tail, stdout_log), out_read
-                )
+                out_pipe, stdout = await loop.connect_read_pipe(lambda: Output(stdout_tail, stdout_log), out_read)
                 ours.callback(out_pipe.close)
                 err_pipe, stderr = await loop.connect_read_pipe(lambda: Output(errors, stderr_log), err_read)
                 ours.callback(err_pipe.close)
                 if in_write is not None:
-                    kind = Input if streams.terminal is None else TerminalInput
+                    kind = Input if started.terminal is None else TerminalInput
                     _, feeder = await loop.connect_write_pipe(kind, in_write)
                     # Not the transport's own method, which raises after the guardian has closed the other end.
                     ours.callback(feeder.abort)
             except OSError as error:
                 raise start_failure(error.errno or 0, program, cwd, step="fork") from error
-            environment = {**env, MARK: mark, CHILD_MARK: guard.child_mark}
-            transport.write(encode_call(program, argv, cwd, environment, asked=asked, limits=limits))
+            transport.write(encode_call(program, started, {MARK: started.mark, CHILD_MARK: guard.child_mark}))
             await guard.started(program, cwd)
             ours.pop_all()
     except BaseException:
@@ -353,12 +317,12 @@ async def _start(
         _observer(guardian, True)  # True: the program runs
         observer = _observer
         guard.exited.add_done_callback(lambda _: observer(guardian, False))
-    child = Child(guard, guardian, stdout, errors)
+    child = Child(started, guard, guardian, stdout, errors)
     if isinstance(feeder, TerminalInput):
         child.terminal = feeder
     elif feeder:
-        feeder.feed(streams.stdin or b"")
-        if streams.keep_stdin:
+        feeder.feed(started.stdin or b"")
+        if started.keep_stdin:
             child.stdin = feeder
         else:
             feeder.close()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.executables import check_call, start_failure
+from understudy.process.program import Program
 
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
 """setsid of util-linux; with ``--fork`` it is the intermediate. It takes 2 ms, a Python 15 ms."""
@@ -31,23 +32,21 @@ _INTERMEDIATE_SECONDS = 10.0
 """Time limit of the intermediate, which only forks."""
 
 
-def start_detached(
-    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, pass_fds: Sequence[int] = (), log: Path | None = None
-) -> None:
-    """Start ``argv`` independent of this process, and return when the intermediate has exited.
+def start_detached(started: Program, *, pass_fds: Sequence[int] = ()) -> None:
+    """Start a program independent of this process, and return when the intermediate has exited.
 
-    Input is ``/dev/null``; output and errors are appended to ``log`` (mode 0600, links are not followed) or dropped. It
+    Input is ``/dev/null``; output and errors are appended to ``stdout_log`` (links are not followed) or dropped. It
     inherits only the descriptors in ``pass_fds``, with the same numbers. Errors that can be detected before the start
     are raised as by ``start``; later ones, such as a missing interpreter, are in the log.
     """
-    program = check_call(argv, cwd, env)
-    command = _through_intermediate(program, argv)
+    program, log = check_call(started.argv, started.cwd, started.environment), started.stdout_log
+    command = _through_intermediate(program, started.argv)
     output = subprocess.DEVNULL if log is None else _open_log(log)
     try:
         process = subprocess.Popen(
             command,
-            env=dict(env),
-            cwd=cwd,
+            env=dict(started.environment),
+            cwd=started.cwd,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -55,7 +54,7 @@ def start_detached(
             start_new_session=True,
         )
     except OSError as error:
-        raise start_failure(error.errno or 0, program, cwd) from error
+        raise start_failure(error.errno or 0, program, started.cwd) from error
     finally:
         if output >= 0:
             os.close(output)

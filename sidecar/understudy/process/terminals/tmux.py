@@ -19,6 +19,7 @@ from understudy.model.terminals import Pane
 from understudy.process import identity
 from understudy.process.environment import base_environment
 from understudy.process.leftovers import MARK
+from understudy.process.program import OWN, Program
 from understudy.process.unguarded import Completed, run_unguarded
 
 _SECONDS = 10.0
@@ -143,7 +144,7 @@ def _call(
 ) -> Completed:
     environment = base_environment({} if mark is None else {MARK: mark}, network=False)
     start = [tmux, "-S", socket] if configuration else [tmux, "-S", socket, "-f", "/dev/null"]
-    return run_unguarded([*start, *command], cwd=Path("/"), env=environment, timeout_seconds=_SECONDS)
+    return run_unguarded(Program([*start, *command], Path("/"), environment, OWN), timeout_seconds=_SECONDS)
 
 
 def _literal(path: Path) -> str:

@@ -14,17 +14,19 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from understudy.config import locality
+from understudy.config.discovery import declarations
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note, Text
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.process import environment
+from understudy.process.program import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
@@ -105,6 +107,22 @@ class Dialect(LineParser, Protocol):
         ...
 
 
+def agent_program(task: Task, command: Command, variables: Mapping[str, str], **streams: Any) -> Program:
+    """Return the program of an agent, with the access that its tool's declaration asks for."""
+    declared = declarations.tools().get(task.delegator.tool or "")
+    role = Role.TEST_WRITER if declared is not None and declared.only_new_tests else Role.AGENT
+    return Program(
+        command.argv,
+        command.cwd,
+        variables,
+        AccessProfile(role),
+        mark=task.delegation_id,
+        limits=limits_of(task.program_limits),
+        confinement=task.sandbox,
+        **streams,
+    )
+
+
 class _ChildSource:
     """Common base of all programs: start, process tree, exit code, standard error."""
 
@@ -128,15 +146,15 @@ class _ChildSource:
             # Raw logs could contain keys that the program prints, so only a redacted tail is kept.
             files = (None, None) if self._secrets else (task.stdout_log, task.stderr_log)
             self._child = await children.start(
-                command.argv,
-                cwd=command.cwd,
-                env=self._environment,
-                mark=task.delegation_id,
-                confinement=task.sandbox,
-                stdin=command.stdin if self._dialect is None else self._dialect.message(task.prompt),
-                keep_stdin=self._dialect is not None,
-                stdout_file=files[0],
-                stderr_file=files[1],
+                agent_program(
+                    task,
+                    command,
+                    self._environment,
+                    stdin=command.stdin if self._dialect is None else self._dialect.message(task.prompt),
+                    keep_stdin=self._dialect is not None,
+                    stdout_log=files[0],
+                    stderr_log=files[1],
+                )
             )
         return self._child
 
@@ -174,6 +192,8 @@ class _ChildSource:
         child = self._child
         if child is None or child.ended is None or child.ended.code == 0:
             return None
+        if (exceeded := child.limit_error(self._last_words.encode())) is not None:
+            return exceeded.info()
         stderr = self._stderr(child).strip()
         if self._dialect is not None and (explained := self._dialect.explain(stderr)) is not None:
             return explained

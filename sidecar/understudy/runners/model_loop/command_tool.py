@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.process import resource_limits
+from understudy.process.program import AccessProfile, Program, Role, TreeLimits, memory_of_machine
 from understudy.process.programs import children
 
 DEFAULT_SECONDS = 120.0
 MAX_SECONDS = 600.0
 OUTPUT_BYTES = 24_000
 """The last bytes of the output that are kept."""
+_MEMORY_BYTES = 8 << 30
+_PROCESSES = 512
+_FILE_BYTES = 256 << 20
+_EACH_PROCESS = {"DATA": 4 << 30, "NOFILE": 4096}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,42 +30,50 @@ class CommandResult:
 
 
 async def run(
-    command: str, *, tree: Path, environment: dict[str, str], mark: str, seconds: float, confinement: Confinement
+    command: str,
+    *,
+    tree: Path,
+    environment: dict[str, str],
+    mark: str,
+    seconds: float,
+    confinement: Confinement,
+    limits: ProgramLimits,
 ) -> CommandResult:
     """Run ``command`` with ``sh`` in ``tree`` for at most ``seconds``; everything that it started ends with it."""
-    bounds = children.TreeLimits(resource_limits.memory_for_all(), resource_limits.MOST_PROCESSES)
-    held = {**resource_limits.GENEROUS, "CPU": int(seconds * 2) + 10}
-    done = await children.run(
-        # The model's command is one argument; both streams are one, as in a terminal.
-        resource_limits.with_limits(["/bin/sh", "-c", command], held, join_output=True),
-        cwd=tree,
-        env=environment,
+    program = Program(
+        ["/bin/sh", "-c", command],  # the model's command is one argument
+        tree,
+        environment,
+        AccessProfile(Role.COMMAND),
         mark=mark,
-        timeout_seconds=seconds,
-        output_limit=OUTPUT_BYTES,
+        join_output=True,  # as in a terminal
         confinement=confinement,
-        tree_limits=bounds,
+        limits=TreeLimits(
+            limits.max_memory_bytes or min(_MEMORY_BYTES, memory_of_machine() // 2),
+            limits.max_processes or _PROCESSES,
+            limits.max_file_bytes or _FILE_BYTES,
+            {**_EACH_PROCESS, "CPU": int(seconds * 2) + 10},
+        ),
     )
+    done = await children.run(program, timeout_seconds=seconds, output_limit=OUTPUT_BYTES)
     output = done.stdout.decode("utf-8", "replace")
     lost = done.stdout_bytes - len(done.stdout)
     if lost > 0:
         output = f"[NOT COMPLETE: the first {lost} bytes of the output were left out …]\n{output}"
     if done.timed_out:
         ending = f"The command was ended after {seconds:g} s; it had not finished."
-    elif done.exceeded == "memory":
-        ending = f"ENDED: its processes used more than {bounds.memory_bytes >> 20} MiB of memory together."
-    elif done.exceeded == "processes":
-        ending = f"ENDED: it started more than {bounds.processes} processes."
+    elif done.limit_error is not None:
+        ending = f"ENDED: {done.limit_error.message}"
     elif done.signal is not None:
         ending = f"The command was killed by signal {done.signal}."
     else:
         ending = f"Exit code {done.code}."
-    if done.leftovers and not done.exceeded:
+    if done.leftovers and done.limit_error is None:
         ending += f" {done.leftovers} processes that it left running were ended."
     separator = "" if not output or output.endswith("\n") else "\n"
     return CommandResult(
         text=f"{output}{separator}[{ending}]",
-        ok=done.code == 0 and not done.timed_out and not done.exceeded,
+        ok=done.code == 0 and not done.timed_out and done.limit_error is None,
         sandbox=done.sandbox,
     )
 

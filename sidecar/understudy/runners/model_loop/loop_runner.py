@@ -72,6 +72,7 @@ def _toolbox(task: Task) -> Toolbox:
         environment=variables,
         mark=task.delegation_id,
         confinement=task.sandbox,
+        limits=task.program_limits,
         relay=task.relay,
         only=None if task.tools is None else frozenset(task.tools),
     )

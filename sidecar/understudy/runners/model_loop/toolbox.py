@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.model.config.agent_entries import may_change
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation.events import Event, File
 from understudy.model.errors import UnderstudyError
@@ -99,6 +100,8 @@ class Toolbox:
     mark: str
     """The delegation's id, by which its processes are found."""
     confinement: Confinement = Confinement.NAMESPACE
+    limits: ProgramLimits = field(default_factory=ProgramLimits)
+    """The limits of commands."""
     sandbox: Sandbox | None = None
     """The isolation of the last command."""
     relay: Relay | None = None
@@ -197,6 +200,7 @@ class Toolbox:
             mark=self.mark,
             seconds=command_tool.seconds_of(arguments.get("seconds")),
             confinement=self.confinement,
+            limits=self.limits,
         )
         self.sandbox = result.sandbox
         return result.text, result.ok, []

@@ -23,7 +23,7 @@ from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneLink, PaneSocket, Size
 from understudy.process.terminals.tmux import Opened
 from understudy.process.unix_sockets import socket_folder
-from understudy.runners.driver.child_source import END_GRACE_SECONDS, environment_of
+from understudy.runners.driver.child_source import END_GRACE_SECONDS, agent_program, environment_of
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 from understudy.runners.runner import Message, Task
@@ -112,6 +112,8 @@ class TerminalSource:
         ended = self._child.ended if self._child is not None else None
         if self._reported or ended is None:
             return None
+        if self._child is not None and (exceeded := self._child.limit_error(bytes(self._last_words))) is not None:
+            return exceeded.info()
         # A key that contains an escape sequence is found only without it.
         output = self.redactor.redact(strip_controls(bytes(self._last_words).decode("utf-8", "replace")))
         lines = " ".join(output.split())[-_SHOWN_CHARACTERS:]
@@ -152,13 +154,13 @@ class TerminalSource:
             link = self._link = await waiting.connected(PANE_SECONDS)
         # Raw logs could contain keys that the agent prints.
         child = self._child = await children.start(
-            self._command.argv,
-            cwd=self._command.cwd,
-            env={**self._environment, "TERM": link.term},
-            mark=task.delegation_id,
-            confinement=task.sandbox,
-            terminal=(link.size.rows, link.size.columns),
-            stdout_file=None if self._secrets else task.stdout_log,
+            agent_program(
+                task,
+                self._command,
+                {**self._environment, "TERM": link.term},
+                terminal=(link.size.rows, link.size.columns),
+                stdout_log=None if self._secrets else task.stdout_log,
+            )
         )
         typing = asyncio.create_task(self._type(link, child))
         self._relays = [typing, asyncio.create_task(self._show(link, child))]

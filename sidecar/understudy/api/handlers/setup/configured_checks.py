@@ -72,5 +72,6 @@ def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
         check=check,
         bootstrap=loaded.worktrees,
         interpreter=loaded.python,
+        program_limits=loaded.programs,
     )
     return check_trial.ask(request, caller.cancelled)

@@ -146,13 +146,14 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
 
     from understudy.model.confinement import Confinement
     from understudy.process import environment
+    from understudy.process.program import OWN, Program
     from understudy.process.programs import children
 
     _ = caller
 
     async def tried() -> tuple[Confinement, str]:
         argv = [sys.executable, "-I", "-S", "-c", ""]
-        child = await children.start(argv, cwd=Path("/"), env=environment.base_environment(), mark="doctor")
+        child = await children.start(Program(argv, Path("/"), environment.base_environment(), OWN, mark="doctor"))
         async with child:
             await child.wait()
             return child.sandbox.reached, child.refusal

@@ -147,6 +147,7 @@ class Judging:
                 reports=reports,
                 sample=sample,
                 after_check=self._outside.after_check,
+                program_limits=spec.program_limits,
                 spare_slot=functools.partial(spare_slots.spare_slot, run.state, spec.slots),
             ),
             emit,

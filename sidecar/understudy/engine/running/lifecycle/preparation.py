@@ -99,4 +99,5 @@ class Preparation:
             self._run.worktree.environment(),
             mark=self._run.folder.id,
             timeout_seconds=self._run.spec.bootstrap.setup_timeout_seconds,
+            limits=self._run.spec.program_limits,
         )

@@ -6,36 +6,31 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from understudy.model.errors import UnderstudyError
+from understudy.process.program import Program
 from understudy.process.programs.children import Child, start
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptProgram:
-    """How to start a program that reads requests, each a JSON object on a line, and prints the word of each."""
-
-    argv: Sequence[str]
-    cwd: Path
-    environment: Mapping[str, str]
-    mark: str
-    first: Mapping[str, Any] | None = None
-    """A message before the first request."""
-
-
 class KeptProcess:
-    """One process of such a program; it is started by ``start``, or when it is first needed."""
+    """One process of a program that reads requests, each a JSON object on a line, and prints the word of each.
 
-    def __init__(self, program: KeptProgram) -> None:
-        """Start nothing yet."""
-        self._program = program
+    It is started by ``start``, or when it is first needed.
+    """
+
+    def __init__(self, program: Program, first: Mapping[str, Any] | None = None) -> None:
+        """Start nothing yet; ``first`` is a message before the first request."""
+        self._program = msgspec.structs.replace(program, keep_stdin=True)
+        self._first = first
         self._child: Child | None = None
+        self.exceeded = False
+        """Whether it was ended because it exceeded a limit."""
 
     async def start(self) -> None:
         """Start the process before the first request; if that is not possible, the first request fails."""
@@ -74,16 +69,14 @@ class KeptProcess:
         if child is not None:
             try:
                 await child.end(0)
+                self.exceeded = child.limit_error() is not None
             finally:
                 child.close()
 
     async def _start(self) -> Child:
-        program = self._program
-        self._child = await start(
-            program.argv, cwd=program.cwd, env=program.environment, mark=program.mark, keep_stdin=True
-        )
-        if program.first is not None:
-            await self._send(self._child, program.first)
+        self._child = await start(self._program)
+        if self._first is not None:
+            await self._send(self._child, self._first)
         return self._child
 
     @staticmethod

@@ -16,7 +16,7 @@ import msgspec
 from understudy.judge.mutation.copies.runs import PlannedRun
 from understudy.judge.mutation.runners import mutated_file
 from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
-from understudy.judge.mutation.runners.kept_process import KeptProcess, KeptProgram
+from understudy.judge.mutation.runners.kept_process import KeptProcess
 from understudy.judge.mutation.runners.recorded_lines import ByTestFile, recorded_lines
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
 from understudy.judge.outcomes.outcome_comparison import FAILED
@@ -33,6 +33,7 @@ from understudy.judge.runs.check_run import (
 from understudy.judge.runs.runner_registry import BY_NAME, RUNNERS
 from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, ScriptCommand, TestRunner
+from understudy.process.program import Role
 
 _SEPARATOR = ": "
 """Between the file and the name of a test."""
@@ -123,7 +124,7 @@ class ScriptMutants(CheckMutants):
         if not keep:
             await self.close()
         elif self._kept is None and self._keeper is not None:
-            self._kept = KeptProcess(await self._program(self._keeper))
+            self._kept = await self._process(self._keeper)
         clean = await super().clean_run(planned, seconds, keep=keep)
         return clean if self._kept is None or self._kept.running else None
 
@@ -131,7 +132,7 @@ class ScriptMutants(CheckMutants):
         """Start what is kept, and let it run all tests once."""
         if not keep or self._keeper is None:
             return True
-        self._kept = KeptProcess(await self._program(self._keeper))
+        self._kept = await self._process(self._keeper)
         return await self._loaded(self._kept, path, seconds)
 
     async def _loaded(self, kept: KeptProcess, path: str, seconds: float) -> bool:
@@ -142,17 +143,18 @@ class ScriptMutants(CheckMutants):
         left = max(seconds, min(_START_SECONDS, self.deadline - asyncio.get_running_loop().time()))
         return await self._asked(kept, {"changed": str(self.context.tree.resolve() / path)}, left) is not None
 
-    async def _program(self, keeper: TestRunner) -> KeptProgram:
+    async def _process(self, keeper: TestRunner) -> KeptProcess:
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self.context.scratch))
         self._report = folder / "runner.json"
         context = self.context
-        return KeptProgram(
-            argv=["node", str(PROBE_FOLDER / keeper.kept_by)],
-            cwd=working_folder(self.plan.check, context.tree),
-            environment=environment_of(self.plan.check, context),
-            mark=context.mark,
-            first={"arguments": expanded(self.plan, context, folder)[1:], "report": str(self._report)},
+        program = context.program(
+            ["node", str(PROBE_FOLDER / keeper.kept_by)],
+            working_folder(self.plan.check, context.tree),
+            environment_of(self.plan.check, context),
+            Role.MUTANT,
         )
+        arguments = expanded(self.plan, context, folder)[1:]
+        return KeptProcess(program, first={"arguments": arguments, "report": str(self._report)})
 
     @property
     def keeps(self) -> bool:

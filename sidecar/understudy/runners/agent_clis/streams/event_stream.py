@@ -43,6 +43,7 @@ REPORTABLE = frozenset(
         ),
         *("context_too_long", "content_refused", "model_not_found", "connection_failed", "timed_out", "stalled"),
         *("stream_truncated", "output_truncated", "empty_output", "malformed_output", "budget_exhausted"),
+        "resource_limit",
         *("permission_denied", "file_too_large", "input_empty", "config_invalid", "target_exists", "path_escape"),
     }
 )
