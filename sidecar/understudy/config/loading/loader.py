@@ -301,7 +301,9 @@ class Loader:
             for key, value in values.items():
                 if key in wrong:
                     continue
-                refused = section.refused(key, value, merged.get(key, getattr(defaults, key)))
+                default = getattr(defaults, key)
+                before = merged.get(key, section.of_machine().get(key) if default is None else default)
+                refused = section.refused(key, value, before)
                 if foreign and refused is not None:
                     problems.append(refused)
                 else:

@@ -99,6 +99,8 @@ class Section:
     """Fields of the structure that the section does not have."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Those of fields that are None in the structure."""
+    of_machine: Callable[[], Values] = dict
+    """What applies for fields that are None in the structure and depend on the machine."""
     doc: str = ""
     """Absent: the structure's."""
 
@@ -175,13 +177,10 @@ def _environment(values: Values, context: FileContext) -> Iterator[Finding]:
         yield Finding(("python",), "`python` must be an absolute path here.", hint)
 
 
-def _programs(values: Values, context: FileContext) -> Iterator[Finding]:
+def _programs() -> Values:
     from understudy.process.program import limits_of
 
-    most = limits_of().memory_bytes
-    if context.inside is not None and values.get("max_memory_bytes", 0) > most:
-        message = f"`max_memory_bytes` is above {most}, which applies: a workspace may only ask for less."
-        yield Finding(("max_memory_bytes",), message, severity="warning")
+    return {"max_memory_bytes": limits_of().memory_bytes}
 
 
 _ABOVE_ZERO, _NOT_NEGATIVE, _AT_LEAST_ONE = Bound(above=0), Bound(least=0), Bound(least=1)
@@ -246,7 +245,7 @@ SECTIONS: dict[str, Section] = {
         structure=ProgramLimits,
         who=Who.LOWER,
         bounds=dict.fromkeys(ProgramLimits.__struct_fields__, _AT_LEAST_ONE),
-        rules=_programs,
+        of_machine=_programs,
     ),
     "environment": Section(structure=Environment, rules=_environment),
     "mcp": Section(structure=Mcp, who=Who.USER, refusal="A workspace cannot allow agents to decide."),
