@@ -21,6 +21,7 @@ LAYERS: dict[str, int] = {
     "config": 2,
     "git": 2,
     "policy": 2,
+    "store": 2,
     "runners": 3,
     "judge": 4,
     "integrations": 4,

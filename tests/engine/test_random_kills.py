@@ -12,8 +12,8 @@ from killed_workers import kill as kill_process
 from project_python import project_python
 
 from understudy.engine.bases import base_recorder, base_snapshots
-from understudy.engine.queueing import queue_entries
 from understudy.journal import state_folder
+from understudy.store import store
 
 BUSY = """
     import subprocess
@@ -65,6 +65,6 @@ def test_kills_at_random_moments(project, seed):
         assert len(ends(project.events(identifier))) == 1
         assert done.verdict in {"unverified", "interrupted", "failed", "no_changes"}, done
     root = state_folder.state_root()
-    assert queue_entries.waiting(root) == queue_entries.launched(root) == queue_entries.unrecorded(root) == []
+    assert store.queued(root) == store.launched(root) == []
     base_recorder.tidy(root)
     assert not base_snapshots.any_left(root)

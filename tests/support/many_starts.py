@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.engine.queueing import queue_entries
 from understudy.engine.running import supervision
 from understudy.journal import delegation_folder, reader
+from understudy.store import store
 
 PATIENCE = 120.0
 """Seconds without an end of any delegation after which the rest counts as lost."""
@@ -120,7 +120,7 @@ def run(count: int, top: Path, state: Path, params: dict[str, Any], *, kill_afte
                 _kill_all(state)
                 # A frontend that is started afterwards, and asked for nothing, resumes what waits.
                 frontends.append(Frontend("rpc", top))
-            if len(frontends) > 3 and not (queue_entries.waiting(state) or queue_entries.launched(state)):
+            if len(frontends) > 3 and not (store.queued(state) or store.launched(state)):
                 # What ran when it was killed ends when a process reads its state.
                 for identifier in [one for one, found in figures.ends.items() if not found]:
                     supervision.current(delegation_folder.open_folder(identifier))

@@ -25,6 +25,8 @@ OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """``EFBIG`` is the error of a file size limit (``ulimit -f``)."""
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What flock and fcntl report on a file system without locks."""
 
 FEW_FILES = 16
 """Up to so many files are made durable one by one; for more, ``sync_file_system`` is faster."""
@@ -40,6 +42,12 @@ def failure(error: OSError, path: Path) -> UnderstudyError:
             ErrorKind.DISK_FULL,
             f"No space left to write {path}: {reason}.",
             hint="Free some space on that disk, or set UNDERSTUDY_STATE to a folder on another disk.",
+        )
+    if error.errno in _NO_LOCKS:
+        return UnderstudyError(
+            ErrorKind.STATE_UNAVAILABLE,
+            f"The file system of {path} cannot lock files: {reason}.",
+            hint="Set UNDERSTUDY_STATE to a folder on a local disk.",
         )
     return UnderstudyError(
         ErrorKind.STATE_UNAVAILABLE,

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from understudy.engine.bases import base_recorder, base_snapshots
-from understudy.engine.bases.base_snapshots import Snapshots
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.engine.queueing.slots import take_slot
 from understudy.engine.worktrees import record, shared_base
 from understudy.git import command, diff
 from understudy.journal import delegation_folder, state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.store import store
 
 
 class Waiting:
@@ -91,7 +91,7 @@ def test_an_edit_after_the_starts_is_in_no_base(waiting) -> None:
     assert waiting.base(second, "new.txt") == "untracked\n"
     for identifier in (first, second):
         assert (delegation_folder.open_folder(identifier).path / record.BASE_COPY).exists()
-    assert queue_entries.unrecorded(waiting.root) == []
+    assert store.unrecorded(waiting.root) == {}
     assert not base_snapshots.any_left(waiting.root)
 
 
@@ -110,7 +110,7 @@ def test_unsaved_text_and_an_older_base_have_snapshots_of_their_own(waiting) -> 
 def test_a_snapshot_survives_the_process_that_captured_it(waiting) -> None:
     waiting.project.write("calc.py", "seen = 1\n")
     identifier = waiting.start()
-    Snapshots(waiting.root).capture([identifier], base_recorder.MOST_TRIES)  # and dies here
+    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)  # and dies here
     unfinished = waiting.root / "queue" / "snapshots" / "unfinished"
     unfinished.mkdir()
     waiting.project.write("calc.py", "later = 1\n")
@@ -130,14 +130,14 @@ def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> 
     monkeypatch.setattr(shared_base, "capture", full)
     monkeypatch.setattr(base_recorder, "record_base", full)
     waiting.record()
-    assert queue_entries.unrecorded(waiting.root) == []
-    assert [one for one, _ in queue_entries.waiting(waiting.root)] == [identifier]
+    assert store.unrecorded(waiting.root) == {}
+    assert store.waiting(waiting.root) == [identifier]
 
 
 def test_a_full_disk_is_named_when_a_snapshot_is_copied(waiting, monkeypatch, tmp_path) -> None:
     waiting.project.write("calc.py", "seen = 1\n")
     identifier = waiting.start()
-    Snapshots(waiting.root).capture([identifier], base_recorder.MOST_TRIES)
+    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
     folder, _ = base_snapshots.find(waiting.root, identifier)
 
     def full(*args: object, **keywords: object) -> None:
@@ -161,7 +161,7 @@ def test_a_capture_that_kills_its_process_is_not_tried_for_ever(waiting, monkeyp
     monkeypatch.setattr(shared_base, "capture", dies)
     for _ in range(base_recorder.MOST_TRIES):
         with pytest.raises(Killed):
-            Snapshots(waiting.root).capture([identifier], base_recorder.MOST_TRIES)
-    Snapshots(waiting.root).capture([identifier], base_recorder.MOST_TRIES)
+            base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
+    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
     waiting.record()
-    assert queue_entries.unrecorded(waiting.root) == []
+    assert store.unrecorded(waiting.root) == {}

@@ -13,7 +13,6 @@ from project_python import project_python
 from wait_until import until
 
 from understudy.engine.planning import prompt
-from understudy.engine.queueing import queue_entries
 from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import verdict_card
 from understudy.frontends.cli.terminal.terminal import Paint
@@ -25,6 +24,7 @@ from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import Position, Range, UnderstudyError
 from understudy.reports import evidence_page
+from understudy.store import store
 
 DONE = "say(type='result', ok=True, text='done')"
 HONEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
@@ -206,7 +206,7 @@ def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
     single.gate.touch()
     assert single.finish(fine).verdict == "no_changes"
     assert single.finish(damaged).verdict == "failed"
-    assert queue_entries.waiting(state_folder.state_root()) == []
+    assert store.queued(state_folder.state_root()) == []
 
 
 def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):

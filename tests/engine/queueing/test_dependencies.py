@@ -10,9 +10,10 @@ import sys
 import pytest
 import wait_until
 
-from understudy.engine.queueing import dependencies, launcher, queue_entries
+from understudy.engine.queueing import dependencies, launcher
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.store import store
 
 WAITING = """
 sys.stdin.read()
@@ -60,8 +61,7 @@ def test_tasks_start_after_those_that_they_name_in_any_order_of_the_file(project
     assert [project.finish(one).verdict for one in (last, first, middle, free)] == ["answered"] * 4
     order = (tmp_path / "order").read_text().split()
     assert [one for one in order if one != free] == [first, middle, last]
-    root = state_folder.state_root()
-    assert (queue_entries.held(root), queue_entries.waiting(root)) == ([], [])
+    assert store.queued(state_folder.state_root()) == []
 
 
 def test_a_task_does_not_start_after_one_that_failed_and_says_why(project, go):
@@ -76,7 +76,7 @@ def test_a_task_does_not_start_after_one_that_failed_and_says_why(project, go):
         assert named in done.error.message
     go.touch()
     assert project.finish(other).verdict == "answered"
-    assert queue_entries.held(state_folder.state_root()) == []
+    assert store.queued(state_folder.state_root()) == []
 
 
 def test_what_comes_after_a_cancelled_task_is_cancelled(project, go):
@@ -99,20 +99,23 @@ def test_a_task_whose_predecessor_was_killed_ends_with_its_reason(project, go):
     assert project.finish(first).verdict == "interrupted"
 
 
-def test_a_lost_mark_starts_nothing_early(project, go):
+@pytest.mark.parametrize("content", [None, b"", b"no database" * 1000])
+def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early(project, go, content):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
     root = state_folder.state_root()
+    for path in root.glob("store.sqlite*"):
+        path.unlink()
+    if content is not None:
+        (root / store.NAME).write_bytes(content)
 
     def is_held_again() -> bool:
         launcher.serve(root)  # does nothing while another process records the base
-        return queue_entries.held(root) == [second]
+        return store.awaited(root) == [first]
 
-    queue_entries.release(root, second)  # as if a power cut had taken it
     wait_until.until(is_held_again)
-    next(root.glob(f"queue/held/*/*/{second}")).unlink()  # and the whole entry
     assert project.call("delegations/get", id=second).state == "queued"
-    wait_until.until(is_held_again)
+    assert (store.queued(root), store.waiting(root)) == ([second], [])
     go.touch()
     assert project.finish(second).verdict == "answered"
 

@@ -11,9 +11,11 @@ import sys
 import pytest
 from wait_until import until
 
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.store import store
+from understudy.store.store import Entry
 
 QUICK = 'sys.stdin.read()\nsay(type="result", ok=True, text="Done.")'
 PATIENT = (
@@ -88,7 +90,7 @@ def test_a_paused_queue_is_still_paused_for_another_process(project, go):
     assert (found["paused"], [one["id"] for one in found["delegations"]]) == (True, members)
     project.call("queue/move", id=members[1], position=1)
     # While a base is recorded, its delegation is passed over.
-    until(lambda: not queue_entries.unrecorded(state_folder.state_root()), "all bases")
+    until(lambda: not store.unrecorded(state_folder.state_root()), "all bases")
     until(lambda: not any(worker_lock.is_held(delegation_folder.open_folder(one)) for one in members), "free locks")
     project.call("queue/pause", paused=False)
     assert [project.finish(one).verdict for one in members] == ["answered"] * 2
@@ -129,30 +131,29 @@ def test_a_damaged_group_is_named_and_its_members_are_unharmed(project, go, tmp_
     assert secret.read_text() == "secret content"
 
 
-def test_planted_entries_of_the_queue_stop_nothing(project, go, tmp_path):
+@pytest.mark.parametrize("number", range(8))
+def test_a_store_that_is_planted_stops_nothing(project, go, tmp_path, number):
     secret = tmp_path / "secret"
     secret.write_text("secret content")
     first, second = started(project, 2, "patient")[1]
     project.until(first, lambda one: one.state == "running")
-    queue = state_folder.state_root() / "queue"
-    unknown = first[:-5] + "zzzzz"
-    for pool in ("abc", "-1", "0", "9" * 30, "1"):
-        folder = queue / "waiting" / pool
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "..x").write_text("x")
-        (folder / unknown).write_bytes(b"[" * 1_000_000)
-        (folder / (unknown[:-1] + "y")).symlink_to(secret)
-        os.mkfifo(folder / (unknown[:-1] + "x"))
-        (folder / (unknown[:-1] + "w")).mkdir()
-    for name in ("held", "left", "after", "unrecorded", "launched"):
-        (queue / name).mkdir(exist_ok=True)
-        (queue / name / unknown).symlink_to(secret)
-    (queue / "order").unlink(missing_ok=True)
-    (queue / "order").symlink_to(secret)
-    entry = next(queue.glob(f"waiting/*/{second}"))
-    entry.write_bytes(b'{"keys": {"names": ["PATH"], "digest": "../../../../tmp"}, "launches": -5}')
+    place = state_folder.state_root() / store.NAME
+    place.unlink()
+    _junk(place, secret)[number]()
     go.touch()
     launcher.serve(state_folder.state_root())
+    assert project.call("queue/get").paused is False
     assert [project.finish(one).verdict for one in (first, second)] == ["answered"] * 2
     assert secret.read_text() == "secret content"
+
+
+def test_planted_rows_of_the_queue_stop_nothing(project, go):
+    first, second = started(project, 2, "patient")[1]
+    project.until(first, lambda one: one.state == "running")
+    root = state_folder.state_root()
+    for identifier in (first[:-5] + "zzzzz", "../../etc", "", "0" * 1_000_000):
+        store.add(root, Entry(identifier, 2, key_names=("PATH",), key_digest="../../../../tmp"), record=True)
+        store.hold(root, identifier, [first, "../" + second, identifier])
+    go.touch()
+    assert [project.finish(one).verdict for one in (first, second)] == ["answered"] * 2
     assert sorted(one.id for one in project.call("delegations/list").delegations) == sorted([first, second])

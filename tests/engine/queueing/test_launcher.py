@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,10 +21,9 @@ from journals import spec_of_a_test
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.queueing import dependencies, key_holder, launcher, queue_entries
+from understudy.engine.queueing import dependencies, key_holder, launcher
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.engine.running import supervision
-from understudy.files import durable
 from understudy.journal import delegation_folder, reader, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
@@ -34,9 +34,12 @@ from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
+from understudy.store import store
+from understudy.store.store import Entry
 
 MOST_SLOTS = 3
 TRY_LOCK = worker_lock.try_lock
+CONNECT = sqlite3.connect
 
 
 class Killed(BaseException):
@@ -56,6 +59,10 @@ class Worker:
             self.slot.close()
 
 
+def slots_of(identifier: str) -> int:
+    return delegation_folder.read_spec(delegation_folder.open_folder(identifier)).slots
+
+
 def may_start(identifier: str) -> bool:
     """Return whether all that a delegation comes after have succeeded."""
     others = delegation_folder.read_spec(delegation_folder.open_folder(identifier)).after
@@ -72,13 +79,13 @@ class Machine:
     """What the current process locked: descriptor and inode."""
     recorder: int | None = None
     kill_at: str | int | None = None
-    """A failpoint, or the number of changes in the folder of the queue after which the process is killed."""
+    """A failpoint, or the number of begun and ended transactions after which the process is killed."""
 
     def spawn_worker(self, folder: Folder, lock: int, *, slot: Slot, only_check: bool = False) -> None:
         assert not only_check
         root = state_folder.state_root()
         spec = delegation_folder.read_spec(folder)
-        older = [name for name, slots in queue_entries.waiting(root) if slots == spec.slots and name < folder.id]
+        older = [name for name in store.waiting(root) if name < folder.id and slots_of(name) == spec.slots]
         assert not any(map(may_start, older)), "the oldest of those with the same number of slots is first"
         assert may_start(folder.id), "what it comes after has succeeded"
         assert folder.id not in self.workers
@@ -95,16 +102,19 @@ class Machine:
             self.kill_at = None
             raise Killed
 
-    def counted(self, real: Callable[..., object]) -> Callable[..., object]:
-        def call(place: Path, *args: object, **keywords: object) -> object:
-            if isinstance(self.kill_at, int) and "queue" in place.parts:
-                if self.kill_at == 0:
-                    self.kill_at = None
-                    raise Killed
-                self.kill_at -= 1
-            return real(place, *args, **keywords)
+    def connect(self, *args: object, **keywords: object) -> sqlite3.Connection:
+        machine = self
 
-        return call
+        class Connection(sqlite3.Connection):
+            def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+                if isinstance(machine.kill_at, int) and sql in {"BEGIN IMMEDIATE", "COMMIT"}:
+                    if machine.kill_at == 0:
+                        machine.kill_at = None
+                        raise Killed
+                    machine.kill_at -= 1
+                return super().execute(sql, *parameters)
+
+        return CONNECT(*args, factory=Connection, **keywords)
 
     def try_lock(self, folder: Folder) -> int | None:
         lock = TRY_LOCK(folder)
@@ -129,27 +139,11 @@ class Machine:
             self.recorder = None
 
 
-FILE_CALLS = (
-    (queue_entries, "_touch"),
-    (shutil, "rmtree"),
-    (Path, "unlink"),
-    (Path, "replace"),
-    (Path, "rename"),
-    (Path, "rmdir"),
-    (Path, "mkdir"),
-)
-"""Every change of the queue is one of these; a process may be killed before each."""
-
 KILLS = st.one_of(
     st.none(),
-    st.sampled_from(["entry added", "launched", "queued", "marked", "blocked"]),
-    st.integers(0, 40),
+    st.sampled_from(["entry added", "launched", "queued", "held", "blocked"]),
+    st.integers(0, 20),
 )
-
-
-def is_left(path: Path) -> bool:
-    """Return whether a path in the folder of the queue is an entry or a mark of a delegation."""
-    return delegation_folder.is_id(path.name)
 
 
 class Queue(RuleBasedStateMachine):
@@ -165,11 +159,10 @@ class Queue(RuleBasedStateMachine):
         self.patch.setattr(launcher, "failpoint", self.machine.failpoint)
         self.patch.setattr(worker_lock, "try_lock", self.machine.try_lock)
         self.patch.setattr(worker_lock, "time", SimpleNamespace(sleep=lambda seconds: None))
-        for owner, name in FILE_CALLS:
-            self.patch.setattr(owner, name, self.machine.counted(getattr(owner, name)))
+        self.patch.setattr(sqlite3, "connect", self.machine.connect)
         self.root = state_folder.state_root()
         self.known: list[Folder] = []
-        self.boots = 0
+        self.earlier = self.folder / "earlier.sqlite"
 
     def teardown(self) -> None:
         self.machine.kill_at = None
@@ -244,14 +237,23 @@ class Queue(RuleBasedStateMachine):
         with self.killed(kill_at):
             launcher.serve(self.root)
 
-    @rule(lost=st.sampled_from([[], ["after"], ["launched", "left"], ["held", "waiting", "unrecorded"]]))
-    def the_machine_restarts(self, lost: list[str]) -> None:
-        """What was not synchronised with the disk may be gone."""
+    @rule()
+    def the_disk_is_written(self) -> None:
+        if (self.root / store.NAME).exists():
+            self.earlier.unlink(missing_ok=True)
+            now, copy = CONNECT(self.root / store.NAME), CONNECT(self.earlier)
+            with contextlib.closing(now), contextlib.closing(copy):
+                now.backup(copy)
+
+    @rule(lost=st.sampled_from(["nothing", "the last transactions", "the store"]))
+    def the_machine_restarts(self, lost: str) -> None:
+        """What was not written to the disk may be gone."""
         self.machine.kill_all()
-        self.boots += 1
-        self.patch.setattr(queue_entries.identity, "boot_id", lambda boot=f"boot-{self.boots}": boot)
-        for name in lost:
-            shutil.rmtree(self.root / "queue" / name, ignore_errors=True)
+        if lost == "the store" or (lost == "the last transactions" and self.earlier.exists()):
+            for path in self.root.glob("store.sqlite*"):
+                path.unlink()
+        if lost == "the last transactions" and self.earlier.exists():
+            shutil.copyfile(self.earlier, self.root / store.NAME)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
@@ -266,14 +268,14 @@ class Queue(RuleBasedStateMachine):
             with self.killed(kill_at):
                 done = supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z")
                 assert done.verdict is Verdict.CANCELLED or folder.id in self.machine.workers
-                assert done.verdict is None or not queue_entries.contains(self.root, folder.id)
+                assert done.verdict is None or not store.contains(self.root, folder.id)
 
     @precondition(lambda self: self.machine.recorder is not None)
     @rule(dies=st.booleans())
     def recorder_works(self, dies: bool) -> None:
-        for identifier in [] if dies else queue_entries.unrecorded(self.root):
+        for identifier in [] if dies else store.unrecorded(self.root):
             if not worker_lock.is_held(delegation_folder.open_folder(identifier)):
-                queue_entries.recorded(self.root, identifier)
+                store.recorded(self.root, identifier)
         os.close(self.machine.recorder)
         self.machine.recorder = None
 
@@ -307,7 +309,7 @@ class Queue(RuleBasedStateMachine):
         launcher.serve(self.root)
         if self.machine.recorder is not None:
             self.recorder_works(dies=False)
-        assert [str(path) for path in (self.root / "queue").rglob("*") if is_left(path)] == []
+        assert [*store.queued(self.root), *store.launched(self.root), *store.awaited(self.root)] == []
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -331,7 +333,7 @@ class Queue(RuleBasedStateMachine):
             with Writer(worker.folder, worker.lock) as writer:
                 if writer.delegation.state in launcher.NOT_STARTED:
                     writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
-            queue_entries.leave(self.root, worker.folder.id)
+            launcher.leave(self.root, worker.folder.id)
             return
         del self.machine.workers[worker.folder.id]
         worker.die()
@@ -347,7 +349,7 @@ class Queue(RuleBasedStateMachine):
         with self.killed(kill_at, worker.lock):
             with Writer(worker.folder, worker.lock) as writer:
                 writer.append(Finished(verdict=verdict, reservations=[]), attempt=1)
-            queue_entries.drop(self.root, worker.folder.id)
+            launcher.leave(self.root, worker.folder.id)
             os.close(worker.lock)
             if then == "runs the next" and (claim := launcher.next_for(self.root, worker.slot)) is not None:
                 self.machine.workers[claim.folder.id] = Worker(claim.folder, claim.lock, worker.slot)
@@ -383,7 +385,7 @@ def started(queue: Queue, slots: int, *after: Folder, kill_at: str | int | None 
     return queue.known[-1]
 
 
-@pytest.mark.parametrize("kill_at", ["entry added", "marked", 3, 5, 7, 9, 11])
+@pytest.mark.parametrize("kill_at", ["entry added", "held", 1, 3, 5, 7])
 @pytest.mark.parametrize("killed", ["before it started", "after it started", "while it was added"])
 def test_a_killed_start_after_others_of_which_one_was_killed_leaves_nothing(kill_at, killed) -> None:
     queue = Queue()
@@ -391,7 +393,7 @@ def test_a_killed_start_after_others_of_which_one_was_killed_leaves_nothing(kill
     others = [first, started(queue, 1), started(queue, 1)]
     if killed == "after it started":
         queue.worker_writes_started(Chosen(first.id), None)
-    queue.the_machine_restarts([])
+    queue.the_machine_restarts("nothing")
     started(queue, 3, *others, kill_at=kill_at)
     queue.teardown()
 
@@ -414,7 +416,7 @@ def test_what_comes_after_a_task_that_was_not_submitted_waits_for_its_end(alone)
     first, lock_of_first = new_delegation()
     second, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=1, after=[first.id]), {})
     launcher.submit(second, lock)
-    assert queue_entries.waiting(root) == [(second.id, 1)]
+    assert store.queued(root) == [second.id]
     assert not alone.workers
     os.close(lock_of_first)  # the process that would have submitted it was killed
     assert supervision.current(first).verdict is Verdict.INTERRUPTED
@@ -438,31 +440,30 @@ def test_a_start_that_the_disk_refuses_leaves_nothing_in_the_queue(alone, monkey
     folder, lock = new_delegation()
     busy = take_slot(root, 1) if function == "position" else None
     with monkeypatch.context() as patch:
-        patch.setattr(queue_entries, function, full)
+        patch.setattr(store, function, full)
         with pytest.raises(OSError, match="No space"):
             launcher.submit(folder, lock)
-    assert not queue_entries.contains(root, folder.id)
-    assert queue_entries.unrecorded(root) == []
+    assert not store.contains(root, folder.id)
     assert supervision.current(folder).verdict is Verdict.INTERRUPTED
     assert not alone.workers
     if busy is not None:
         busy.close()
 
 
-@pytest.mark.parametrize("function", ["replace", "spawn_worker", "take_slot"])
+@pytest.mark.parametrize("function", ["launch", "spawn_worker", "take_slot"])
 def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
     root = state_folder.state_root()
     busy = take_slot(root, 1)
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
     with monkeypatch.context() as patch:
-        patch.setattr(durable if function == "replace" else launcher, function, full)
-        if function == "replace":
+        patch.setattr(store if function == "launch" else launcher, function, full)
+        if function == "launch":
             assert launcher.next_for(root, busy) is None
         busy.close()
         for _ in range(launcher.MOST_LAUNCHES + 1):
             assert not launcher.serve(root)
-            assert queue_entries.waiting(root) == [(folder.id, 1)]
+            assert store.waiting(root) == [folder.id]
         assert supervision.current(folder).state is State.QUEUED
         with pytest.raises(UnderstudyError, match=f"{folder.id} cannot start yet. No space") as caught:
             supervision.current(folder, raise_problem=True)
@@ -479,14 +480,14 @@ def test_what_hinders_another_delegation_is_no_problem_of_this_one(alone, monkey
     launcher.submit(first, lock)
     launcher.submit(second, other)
     busy.close()
-    launch = queue_entries.launch
+    launch = store.launch
     started: list[str] = []
 
-    def full_for_first(root: Path, identifier: str, slots: int) -> None:
-        full() if identifier == first.id else launch(root, identifier, slots)
+    def full_for_first(root: Path, identifier: str) -> None:
+        full() if identifier == first.id else launch(root, identifier)
 
     with monkeypatch.context() as patch:
-        patch.setattr(queue_entries, "launch", full_for_first)
+        patch.setattr(store, "launch", full_for_first)
         patch.setattr(launcher, "spawn_worker", lambda folder, lock, *, slot: started.append(folder.id))
         assert supervision.current(second, raise_problem=True).state is State.QUEUED
         assert started == [second.id]
@@ -501,10 +502,10 @@ def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatc
     monkeypatch.setattr(launcher, "needs_worktree", lambda spec: True)
     first, second = new_delegation(), new_delegation()
     launcher.submit(*first)
-    assert queue_entries.launched(root) == queue_entries.unrecorded(root) == [first[0].id]
+    assert store.launched(root) == [first[0].id]
     assert machine.recorder is None
     launcher.submit(*second)
-    assert queue_entries.waiting(root) == [(second[0].id, 1)]
+    assert store.waiting(root) == [*store.unrecorded(root)] == [second[0].id]
     assert machine.recorder is not None
     machine.kill_all()
 
@@ -514,8 +515,9 @@ def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypat
     busy = take_slot(root, 1)
     waiting = [new_delegation() for _ in range(60)]
     for folder, lock in waiting:
-        queue_entries.add(root, folder.id, 1, keys=None, record=False)
+        store.add(root, Entry(folder.id, 1), record=False)
         os.close(lock)
+    launcher.serve(root)
     looked: list[str] = []
     for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_lock, "try_lock")):
         real = getattr(module, name)
@@ -565,28 +567,28 @@ def hold_many(root: Path, first: str, count: int, shape: str) -> None:
 def test_serving_a_slot_costs_the_same_however_many_are_held(alone, monkeypatch, shape, counts) -> None:
     root = state_folder.state_root()
     # For thousands of starts, these take minutes.
-    monkeypatch.setattr(queue_entries, "position", lambda *args: 1)
+    monkeypatch.setattr(store, "position", lambda *args: 1)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     first, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=2), {})
     launcher.submit(first, lock)
     with Writer(first, alone.workers[first.id].lock) as writer:
         writer.append(Started(delegator="quick", model="m", reason="asked"), attempt=1)
-    queue_entries.leave(root, first.id)
+    launcher.leave(root, first.id)
     costs = []
     for count in counts:
-        hold_many(root, first.id, count - len(queue_entries.held(root)), shape)
+        hold_many(root, first.id, count - len(store.queued(root)), shape)
         launcher.serve(root)
         folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=2), {})
         os.close(lock)
-        queue_entries.add(root, folder.id, 2, keys=None, record=False)
+        store.add(root, Entry(folder.id, 2), record=False)
         with monkeypatch.context() as patch:
             calls = DiskCalls(patch)
             launcher.serve(root)
             costs.append(calls.count)
         assert folder.id in alone.workers
         alone.workers.pop(folder.id).die()
-        queue_entries.leave(root, folder.id)
-    assert len(queue_entries.held(root)) == counts[-1]
+        launcher.leave(root, folder.id)
+    assert len(store.queued(root)) == counts[-1]
     assert len(set(costs)) == 1
 
 
@@ -596,6 +598,32 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     launcher.submit(folder, lock)
     assert list(alone.workers) == [folder.id]
     assert not launcher.serve(state_folder.state_root())
+
+
+def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
+    root = state_folder.state_root()
+    busy = take_slot(root, 1)
+    folder, lock = new_delegation()
+    launcher.submit(folder, lock)
+    for path in root.glob("store.sqlite*"):
+        path.unlink()
+    for place in (
+        f"queue/waiting/1/{folder.id}",
+        f"queue/after/boot/x/{folder.id}",
+        "queue/paused",
+        "circuits/d/f.json",
+    ):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).touch()
+    busy.close()
+    assert not launcher.serve(root)
+    assert not alone.workers, "it was paused"
+    assert store.queued(root) == [folder.id]
+    assert not any((root / "queue").iterdir())
+    assert not (root / "circuits").exists()
+    store.pause(root, paused=False)
+    launcher.serve(root)
+    assert list(alone.workers) == [folder.id]
 
 
 def test_a_cancel_does_not_start_what_waits(alone) -> None:
@@ -661,7 +689,7 @@ def test_only_a_process_that_has_the_keys_starts_what_needs_them(alone, monkeypa
     monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
     launcher.serve(root)
     assert list(alone.workers) == [folder.id]
-    assert len(queue_entries.keyed(root, digest)) == 2
+    assert store.needs_keys(root, digest)
 
     monkeypatch.delenv("KEY_OF_A_TEST")
     alone.kill_all()

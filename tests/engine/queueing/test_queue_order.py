@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.journal import state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.store import store
 
 QUICK = """
 sys.stdin.read()
@@ -27,7 +28,7 @@ def test_what_waits_starts_in_the_order_of_the_user_once_the_queue_goes_on(proje
     assert (found.paused, [one.id for one in found.delegations]) == (True, [first, second, third])
 
     assert [one.id for one in project.call("queue/move", id=third, position=1).delegations] == [third, first, second]
-    assert queue_entries.position(root, first, 1) == 2
+    assert store.position(root, first) == 2
     assert [one.id for one in project.call("queue/move", id=third, position=99).delegations] == [first, second, third]
     project.call("queue/move", id=second, position=1)
     later = project.start("ask", delegator="quick", task="later")

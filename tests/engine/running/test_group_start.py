@@ -12,9 +12,9 @@ import pytest
 from wait_until import until
 
 from understudy.engine.bases import base_snapshots
-from understudy.engine.queueing import queue_entries
 from understudy.journal import delegation_folder, state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.store import store
 
 QUICK = 'sys.stdin.read()\npathlib.Path("new.txt").write_text("x")\nsay(type="result", ok=True, text="Done.")'
 SPENDING = """
@@ -147,7 +147,7 @@ method_table.call("groups/start", {{"tasks": {tasks(project, 3)!r}}}, TerminalCa
     found = project.call("delegations/list").delegations
     assert [one.verdict for one in found] == ["interrupted"] * 3
     root = state_folder.state_root()
-    assert queue_entries.waiting(root) == []
+    assert store.queued(root) == []
     project.run("implement", delegator="quick", task="x")
     until(lambda: not base_snapshots.any_left(root), "the next worker removes what is left")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +13,7 @@ from understudy.journal import state_folder
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.store import store
 
 FAILS = """
     sys.stdin.read()
@@ -119,10 +122,10 @@ def test_another_program_of_the_same_name_is_not_paused(two):
     assert first(two).state.pauses == []
 
 
-def test_a_damaged_file_is_no_obstacle(two):
+def test_damaged_content_is_no_obstacle(two):
     fail(two, 3)
-    [file] = (state_folder.state_root() / "circuits" / "first").glob("*.json")
-    file.write_bytes(b'{"overload": {"state": "ajar"}}')
+    with contextlib.closing(sqlite3.connect(state_folder.state_root() / store.NAME)) as connection, connection:
+        connection.execute("""UPDATE circuits SET content = '{"overload": {"state": "ajar"}}'""")
     assert first(two).state.pauses == []
     fail(two, 3)
     assert len(first(two).state.pauses) == 1

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from project_python import project_python
 from wait_until import until
 
-from understudy.engine.queueing import queue_entries
+from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.slots import take_slot
-from understudy.engine.queueing.spare_slots import spare_slot
 from understudy.judge.mutation.copies import mutation_progress
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
@@ -34,6 +33,8 @@ from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.checks import Check
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
+from understudy.store import store
+from understudy.store.store import Entry
 
 CODE = """\
 def sign(x):
@@ -403,15 +404,15 @@ def test_a_spare_slot_goes_to_the_next_delegation(tmp_path: Path) -> None:
     assert spare is not None
     assert not spare.wanted
     assert spare_slot(tmp_path, 2) is None
-    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
+    store.add(tmp_path, Entry("20261122-100000-aaaaa", 2), record=False)
     assert spare.wanted
     spare.close()
     spare.close()
     # The delegation that waited is gone: the slot is free, and so is the queue.
-    assert queue_entries.waiting(tmp_path) == []
+    assert store.waiting(tmp_path) == []
     again = spare_slot(tmp_path, 2)
     assert again is not None
     again.close()
-    queue_entries.add(tmp_path, "20261122-100000-aaaaa", 2, keys=None, record=False)
+    store.add(tmp_path, Entry("20261122-100000-aaaaa", 2), record=False)
     assert spare_slot(tmp_path, 2) is None
     own.close()

@@ -7,11 +7,12 @@ import contextlib
 from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.journal import state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
+from understudy.store import store
 
 
 def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
@@ -20,17 +21,17 @@ def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
     root = state_folder.state_root()
     launcher.serve(root)
     found = []
-    for identifier, _slots in queue_entries.queued(root):
+    for identifier in store.queued(root):
         with contextlib.suppress(UnderstudyError):  # it was removed meanwhile
             one = supervision.current(delegations.folder_of(identifier))
             if one.state is not State.FINISHED:
                 found.append(one)
-    return messages.QueueResult(paused=queue_entries.is_paused(root), delegations=found)
+    return messages.QueueResult(paused=store.is_paused(root), delegations=found)
 
 
 def pause(caller: Caller, params: messages.QueuePauseParams) -> messages.QueueResult:
     """Pause or resume the queue; return what waits afterwards."""
-    queue_entries.pause(state_folder.state_root(), paused=params.paused)
+    store.pause(state_folder.state_root(), paused=params.paused)
     return get(caller, messages.NoParams())
 
 
@@ -38,20 +39,16 @@ def move(caller: Caller, params: messages.QueueMoveParams) -> messages.QueueResu
     """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
     root = state_folder.state_root()
     identifier = delegations.folder_of(params.id).id
-    order = [other for other, _ in queue_entries.queued(root)]
-    if identifier not in order:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT,
-            f"{identifier} does not wait for a slot.",
-            hint="`understudy queue` shows what waits.",
-        )
     if params.position < 1:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
             f"`position` is {params.position}, but the first place is 1.",
             hint="Use 1 for the next to start.",
         )
-    order.remove(identifier)
-    order.insert(params.position - 1, identifier)
-    queue_entries.reorder(root, order)
+    if not store.move(root, identifier, params.position):
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{identifier} does not wait for a slot.",
+            hint="`understudy queue` shows what waits.",
+        )
     return get(caller, messages.NoParams())

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.engine.bases import base_snapshots, follow_up_base
-from understudy.engine.bases.base_snapshots import Snapshots
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command, repository
@@ -29,6 +28,7 @@ from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity, leftovers
+from understudy.store import store
 
 MOST_TRIES = 4
 """After this many tries at the same base killed their process, it is left to the delegation's worker. A capture and
@@ -64,27 +64,31 @@ def record_base(
 def record_all(root: Path, lock: int) -> None:
     """Record the bases of all that wait, and of those that are added meanwhile; ``lock`` is the recorder's."""
     held: int | None = lock
+    looked: set[str] = set()
     left: set[str] = set()
     while held is not None:
-        snapshots = Snapshots(root)
-        while todo := [identifier for identifier in queue_entries.unrecorded(root) if identifier not in left]:
-            snapshots.capture(todo, MOST_TRIES)
-            # Those without a snapshot, such as follow-ups, are the ones that may become late.
-            identifier = next((one for one in todo if one not in snapshots.covered), todo[0])
+        base_snapshots.remove_unused(root)
+        while todo := {one: snapshot for one, snapshot in store.unrecorded(root).items() if one not in left}:
+            if new := [one for one, snapshot in todo.items() if snapshot is None and one not in looked]:
+                looked.update(new)
+                base_snapshots.capture(root, new, MOST_TRIES)
+                continue
+            # Those without a snapshot, such as follow-ups, are first: they may become late.
+            identifier = next(iter(todo))
             if not _record(root, identifier):
                 left.add(identifier)
             launcher.serve(root)
-        snapshots.remove_unused()
+        base_snapshots.remove_unused(root)
         os.close(held)
         # An entry that was added just now found this recorder.
-        held = launcher.lock_recorder(root) if set(queue_entries.unrecorded(root)) - left else None
+        held = launcher.lock_recorder(root) if set(store.unrecorded(root)) - left else None
 
 
 def tidy(root: Path) -> None:
     """Remove snapshots that workers used after the process that captured them had ended."""
     if base_snapshots.any_left(root) and (held := launcher.lock_recorder(root)) is not None:
         try:
-            Snapshots(root)
+            base_snapshots.remove_unused(root)
         finally:
             os.close(held)
         # An entry that was added just now took this process for a recorder.
@@ -99,15 +103,12 @@ def _record(root: Path, identifier: str) -> bool:
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
             return False
-        queue_entries.leave(root, identifier)
+        store.leave(root, identifier)
         return True
     if lock is None:
         return False
     try:
-        if (
-            summary.load(folder).state in launcher.NOT_STARTED
-            and queue_entries.count_try(root, identifier) < MOST_TRIES
-        ):
+        if summary.load(folder).state in launcher.NOT_STARTED and store.count_try(root, identifier) < MOST_TRIES:
             worker_lock.write_holder(lock, identity.current(), [])
             command.mark_calls(leftovers.MARK, identifier)
             spec = delegation_folder.read_spec(folder)
@@ -118,7 +119,7 @@ def _record(root: Path, identifier: str) -> bool:
     except (UnderstudyError, OSError):
         pass  # The delegation's worker meets the same problem, and reports it.
     finally:
-        queue_entries.recorded(root, identifier)
+        store.recorded(root, identifier)
         os.close(lock)
     return True
 
@@ -126,7 +127,7 @@ def _record(root: Path, identifier: str) -> bool:
 def _lock_within(folder: Folder, seconds: float) -> int | None:
     deadline = time.monotonic() + seconds
     while (lock := worker_lock.try_lock(folder)) is None:
-        if time.monotonic() > deadline or folder.id in queue_entries.launched(state_folder.state_root()):
+        if time.monotonic() > deadline or folder.id in store.launched(state_folder.state_root()):
             return None
         time.sleep(0.01)
     return lock

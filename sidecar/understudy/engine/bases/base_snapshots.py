@@ -5,11 +5,12 @@ once would get what the user sees 20 seconds later. So the process that records 
 all that were started until then, and only afterwards makes their stores, one after another::
 
     <state>/queue/snapshots/<n>/store.git, base.pack    what was captured
-    <state>/queue/snapshots/<n>/snapshot.json           for which delegations; written last
+    <state>/queue/snapshots/<n>/snapshot.json           its commit
 
-Delegations share a snapshot if they have the same workspace, kind of base and unsaved text. Only the process that holds
-the recorder's lock creates and removes snapshots, except that a process that starts many delegations at once captures
-theirs before it starts the first (``captured``). A worker that gets a slot first uses the snapshot, too.
+The ``store`` has who needs which. Delegations share a snapshot if they have the same workspace, kind of base and
+unsaved text. Only the process that holds the recorder's lock creates and removes snapshots, except that a process that
+starts many delegations at once captures theirs before it starts the first (``captured``). A worker that gets a slot
+first uses the snapshot, too.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ import contextlib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from understudy.engine.queueing import queue_entries
 from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import shared_base
 from understudy.engine.worktrees.delegation_worktree import unsaved_text
@@ -36,75 +35,38 @@ from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
+from understudy.store import store
 
 _LIMIT = 64 * 1024 * 1024
 _LOCK = "lock"
 """Held by the process that made a snapshot for delegations that have no entry in the queue yet."""
-_Key = tuple[str, str, str]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """``snapshot.json``."""
+def capture(root: Path, identifiers: Iterable[str], most_tries: int) -> None:
+    """Capture what the user sees now for delegations that wait.
 
-    shared: SharedBase
-    delegations: list[str]
-    """The ids; each was started before the capture began."""
+    A problem is left to the delegation: the process that makes its store meets it again, and reports it.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for identifier in identifiers:
+        with contextlib.suppress(UnderstudyError, OSError):
+            key = _key(identifier)
+            if key is not None and store.count_try(root, identifier) < most_tries:
+                groups.setdefault(key, []).append(identifier)
+    for (workspace, kind, _), members in groups.items():
+        with contextlib.suppress(UnderstudyError, OSError):
+            folder = delegation_folder.open_folder(members[0])
+            buffers = unsaved_text(folder, delegation_folder.read_spec(folder))
+            with captured(root, Path(workspace), kind, buffers) as publish:
+                publish(members)
+    remove_unused(root)
 
 
-@dataclass
-class Snapshots:
-    """The snapshots of the process that records bases."""
-
-    root: Path
-    covered: set[str] = field(default_factory=set)
-    """Delegations that have a snapshot."""
-    _seen: set[str] = field(default_factory=set)
-    """Delegations that were looked at."""
-
-    def __post_init__(self) -> None:
-        """Go on where a process that died left off."""
-        self.remove_unused()
-        self.covered = {identifier for _, snapshot in _all(self.root) for identifier in snapshot.delegations}
-        self._seen = set(self.covered)
-
-    def capture(self, identifiers: Sequence[str], most_tries: int) -> None:
-        """Capture what the user sees for those of the waiting delegations that were not looked at yet.
-
-        A problem is left to the delegation: the process that makes its store meets it again, and reports it.
-        """
-        groups: dict[_Key, list[str]] = {}
-        if not self._seen.issuperset(identifiers):
-            # A process that starts many at once captures their base itself.
-            ready_made = {identifier for _, snapshot in _all(self.root) for identifier in snapshot.delegations}
-            self.covered |= ready_made
-            self._seen |= ready_made
-        for identifier in identifiers:
-            if identifier not in self._seen:
-                self._seen.add(identifier)
-                with contextlib.suppress(UnderstudyError, OSError):
-                    key = _key(identifier)
-                    if key is not None and queue_entries.count_try(self.root, identifier) < most_tries:
-                        groups.setdefault(key, []).append(identifier)
-        for (workspace, kind, _), members in groups.items():
-            with contextlib.suppress(UnderstudyError, OSError):
-                self._capture(Path(workspace), kind, members)
-                self.covered.update(members)
-        if groups:
-            self.remove_unused()
-
-    def remove_unused(self) -> None:
-        """Remove the snapshots that no delegation needs, and unfinished ones."""
-        needed = set(queue_entries.unrecorded(self.root))
-        used = {folder for folder, snapshot in _all(self.root) if needed.intersection(snapshot.delegations)}
-        for folder in _folders(self.root):
-            if folder not in used and not locks.is_locked(folder / _LOCK):
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _capture(self, workspace: Path, kind: str, members: list[str]) -> None:
-        one = delegation_folder.open_folder(members[0])
-        buffers = unsaved_text(one, delegation_folder.read_spec(one))
-        with captured(self.root, workspace, kind, buffers) as publish:
-            publish(members)
+def remove_unused(root: Path) -> None:
+    """Remove the snapshots that no delegation needs, and unfinished ones. The caller holds the recorder's lock."""
+    free = [folder for folder in _folders(root) if not locks.is_locked(folder / _LOCK)]
+    for name in store.drop_snapshots(root, [folder.name for folder in free]) if free else ():
+        shutil.rmtree(_place(root) / name, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -123,9 +85,10 @@ def captured(
             # An interrupted decision may have left the user's files partly changed.
             decision_recovery.recover_workspace(workspace)
             shared = shared_base.capture(folder, repository.locate(workspace), kind=kind, buffers=buffers)
+            durable.replace(folder / "snapshot.json", msgspec.json.encode(shared))
 
             def publish(members: Sequence[str]) -> None:
-                durable.replace(folder / "snapshot.json", msgspec.json.encode(Snapshot(shared, list(members))))
+                store.share_snapshot(root, folder.name, members)
 
             yield publish
     except BaseException:
@@ -148,9 +111,15 @@ def current_tree(root: Path, found: repository.Repository) -> str:
 
 def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
     """Return the folder and the content of the snapshot for a delegation that is not recorded yet."""
-    return next(
-        ((folder, snapshot.shared) for folder, snapshot in _all(root) if identifier in snapshot.delegations), None
-    )
+    name = store.snapshot_of(root, identifier)
+    if name is None:
+        return None
+    folder = _place(root) / name
+    try:
+        data = durable.read_whole(folder / "snapshot.json", _LIMIT)
+        return folder, msgspec.json.decode(data, type=ready(SharedBase))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def any_left(root: Path) -> bool:
@@ -158,7 +127,7 @@ def any_left(root: Path) -> bool:
     return bool(_folders(root))
 
 
-def _key(identifier: str) -> _Key | None:
+def _key(identifier: str) -> tuple[str, str, str] | None:
     """Return what delegations with the same snapshot have in common; None for a follow-up, which has its own base."""
     folder = delegation_folder.open_folder(identifier)
     spec = delegation_folder.read_spec(folder)
@@ -168,13 +137,6 @@ def _key(identifier: str) -> _Key | None:
     for path, content in sorted(unsaved_text(folder, spec).items(), key=repr):
         digest.update(repr((path, len(content))).encode("utf-8", "surrogateescape") + content)
     return spec.workspace, spec.params.base or "current", digest.hexdigest()
-
-
-def _all(root: Path) -> Iterator[tuple[Path, Snapshot]]:
-    for folder in _folders(root):
-        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            data = durable.read_whole(folder / "snapshot.json", _LIMIT)
-            yield folder, msgspec.json.decode(data, type=ready(Snapshot))
 
 
 def _folders(root: Path) -> list[Path]:

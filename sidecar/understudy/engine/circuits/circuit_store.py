@@ -1,7 +1,6 @@
-"""The circuits of every delegator, in ``<state>/circuits/<name>/<definition>.json``, for all processes.
+"""The circuits of every delegator, for all processes, in the ``store``.
 
-The file's name depends on the program, the server and the key of the delegator: after a change of these, nothing is
-known about it. Every change is made under a lock, and replaces the file.
+They are stored for its name, program, server and key: after a change of these, nothing is known about it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from understudy.files import durable, locks
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, ModelServer
 from understudy.model.delegation.spec import PauseBounds
@@ -26,8 +24,8 @@ from understudy.model.wire import ready
 from understudy.policy import circuit as circuits
 from understudy.policy.circuit import Circuit
 from understudy.process import identity
+from understudy.store import store
 
-_MOST_BYTES = 64 * 1024
 _MOST_MESSAGE = 300
 _ByClass = dict[FailureClass, Circuit]
 _NO_PROCESS = identity.Identity(-1, -1, "")
@@ -75,7 +73,7 @@ def failed(
 
 def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:
     """Return the circuits of a delegator that would refuse an attempt of another process now."""
-    found, now = _read(_file(state, delegator, server)), time.time()
+    found, now = _decoded(store.circuits(state, _key(delegator, server))), time.time()
     return [
         _pause(kind, one)
         for kind, one in sorted(found.items())
@@ -88,37 +86,27 @@ def reset(state: Path, delegator: Delegator, server: ModelServer | None) -> None
     succeeded(state, delegator, server)
 
 
-def _file(state: Path, delegator: Delegator, server: ModelServer | None) -> Path:
+def _key(delegator: Delegator, server: ModelServer | None) -> str:
     launch = delegator.launch
     parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]
     parts.append(None if server is None else [server.base_url, server.api_key, server.headers])
-    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]
-    return state / "circuits" / delegator.name / f"{digest}.json"
+    return f"{delegator.name}/{hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
 
 
 @contextlib.contextmanager
 def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
-    """Yield the circuits to change, under the delegator's lock; write them if they differ afterwards."""
-    file = _file(state, delegator, server)
-    with durable.named_failures(file):
-        file.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with locks.file_lock(file.parent / "lock"):
-            known = _read(file)
-            before = dict(known)
-            yield known
-            if known == before:
-                return
-            if known:
-                durable.replace(file, msgspec.json.encode(known))
-            else:
-                file.unlink(missing_ok=True)
+    """Yield the circuits to change; no other process changes them meanwhile."""
+    with store.circuits_to_change(state, _key(delegator, server)) as kept:
+        known = _decoded(kept.content)
+        yield known
+        kept.content = msgspec.json.encode(known) if known else None
 
 
-def _read(file: Path) -> _ByClass:
-    """Return the circuits in a file; none if it does not exist or is damaged."""
+def _decoded(content: bytes | None) -> _ByClass:
+    """Return the circuits that are stored; none if they are of another version."""
     try:
-        found: _ByClass = msgspec.json.decode(durable.read_whole(file, _MOST_BYTES), type=ready(_ByClass))
-    except (OSError, msgspec.MsgspecError):
+        found: _ByClass = msgspec.json.decode(content or b"{}", type=ready(_ByClass))
+    except msgspec.MsgspecError:
         return {}
     return found
 

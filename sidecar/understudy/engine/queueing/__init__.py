@@ -1,8 +1,6 @@
-"""Start a delegation when a slot is free; until then it is an entry on disk, and no process waits.
+"""Start a delegation when a slot is free; until then it is a row on disk, and no process waits.
 
-``queue_entries`` are the queue, ``slots`` limit how many run, ``spare_slots`` lend free ones to a running delegation,
-``launcher`` starts the next worker, ``base_recorder`` records what the user saw for delegations that wait, from the
-``base_snapshots`` that it captures for many at once, ``key_holder`` keeps keys that exist only in an environment.
-``group_start`` starts many as one group, ``dependencies`` holds tasks of it back until others have succeeded,
-``group_budget`` holds what they may spend together.
+The queue is in the ``store``. ``slots`` limit how many run, ``launcher`` starts the next worker and lends free slots to
+a running delegation, ``key_holder`` keeps keys that exist only in an environment. ``dependencies`` holds tasks of a
+group back until others have succeeded, ``group_budget`` holds what they may spend together.
 """

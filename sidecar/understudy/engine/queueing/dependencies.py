@@ -1,7 +1,7 @@
 """Hold tasks of a group back until the tasks that they come after have succeeded.
 
-No process is in charge of this: each process that serves the queue looks at what comes after those that have ended
-(``queue_entries``). What a task waits for is in its specification, so a crash or a restart changes nothing.
+No process is in charge of this: each process that serves the queue looks at what others await. What a task waits for is
+in its specification, so a crash or a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from understudy.config import suggestions
-from understudy.engine.queueing import queue_entries
 from understudy.journal import delegation_folder, groups, state_folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -20,6 +19,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import STATES_WITH_WORKER, State
 from understudy.model.text.verdict_text import meaning
 from understudy.model.verdicts import Verdict
+from understudy.store import store
 
 SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
 """The verdicts after which a task that waited starts."""
@@ -142,7 +142,7 @@ def _current(identifier: str) -> Delegation:
     """Return a delegation; first end it if its worker died."""
     folder = delegation_folder.open_folder(identifier)
     found = summary.load(folder)
-    waits = found.state is State.PREPARING and queue_entries.contains(state_folder.state_root(), identifier)
+    waits = found.state is State.PREPARING and store.contains(state_folder.state_root(), identifier)
     if found.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
         found = summary.load(folder)
     return found

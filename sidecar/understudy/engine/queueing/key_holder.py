@@ -11,15 +11,15 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from understudy.engine.queueing import queue_entries
-from understudy.engine.queueing.queue_entries import NeededKeys
 from understudy.files import durable, locks
 from understudy.journal import change_notifications
 from understudy.model.config.delegators import EnvReference
 from understudy.model.delegation.spec import Spec
+from understudy.store import store
+from understudy.store.store import Entry
 
 TOPIC = "queue"
 """The change notification that asks holders to start what waits for their keys."""
@@ -28,8 +28,11 @@ HANGS_SECONDS = 10.0
 """A holder that has not touched its file for this long hangs; others no longer wait for it."""
 
 
-def needed_keys(spec: Spec, environment: Mapping[str, str]) -> NeededKeys | None:
-    """Return the variables that a candidate needs from the environment of the process that asked, if any."""
+def needed_keys(spec: Spec, environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Return the variables that a candidate needs from the environment of the process that asked, with their digest.
+
+    The digest identifies their values without revealing them; it is empty if there are none.
+    """
     names: set[str] = set()
     for candidate in spec.candidates:
         values = (candidate.delegator.env or {}).values()
@@ -37,12 +40,12 @@ def needed_keys(spec: Spec, environment: Mapping[str, str]) -> NeededKeys | None
         key = candidate.model_server.api_key if candidate.model_server is not None else None
         if key is not None and key.from_env is not None:
             names.add(key.from_env)
-    return NeededKeys(sorted(names), _digest(sorted(names), environment)) if names else None
+    return tuple(sorted(names)), _digest(sorted(names), environment) if names else ""
 
 
-def has(keys: NeededKeys, environment: Mapping[str, str]) -> bool:
+def has(entry: Entry, environment: Mapping[str, str]) -> bool:
     """Return whether an environment has the values that were there when the delegation was asked for."""
-    return _digest(keys.names, environment) == keys.digest
+    return _digest(entry.key_names, environment) == entry.key_digest
 
 
 def is_held(root: Path, digest: str) -> bool:
@@ -71,17 +74,17 @@ def hold(root: Path, digest: str, lock: int, serve: Callable[[], object]) -> Non
     held: int | None = lock
     while held is not None:
         with change_notifications.ChangeListener(only=[TOPIC]) as listener:
-            while queue_entries.keyed(root, digest):
+            while store.needs_keys(root, digest):
                 os.utime(held)
                 serve()
                 listener.wait(change_notifications.POLL_SECONDS)
         _place(root, digest).unlink(missing_ok=True)
         os.close(held)
         # An entry that was added just now found this holder.
-        held = lock_holder(root, digest) if queue_entries.keyed(root, digest) else None
+        held = lock_holder(root, digest) if store.needs_keys(root, digest) else None
 
 
-def _digest(names: list[str], environment: Mapping[str, str]) -> str:
+def _digest(names: Iterable[str], environment: Mapping[str, str]) -> str:
     found = hashlib.sha256()
     for name in names:
         value = environment.get(name)

@@ -4,23 +4,28 @@ No process is in charge of the queue. ``serve`` is called by each start, by each
 releases the lock of a waiting delegation, and by frontends when they begin and while they follow a delegation. What a
 killed process left undone, the next call does.
 
-No lock is held while the queue is read. A process first takes a slot (a lock that the kernel frees), then the lock of
-the oldest delegation that has no process, and passes both to the worker. One that finds a delegation's lock taken
-skips it: its holder calls ``serve`` after it has released it. One that gives a slot back looks once more for entries
-that were added meanwhile, because their starts found that slot taken.
+The queue is in the ``store``; a process takes a slot (a lock that the kernel frees), then the lock of the first
+delegation that may have it, and passes both to the worker. One that finds a delegation's lock taken passes it over: its
+holder calls ``serve`` after it has released it. One that gives a slot back looks once more for entries that were added
+meanwhile, because their starts found that slot taken.
+
+What the store says is checked with the journal before it has an effect, so a store that lacks the last moments before a
+power cut, or all, starts nothing twice or early.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
-from understudy.engine.queueing import dependencies, group_budget, key_holder, queue_entries
+from understudy.engine.queueing import dependencies, group_budget, key_holder
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.files import durable, locks
 from understudy.journal import change_notifications, delegation_folder, state_folder, worker_lock
@@ -36,6 +41,8 @@ from understudy.model.verdicts import Verdict
 from understudy.process.failpoints import failpoint
 from understudy.process.program import OWN, Program
 from understudy.process.programs import detached
+from understudy.store import store
+from understudy.store.store import Entry
 
 if TYPE_CHECKING:
     from understudy.engine.planning.plan import Plan
@@ -55,6 +62,9 @@ _VERDICTS = {
 _MAY_PASS = frozenset({ErrorKind.DISK_FULL, ErrorKind.STATE_UNAVAILABLE})
 """Problems of the machine, after which a waiting delegation can still start."""
 
+_EARLIER_FILES = ("waiting", "held", "launched", "left", "after", "unrecorded", "keys", "paused", "order")
+"""What the queue of earlier versions kept in ``<state>/queue``."""
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -72,9 +82,9 @@ def submit(folder: Folder, lock: int) -> None:
     root = state_folder.state_root()
     try:
         spec = delegation_folder.read_spec(folder)
-        keys = key_holder.needed_keys(spec, os.environ)
+        names, digest = key_holder.needed_keys(spec, os.environ)
         try:
-            queue_entries.add(root, folder.id, spec.slots, keys=keys, record=needs_worktree(spec), after=spec.after)
+            store.add(root, Entry(folder.id, spec.slots, 0, names, digest), record=needs_worktree(spec))
             failpoint("entry added")
             claim = Claim(folder, lock)
             if spec.after:
@@ -83,15 +93,15 @@ def submit(folder: Folder, lock: int) -> None:
                 return
             with Writer(folder, lock) as writer:
                 if writer.delegation.state in NOT_STARTED:
-                    writer.append(Queued(position=queue_entries.position(root, folder.id, spec.slots)), attempt=0)
+                    writer.append(Queued(position=store.position(root, folder.id)), attempt=0)
         except (UnderstudyError, OSError):
-            queue_entries.leave(root, folder.id)
+            leave(root, folder.id)
             raise
         failpoint("queued")
     finally:
         os.close(lock)
-    if keys is not None and (held := key_holder.lock_holder(root, keys.digest)) is not None:
-        _spawn_helper(root, ["--hold-keys", keys.digest], held)
+    if digest and (held := key_holder.lock_holder(root, digest)) is not None:
+        _spawn_helper(root, ["--hold-keys", digest], held)
     serve(root)
 
 
@@ -105,12 +115,11 @@ def serve(root: Path, mine: Claim | None = None, *, problems: dict[str, Understu
     launched_mine = False
     seen: set[str] = set()
     try:
-        _take_back(root)
-        _look_at_left(root)
+        _look(root)
         while (taken := _take_next(root, seen, mine)) is not None:
-            slot, claim, slots = taken
+            slot, claim, entry = taken
             try:
-                if _may_launch(root, claim, slots):
+                if _may_launch(root, claim, entry):
                     spawn_worker(claim.folder, claim.lock, slot=slot)
                     launched_mine = launched_mine or claim is mine
             except (UnderstudyError, OSError) as error:
@@ -132,33 +141,71 @@ def serve(root: Path, mine: Claim | None = None, *, problems: dict[str, Understu
 
 def next_for(root: Path, slot: Slot) -> Claim | None:
     """Return the oldest waiting delegation that may have ``slot``, for this process to run; None: give the slot up."""
-    _take_back(root)
-    _look_at_left(root)
     seen: set[str] = set()
-    while (taken := _take_next(root, seen, own=slot)) is not None:
-        _, claim, slots = taken
-        try:
-            if _may_launch(root, claim, slots):
-                return claim
-        except (UnderstudyError, OSError) as error:
-            _give_up(root, claim, error)
-        os.close(claim.lock)
+    with contextlib.suppress(UnderstudyError, OSError):  # a later call tries again
+        _look(root)
+        while (taken := _take_next(root, seen, free=slot)) is not None:
+            _, claim, entry = taken
+            try:
+                if _may_launch(root, claim, entry):
+                    return claim
+            except (UnderstudyError, OSError) as error:
+                _give_up(root, claim, error)
+            os.close(claim.lock)
     return None
 
 
 def ensure_entry(folder: Folder) -> None:
-    """Let a delegation that waits without an entry wait with one: a power cut, or an older version, left it."""
+    """Let a delegation that waits without an entry wait with one: the store was removed, or lost its last moments."""
     root = state_folder.state_root()
-    if queue_entries.contains(root, folder.id) or (lock := worker_lock.try_lock(folder)) is None:
+    if store.contains(root, folder.id) or (lock := worker_lock.try_lock(folder)) is None:
         return
     try:
-        if summary.load(folder).state is State.QUEUED and not queue_entries.contains(root, folder.id):
-            spec = delegation_folder.read_spec(folder)
-            queue_entries.add(root, folder.id, spec.slots, keys=None, record=False, after=spec.after)
+        if summary.load(folder).state is State.QUEUED and not store.contains(root, folder.id):
+            store.add(root, Entry(folder.id, delegation_folder.read_spec(folder).slots), record=False)
     except UnderstudyError as error:
         _give_up(root, Claim(folder, lock), error)
     finally:
         os.close(lock)
+
+
+def leave(root: Path, identifier: str) -> None:
+    """Take a delegation out of the queue that started or ended; if that fails now, the next one that serves it does."""
+    with contextlib.suppress(UnderstudyError):
+        store.leave(root, identifier)
+
+
+class SpareSlot:
+    """A slot that a delegation holds beside its own, as long as no other delegation waits for one."""
+
+    def __init__(self, root: Path, slot: Slot) -> None:
+        """Hold what ``take_slot`` returned."""
+        self._root = root
+        self._slot: Slot | None = slot
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether a delegation waits."""
+        return bool(store.waiting(self._root))
+
+    def close(self) -> None:
+        """Free it and start what waits; do nothing if it is free."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.close()
+            serve(self._root)
+
+
+def spare_slot(root: Path, slots: int) -> SpareSlot | None:
+    """Return a free slot if there is one and no delegation waits for it."""
+    if store.waiting(root) or (slot := take_slot(root, slots)) is None:
+        return None
+    spare = SpareSlot(root, slot)
+    if spare.wanted:
+        # It was added meanwhile, and its start found this slot taken.
+        spare.close()
+        return None
+    return spare
 
 
 def needs_worktree(spec: Spec | Plan) -> bool:
@@ -185,8 +232,7 @@ def ensure_recorder(root: Path) -> None:
 
     A worker records the base of its delegation itself, as early as another process could.
     """
-    missing = set(queue_entries.unrecorded(root)).difference(queue_entries.launched(root))
-    if not missing or locks.is_locked(_recorder_lock(root)):
+    if not store.unrecorded(root) or locks.is_locked(_recorder_lock(root)):
         return
     held = lock_recorder(root)
     if held is not None:
@@ -197,6 +243,7 @@ def lock_recorder(root: Path) -> int | None:
     """Return the descriptor of the lock that a new recorder inherits; None when there is one."""
     place = _recorder_lock(root)
     with durable.named_failures(place):
+        place.parent.mkdir(mode=durable.PRIVATE_FOLDER, exist_ok=True)
         return locks.try_lock(place)
 
 
@@ -204,204 +251,80 @@ def _recorder_lock(root: Path) -> Path:
     return root / "queue" / "recorder.lock"
 
 
+def _look(root: Path) -> None:
+    """Bring the queue up to date: fill a new store, let the delegations of dead workers wait again, release others."""
+    if store.is_new(root):
+        _fill(root)
+    _take_back(root)
+    _look_at_awaited(root)
+
+
+def _fill(root: Path) -> None:
+    """Let everything wait of which the journals say so. An earlier version left its own queue."""
+    identifiers = delegation_folder.ids()
+    if not identifiers:
+        return
+    earlier = root / "queue"
+    if (earlier / "paused").exists():
+        store.pause(root, paused=True)
+    for identifier in identifiers:
+        folder = _folder(identifier)
+        with contextlib.suppress(UnderstudyError):  # it cannot be read: a request for it reports why
+            if folder is not None and summary.peek(folder).state is State.QUEUED:
+                ensure_entry(folder)
+    for place in [*(earlier / name for name in _EARLIER_FILES), root / "circuits"]:
+        shutil.rmtree(place, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            place.unlink()
+    store.filled(root)
+
+
 def _take_next(
-    root: Path, seen: set[str], mine: Claim | None = None, own: Slot | None = None
-) -> tuple[Slot, Claim, int] | None:
-    """Return a free slot (``own``, if given) with the oldest delegation that may have it, and its number of slots.
+    root: Path, seen: set[str], mine: Claim | None = None, free: Slot | None = None
+) -> tuple[Slot, Claim, Entry] | None:
+    """Return a free slot (``free``, if given) with the first delegation that may have it; the caller closes both.
 
-    The caller closes both. Ids that were looked at are added to ``seen`` and left out in later calls. Nothing is
-    returned while the queue is paused.
+    Ids that were looked at are added to ``seen`` and passed over in later calls.
     """
-    # An entry that was looked at may have left, or have been held until now.
-    while (taken := _take_oldest(root, seen, mine, own)) is None and (released := _look_at_left(root)):
-        seen -= released
-    return taken
-
-
-def _take_oldest(root: Path, seen: set[str], mine: Claim | None, own: Slot | None) -> tuple[Slot, Claim, int] | None:
-    if queue_entries.is_paused(root):
-        return None
-    slot = own
-    try:
-        while True:
-            full: set[int] = set()
-            for identifier, slots in queue_entries.waiting(root):
-                if identifier in seen or slots in full:
-                    continue
-                if slot is None or slot.number >= slots:
-                    other = take_slot(root, slots) if own is None else None
-                    if other is None:
-                        full.add(slots)  # another one may be allowed more slots
-                        continue
-                    if slot is not None:
-                        slot.close()
-                    slot = other
-                seen.add(identifier)
-                claim = _claim(root, identifier, mine)
-                if claim is None:
-                    continue
-                if not _is_kept_for_holder(root, identifier):
-                    return slot, claim, slots
-                if claim is not mine:
-                    os.close(claim.lock)
-                if slot is not own:
-                    slot.close()
+    above = free.number if free is not None else 0
+    while (entry := store.next_waiting(root, above, seen)) is not None:
+        slot = free or take_slot(root, entry.slots)
+        if slot is None:
+            above = entry.slots  # another one may be allowed more slots
+            continue
+        with contextlib.ExitStack() as stack:
+            if free is None:
+                stack.callback(slot.close)
+            seen.add(entry.id)
+            claim = mine if mine is not None and mine.folder.id == entry.id else _claim(root, entry.id)
+            if claim is None:
+                continue
+            if claim is not mine:
+                stack.callback(os.close, claim.lock)
+            if _is_kept_for_holder(root, entry):
                 return None  # the holder takes the slot: what came later must not
-            if slot is None or slot is own:
-                return None
-            slot.close()
-            slot = None
-    except BaseException:
-        if slot is not None and slot is not own:
-            slot.close()
-        raise
+            stack.pop_all()
+            return slot, claim, entry
+    return None
 
 
-def _claim(root: Path, identifier: str, mine: Claim | None) -> Claim | None:
-    """Lock a waiting delegation; remove its entry if it no longer waits."""
-    if mine is not None and mine.folder.id == identifier:
-        return mine
-    try:
-        folder = delegation_folder.open_folder(identifier)
-        lock = worker_lock.try_lock(folder)
-    except UnderstudyError as error:
-        if error.kind is ErrorKind.UNKNOWN_DELEGATION:
-            queue_entries.leave(root, identifier)
+def _claim(root: Path, identifier: str) -> Claim | None:
+    """Lock a delegation that has not started, unless it is locked; remove the entry of one that has."""
+    folder = _folder(identifier)
+    if folder is None:
+        store.leave(root, identifier)
         return None
-    if lock is None:
+    if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
         return None
     claim = Claim(folder, lock)
     try:
         if summary.load(folder).state in NOT_STARTED:
             return claim
-        queue_entries.leave(root, identifier)
+        store.leave(root, identifier)
     except UnderstudyError as error:
         _give_up(root, claim, error)
     os.close(lock)
     return None
-
-
-def _is_kept_for_holder(root: Path, identifier: str) -> bool:
-    """Return whether a holder of keys must start this delegation, and notify it."""
-    keys = queue_entries.read(root, identifier).keys
-    if keys is None or key_holder.has(keys, os.environ) or not key_holder.is_held(root, keys.digest):
-        return False
-    change_notifications.notify(key_holder.TOPIC)
-    return True
-
-
-def _may_launch(root: Path, claim: Claim, slots: int) -> bool:
-    """Mark a delegation as launched; return False, with its end written, if it may not start.
-
-    That is so if its workers died too often, or the budget of its group is spent. One that comes after others which
-    have not ended waits on.
-    """
-    spec = delegation_folder.read_spec(claim.folder)
-    if spec.after and not _settle(root, claim, spec):
-        return False
-    if queue_entries.read(root, claim.folder.id).launches >= MOST_LAUNCHES:
-        _finish(claim, ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times."))
-        queue_entries.leave(root, claim.folder.id)
-        return False
-    spent = group_budget.exceeded(spec.group_id)
-    if spent is not None:
-        _finish(claim, spent.info())
-        queue_entries.leave(root, claim.folder.id)
-        return False
-    queue_entries.launch(root, claim.folder.id, slots)
-    failpoint("launched")
-    return True
-
-
-def _settle(root: Path, claim: Claim, spec: Spec) -> bool:
-    """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise.
-
-    ``queue_entries`` says why these steps have this order.
-    """
-    identifier = claim.folder.id
-    try:
-        others = dependencies.unended(spec)
-        if others:
-            queue_entries.mark(root, identifier, others)
-            failpoint("marked")
-            others = [other for other in dependencies.unended(spec) if other in others]
-    except dependencies.Blocked as blocked:
-        _finish(claim, blocked.error, blocked.verdict)
-        failpoint("blocked")
-        queue_entries.leave(root, identifier)
-        queue_entries.unmark(root, identifier, spec.after)
-        return False
-    if others and all(queue_entries.has_entry(root, other) for other in others):
-        queue_entries.hold(root, identifier, spec.slots)
-    else:
-        # Without an entry of its own, such as of an earlier version, nothing leads from the other to this one.
-        queue_entries.release(root, identifier)
-    queue_entries.unmark(root, identifier, [other for other in spec.after if other not in others])
-    return not others
-
-
-def _look_at_left(root: Path) -> set[str]:
-    """Look at what comes after delegations that have ended; return those that are no longer held.
-
-    One that ends may be what another comes after, so this looks again until nothing changes.
-    """
-    queue_entries.release_earlier(root)
-    released: set[str] = set()
-    looked: set[str] = set()
-    while left := set(queue_entries.left(root)) - looked:
-        looked |= left
-        for identifier in sorted(left):
-            with contextlib.suppress(UnderstudyError):  # a later call tries again
-                released |= _look_after(root, identifier)
-    return released
-
-
-def _look_after(root: Path, identifier: str) -> set[str]:
-    """Look at what comes after a delegation that has left, if it has ended, and drop its entry; return as above."""
-    released: set[str] = set()
-    folder = _folder(identifier)
-    if folder is not None and not queue_entries.is_followed(root, identifier) and worker_lock.is_held(folder):
-        return released  # it runs
-    if not dependencies.has_ended(identifier):
-        return released
-    for follower in queue_entries.followers(root, identifier):
-        with contextlib.suppress(UnderstudyError):
-            if _look_at_follower(root, identifier, follower):
-                released.add(follower)
-    lock = worker_lock.try_lock(folder) if folder is not None else None
-    if folder is not None and lock is None:
-        return released
-    try:
-        if dependencies.has_ended(identifier):
-            queue_entries.drop(root, identifier)
-    finally:
-        if lock is not None:
-            os.close(lock)
-    return released
-
-
-def _look_at_follower(root: Path, other: str, identifier: str) -> bool:
-    """Look at a delegation that comes after ``other``, which has ended; return whether it may be held no longer."""
-    folder = _folder(identifier)
-    if folder is None:
-        queue_entries.leave(root, identifier)
-        queue_entries.unmark(root, identifier, [other])
-        return False
-    if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
-        return False
-    try:
-        if summary.load(folder).state in NOT_STARTED:
-            return _settle(root, Claim(folder, lock), delegation_folder.read_spec(folder))
-        queue_entries.leave(root, identifier)
-    except UnderstudyError:
-        queue_entries.release(root, identifier)  # starting it ends it with the reason
-        queue_entries.unmark(root, identifier, [other])
-        return True
-    else:
-        queue_entries.unmark(root, identifier, [other])
-        return False
-    finally:
-        os.close(lock)
 
 
 def _folder(identifier: str) -> Folder | None:
@@ -414,43 +337,98 @@ def _folder(identifier: str) -> Folder | None:
         raise
 
 
+def _is_kept_for_holder(root: Path, entry: Entry) -> bool:
+    """Return whether a holder of keys must start this delegation, and notify it."""
+    if not entry.key_digest or key_holder.has(entry, os.environ) or not key_holder.is_held(root, entry.key_digest):
+        return False
+    change_notifications.notify(key_holder.TOPIC)
+    return True
+
+
+def _may_launch(root: Path, claim: Claim, entry: Entry) -> bool:
+    """Mark a delegation as launched; return False, with its end written, if it may not start.
+
+    That is so if its workers died too often, or the budget of its group is spent. One that comes after others which
+    have not ended is held.
+    """
+    spec = delegation_folder.read_spec(claim.folder)
+    if spec.after and not _settle(root, claim, spec):
+        return False
+    spent = group_budget.exceeded(spec.group_id)
+    error = spent.info() if spent is not None else None
+    if entry.launches >= MOST_LAUNCHES:
+        error = ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times.")
+    if error is not None:
+        _finish(claim, error)
+        store.leave(root, entry.id)
+        return False
+    store.launch(root, entry.id)
+    failpoint("launched")
+    return True
+
+
+def _settle(root: Path, claim: Claim, spec: Spec) -> bool:
+    """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise."""
+    try:
+        others = dependencies.unended(spec)
+    except dependencies.Blocked as blocked:
+        _finish(claim, blocked.error, blocked.verdict)
+        failpoint("blocked")
+        store.leave(root, claim.folder.id)
+        return False
+    store.hold(root, claim.folder.id, others)
+    failpoint("held")
+    return not others
+
+
+def _look_at_awaited(root: Path) -> None:
+    """Release what comes after delegations that have ended; end what can never start.
+
+    One that ends may be what another comes after, so this looks again until nothing changes.
+    """
+    looked: set[str] = set()
+    while awaited := set(store.awaited(root)) - looked:
+        looked |= awaited
+        for other in sorted(awaited):
+            if dependencies.has_ended(other):
+                for identifier in store.release(root, other):
+                    # One that is locked is looked at when it is its turn; so are those after a kill of this process.
+                    with contextlib.suppress(UnderstudyError), _claimed(root, identifier) as claim:
+                        if claim is not None:
+                            _settle(root, claim, delegation_folder.read_spec(claim.folder))
+
+
 def _take_back(root: Path) -> None:
     """Let delegations wait again whose worker died before it wrote ``started``."""
-    for identifier in queue_entries.launched(root):
-        claim = None
-        try:
-            folder = delegation_folder.open_folder(identifier)
-            if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
-                continue
-            claim = Claim(folder, lock)
-            if identifier not in queue_entries.launched(root):
-                continue
-            if summary.load(folder).state in NOT_STARTED:
-                dead_workers.end_leftovers(folder)
-                queue_entries.wait_again(root, identifier, delegation_folder.read_spec(folder).slots)
-            else:
-                queue_entries.leave(root, identifier)
-        except UnderstudyError as error:
+    for identifier in store.launched(root):
+        with _claimed(root, identifier) as claim:
             if claim is not None:
-                _give_up(root, claim, error)
-            elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
-                queue_entries.leave(root, identifier)
-        finally:
-            if claim is not None:
-                os.close(claim.lock)
+                try:
+                    dead_workers.end_leftovers(claim.folder)
+                    store.wait_again(root, identifier)
+                except UnderstudyError as error:
+                    _give_up(root, claim, error)
+
+
+@contextlib.contextmanager
+def _claimed(root: Path, identifier: str) -> Iterator[Claim | None]:
+    claim = _claim(root, identifier)
+    try:
+        yield claim
+    finally:
+        if claim is not None:
+            os.close(claim.lock)
 
 
 def _give_up(root: Path, claim: Claim, error: Exception) -> None:
     """End a delegation that cannot be started, so that it does not block others; with a full disk, it waits on."""
     info = _typed(error, root).info()
     if info.kind in _MAY_PASS and not _is_damaged(claim.folder):
-        if claim.folder.id in queue_entries.launched(root):
-            with contextlib.suppress(UnderstudyError):  # else the next call of _take_back() does it
-                slots = delegation_folder.read_spec(claim.folder).slots
-                queue_entries.wait_again(root, claim.folder.id, slots, was_started=False)
+        with contextlib.suppress(UnderstudyError):  # else the next call of _take_back() does it
+            store.wait_again(root, claim.folder.id, was_started=False)
         return
     _finish(claim, info)
-    queue_entries.leave(root, claim.folder.id)
+    leave(root, claim.folder.id)
 
 
 def _add(problems: dict[str, UnderstudyError] | None, identifier: str, error: Exception, root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from understudy.engine.queueing import launcher, queue_entries
+from understudy.engine.queueing import launcher
 from understudy.engine.worktrees import ownership
 from understudy.files import durable
 from understudy.journal import (
@@ -21,6 +21,7 @@ from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
+from understudy.store import store
 
 CANCEL_SECONDS = 4.0
 """A worker that has not stopped within this time after a cancel is killed."""
@@ -81,9 +82,7 @@ def _recover(found: Delegation, folder: Folder) -> Delegation:
     root = state_folder.state_root()
     if found.state is State.QUEUED:
         launcher.ensure_entry(folder)
-    elif not (found.state is State.PREPARING and queue_entries.contains(root, folder.id)) and dead_workers.recover(
-        folder
-    ):
+    elif not (found.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
         launcher.serve(root)
     return summary.load(folder)
 
@@ -106,7 +105,7 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = state_folder.state_root()
-    queue_entries.leave(root, folder.id)
+    launcher.leave(root, folder.id)
     launcher.serve(root)
     return summary.load(folder)
 

@@ -333,10 +333,10 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
 
 
 def _queue_is_paused() -> bool:
-    from understudy.engine.queueing import queue_entries
     from understudy.journal import state_folder
+    from understudy.store import store
 
-    return queue_entries.is_paused(state_folder.state_root())
+    return store.is_paused(state_folder.state_root())
 
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.planning.prompt import tokens_of
-from understudy.engine.queueing import group_budget, queue_entries
+from understudy.engine.queueing import group_budget, launcher
 from understudy.engine.running import task
 from understudy.engine.running.attempts.agent_conversation import Conversation
 from understudy.engine.running.attempts.checkpoints import Checkpoints
@@ -83,7 +83,7 @@ class SingleAttempt:
                 commit=start_commit,
             )
         )
-        queue_entries.leave(run.state, run.folder.id)
+        launcher.leave(run.state, run.folder.id)
 
     async def work(self, order: Order) -> Outcome:
         """Let the agent work, and return its outcome.

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.engine.messages.message_delivery import UserMessages
-from understudy.engine.queueing import queue_entries
+from understudy.engine.queueing import launcher
 from understudy.engine.running.attempts import failure_policy
 from understudy.engine.running.attempts.attempt_loop import Attempts
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
@@ -201,7 +201,7 @@ class DelegationRun:
                 verdict=end.verdict, reservations=end.reservations, reservation_facts=end.facts, error=end.error
             )
         )
-        queue_entries.drop(run.state, run.folder.id)
+        launcher.leave(run.state, run.folder.id)
         self._release()
 
     def _decided(self, *, changed: bool) -> RunEnd:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from understudy.config.trust import records
-from understudy.engine.queueing import spare_slots
+from understudy.engine.queueing import launcher
 from understudy.engine.running.attempts.attempt_loop import Attempts
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
@@ -148,7 +148,7 @@ class Judging:
                 sample=sample,
                 after_check=self._outside.after_check,
                 program_limits=spec.program_limits,
-                spare_slot=functools.partial(spare_slots.spare_slot, run.state, spec.slots),
+                spare_slot=functools.partial(launcher.spare_slot, run.state, spec.slots),
             ),
             emit,
         )

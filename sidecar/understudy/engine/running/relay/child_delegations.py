@@ -18,7 +18,7 @@ from pathlib import Path
 from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.engine.planning.plan import Plan, plan
-from understudy.engine.queueing import group_budget, queue_entries
+from understudy.engine.queueing import group_budget
 from understudy.engine.running import start, supervision
 from understudy.engine.running.relay import child_view
 from understudy.engine.worktrees.record import load_record, read_record
@@ -35,6 +35,7 @@ from understudy.model.states import State
 from understudy.model.text import path_quoting, uris
 from understudy.model.text.timestamps import timestamp
 from understudy.policy.budget import Shortage
+from understudy.store import store
 
 BY = RELAY
 """The frontend that a cancel of a child names."""
@@ -70,7 +71,7 @@ class ChildDelegations:
             depth = self._spec.asked_by.depth + 1
             if depth > self._spec.relay.max_depth:
                 raise _bound(f"Agents delegate at most {self._spec.relay.max_depth} levels deep (`relay.max_depth`).")
-            if queue_entries.is_paused(self._state):
+            if store.is_paused(self._state):
                 raise _bound("The user has paused the queue: nothing starts now.")
             if self.group_id is None:
                 self._require_room([])
