@@ -29,12 +29,12 @@ class Lines:
     def feed(self, data: bytes) -> list[bytes | None]:
         """Return the lines that ``data`` completes, without newlines; None stands for one that was too long."""
         *complete, rest = data.split(b"\n")
-        found = [self._complete(piece) for piece in complete]
+        lines = [self._complete(piece) for piece in complete]
         self._kept += b"" if self._skipping else rest
         if len(self._kept) > self._longest:
             self._kept.clear()
             self._skipping = True
-        return found
+        return lines
 
     def end(self) -> list[bytes | None]:
         """Return the last line of the stream if it has no newline."""
@@ -71,7 +71,7 @@ def parse(line: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise Malformed("an object has a duplicate key")
-    return found
+    return members
