@@ -201,7 +201,7 @@ def test_tests_of_a_file_that_was_moved_can_be_retried(project):
     project.program(
         "writer",
         """
-        pathlib.Path("test_old.py").write_text("from old import f\\n\\n\\ndef test_f():\\n    assert f() == 1\\n")
+        pathlib.Path("test_old.py").write_text("from old import f\\n\\n\\ndef test_f():\\n    assert f() == 2\\n")
         say(type="result", ok=True)
     """,
     )

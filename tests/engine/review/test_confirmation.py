@@ -56,23 +56,7 @@ def state(project):
     return found.verdict, found.reservations, found.confirmed_tests
 
 
-def test_accepting_the_changed_tests_verifies_the_result_until_it_is_undone(asked):
-    accept(asked, "calc.py")
-    assert state(asked) == ("unverified", ["tests_changed"], 0)
-    done = accept(asked, "tests/test_calc.py")
-    assert state(asked) == ("verified", [], 1)
-    asked.call("delegations/undo", undoToken=done.undo_token)
-    assert state(asked) == ("unverified", ["tests_changed"], 0)
-
-
-def test_checks_that_run_again_ask_again(asked):
-    accept(asked, "tests/test_calc.py")
-    assert state(asked)[0] == "verified"
-    asked.call("delegations/check", id=asked.id)
-    assert state(asked) == ("unverified", ["tests_changed"], 0)
-
-
-def test_the_page_of_evidence_names_every_run_and_the_report_is_kept(asked):
+def test_changed_tests_are_confirmed_until_their_accept_is_undone_or_the_checks_run_again(asked):
     page = asked.call("delegations/evidence", id=asked.id).markdown
     assert "# Unverified" in page
     assert "the result with the base's files" in page
@@ -81,17 +65,26 @@ def test_the_page_of_evidence_names_every_run_and_the_report_is_kept(asked):
     reports = delegation_folder.open_folder(asked.id).path.glob("mutation-report*.json")
     assert [json.loads(path.read_text())["schemaVersion"] for path in reports] == ["2.0"]
 
+    accept(asked, "calc.py")
+    assert state(asked) == ("unverified", ["tests_changed"], 0)
+    done = accept(asked, "tests/test_calc.py")
+    assert state(asked) == ("verified", [], 1)
+    asked.call("delegations/undo", undoToken=done.undo_token)
+    assert state(asked) == ("unverified", ["tests_changed"], 0)
+    accept(asked, "tests/test_calc.py")
+    assert state(asked)[0] == "verified"
 
-def test_a_dismissed_change_is_left_out_from_then_on(asked):
+    # A dismissed change is left out from then on.
     [check] = asked.call("delegations/get", id=asked.id).checks
-    survivors = [one for one in check.mutation.mutants if one.status == "Survived"]
+    survivors = [mutant for mutant in check.mutation.mutants if mutant.status == "Survived"]
     assert survivors, "the test has a case only above the limit"
     with pytest.raises(UnderstudyError) as caught:
         asked.call("delegations/dismiss", id=asked.id, mutants=["000000000000"])
     assert caught.value.kind is ErrorKind.INVALID_PARAMS
     asked.call("delegations/dismiss", id=asked.id, mutants=[survivors[0].id])
     asked.call("delegations/check", id=asked.id)
+    assert state(asked) == ("unverified", ["tests_changed"], 0)
     [again] = asked.call("delegations/get", id=asked.id).checks
     assert again.mutation.dismissed == 1
-    assert survivors[0].id not in {one.id for one in again.mutation.mutants}
+    assert survivors[0].id not in {mutant.id for mutant in again.mutation.mutants}
     assert again.mutation.total == check.mutation.total - 1
