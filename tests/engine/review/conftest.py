@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 from numbered_lines import LINES, RESULT
 from open_documents import Window
+from saved_state import made_once, tmp_path
+
+__all__ = ["made_once", "tmp_path"]
 
 
 @pytest.fixture
-def window(project):
+def window(project, made_once):
     """A project with a finished delegation, and an editor."""
+    project.id = made_once("window", lambda: number_lines(project))
+    project.caller = Window(project.top)
+    return project
+
+
+def number_lines(project):
     project.write("text.txt", LINES)
     project.write("more.txt", LINES)
     project.write("old.txt", "old\n")
@@ -28,6 +37,4 @@ def window(project):
         say(type="result", ok=True)
         """,
     )
-    project.id = project.run("implement", "text.txt", task="Number them.", delegator="editor").id
-    project.caller = Window(project.top)
-    return project
+    return project.run("implement", "text.txt", task="Number them.", delegator="editor").id

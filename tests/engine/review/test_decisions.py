@@ -16,8 +16,13 @@ from understudy.model.text import path_quoting
 
 
 @pytest.fixture
-def reviewed(project):
+def reviewed(project, made_once):
     """A project with a finished delegation: three hunks in one file, a new file, a deleted one."""
+    project.id = made_once("reviewed", lambda: number_lines(project))
+    return project
+
+
+def number_lines(project):
     project.write("text.txt", LINES)
     project.write("old.txt", "old\n")
     project.commit()
@@ -32,8 +37,7 @@ def reviewed(project):
     )
     done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
     assert done.review.pending == 5
-    project.id = done.id
-    return project
+    return done.id
 
 
 def hunks(project, path: str = "text.txt"):
