@@ -6,7 +6,7 @@ import pytest
 
 from understudy.config.loading.loader import load
 from understudy.model.config.delegators import ProgramLimits
-from understudy.process.program import limits_of
+from understudy.process.program_spec import limits_of
 
 
 def test_without_the_table_the_defaults_apply(loaded):

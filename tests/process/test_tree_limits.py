@@ -11,7 +11,7 @@ from programs import program
 
 from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind
-from understudy.process.program import TreeLimits
+from understudy.process.program_spec import TreeLimits
 from understudy.process.programs.children import run
 
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.process.environment import base_environment
-from understudy.process.program import OWN, Program
+from understudy.process.program_spec import OWN, Program
 
 
 def program(argv: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Program:

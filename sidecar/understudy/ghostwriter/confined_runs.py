@@ -11,7 +11,7 @@ from pathlib import Path
 
 from understudy.model.errors import UnderstudyError
 from understudy.process.leftovers import MARK
-from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
+from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs import children
 
 from .stop import Stop

@@ -41,7 +41,7 @@ from understudy.model.delegation.events import CheckFinished, CheckStarted, Even
 from understudy.model.evidence.checks import Check, CheckResult
 from understudy.model.text.name_list import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
-from understudy.process.program import limits_of
+from understudy.process.program_spec import limits_of
 
 Emit = Callable[[Event], None]
 

@@ -18,7 +18,7 @@ import msgspec
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import UnderstudyError
 from understudy.process.executables import check_call, start_failure
-from understudy.process.program import Program
+from understudy.process.program_spec import Program
 
 _AFTER_KILL_SECONDS = 0.5
 """How long a killed program may take to be reaped."""

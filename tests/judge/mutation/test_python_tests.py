@@ -21,7 +21,7 @@ from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sham import decoy, sham_mutants
 from understudy.process.environment import base_environment
-from understudy.process.program import TreeLimits
+from understudy.process.program_spec import TreeLimits
 
 CALC = """\
 RATE = 2

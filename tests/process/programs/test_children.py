@@ -21,7 +21,7 @@ from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import executables, identity
 from understudy.process.environment import base_environment
-from understudy.process.program import AccessProfile, Role
+from understudy.process.program_spec import AccessProfile, Role
 from understudy.process.programs.children import Child, run, start
 
 HERE = Path(__file__).parents[1]

@@ -166,7 +166,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
     """Start a program with its version option and return its output; never raises."""
     from understudy.process.environment import base_environment
-    from understudy.process.program import OWN, Program
+    from understudy.process.program_spec import OWN, Program
     from understudy.process.unguarded import run_unguarded
 
     answer: dict[str, Any] = {"version": None, "problem": None, "stranger": False}

@@ -178,7 +178,7 @@ def _environment(values: Values, context: FileContext) -> Iterator[Finding]:
 
 
 def _programs() -> Values:
-    from understudy.process.program import limits_of
+    from understudy.process.program_spec import limits_of
 
     return {"max_memory_bytes": limits_of().memory_bytes}
 

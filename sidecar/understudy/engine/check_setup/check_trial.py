@@ -37,7 +37,7 @@ from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.process.program import limits_of
+from understudy.process.program_spec import limits_of
 
 OPTION = "--check-trial"
 _FOLDER = "check-trials"

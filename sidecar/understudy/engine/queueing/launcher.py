@@ -39,7 +39,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 from understudy.process.failpoints import failpoint
-from understudy.process.program import OWN, Program
+from understudy.process.program_spec import OWN, Program
 from understudy.process.programs import detached
 from understudy.store import store
 from understudy.store.store import Entry

@@ -19,7 +19,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
-from understudy.process.program import OWN, Program
+from understudy.process.program_spec import OWN, Program
 from understudy.process.programs import children
 
 MAX_BYTES = 4 * 1024 * 1024

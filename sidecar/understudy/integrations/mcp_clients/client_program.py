@@ -13,7 +13,7 @@ from understudy.integrations.mcp_clients.client_table import Commands
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import sanitize
 from understudy.process.environment import is_allowed
-from understudy.process.program import OWN, Program
+from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import run_unguarded
 
 SECONDS = 60.0

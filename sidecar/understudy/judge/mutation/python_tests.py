@@ -19,7 +19,7 @@ from understudy.judge.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant
-from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
+from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 
 _PROGRAM = "understudy_mutants"

@@ -26,7 +26,7 @@ from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.model.text.name_list import name_list
-from understudy.process.program import AccessProfile, Program, Role, TreeLimits, limits_of
+from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 from understudy.process.unguarded import Completed
 

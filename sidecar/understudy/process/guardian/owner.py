@@ -27,7 +27,7 @@ from understudy.process import identity
 from understudy.process.executables import start_failure
 from understudy.process.guardian import SIGN
 from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
-from understudy.process.program import Exceeded, Program
+from understudy.process.program_spec import Exceeded, Program
 
 _START_SECONDS = 20.0
 """A guardian answers after about 30 ms; a machine that needs longer than this cannot run an agent."""

@@ -37,7 +37,7 @@ from understudy.process.guardian.owner import LEVELS, Exit, GuardianProcess, enc
 from understudy.process.identity import Identity
 from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
-from understudy.process.program import Program, failed_at_file, limit_error
+from understudy.process.program_spec import Program, failed_at_file, limit_error
 from understudy.process.unguarded import Completed
 
 __all__ = ["Child", "Completed", "Exit", "run", "start"]

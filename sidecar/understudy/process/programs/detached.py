@@ -14,7 +14,7 @@ from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.executables import check_call, start_failure
-from understudy.process.program import Program
+from understudy.process.program_spec import Program
 
 _SETSID = ("/usr/bin/setsid", "/bin/setsid")
 """setsid of util-linux; with ``--fork`` it is the intermediate. It takes 2 ms, a Python 15 ms."""

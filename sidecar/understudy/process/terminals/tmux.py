@@ -19,7 +19,7 @@ from understudy.model.terminals import Pane
 from understudy.process import identity
 from understudy.process.environment import base_environment
 from understudy.process.leftovers import MARK
-from understudy.process.program import OWN, Program
+from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import Completed, run_unguarded
 
 _SECONDS = 10.0

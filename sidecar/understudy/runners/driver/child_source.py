@@ -26,7 +26,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note, Text
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.process import environment
-from understudy.process.program import AccessProfile, Program, Role, limits_of
+from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command

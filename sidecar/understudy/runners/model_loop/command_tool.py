@@ -7,7 +7,7 @@ from pathlib import Path
 
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.confinement import Confinement, Sandbox
-from understudy.process.program import AccessProfile, Program, Role, TreeLimits, memory_of_machine
+from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, memory_of_machine
 from understudy.process.programs import children
 
 DEFAULT_SECONDS = 120.0

@@ -146,7 +146,7 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
 
     from understudy.model.confinement import Confinement
     from understudy.process import environment
-    from understudy.process.program import OWN, Program
+    from understudy.process.program_spec import OWN, Program
     from understudy.process.programs import children
 
     _ = caller

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from understudy.model.errors import UnderstudyError
-from understudy.process.program import Program
+from understudy.process.program_spec import Program
 from understudy.process.programs.children import Child, start
 
 _MOST_LINE_BYTES = 16 * 1024 * 1024

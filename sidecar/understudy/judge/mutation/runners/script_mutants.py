@@ -33,7 +33,7 @@ from understudy.judge.runs.check_run import (
 from understudy.judge.runs.runner_registry import BY_NAME, RUNNERS
 from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, ScriptCommand, TestRunner
-from understudy.process.program import Role
+from understudy.process.program_spec import Role
 
 _SEPARATOR = ": "
 """Between the file and the name of a test."""
