@@ -12,8 +12,13 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 @pytest.fixture
-def replied(project):
+def replied(project, made_once):
     """A finished delegation of three hunks, whose agent does nothing but finish when it is asked again."""
+    project.id = made_once("replied", lambda: number_lines(project))
+    return project
+
+
+def number_lines(project):
     project.write("text.txt", LINES)
     project.commit()
     project.program(
@@ -29,8 +34,7 @@ def replied(project):
     )
     done = project.run("implement", "text.txt", task="Number them.", delegator="editor")
     assert done.review.pending == 3, project.events(done.id)
-    project.id = done.id
-    return project
+    return done.id
 
 
 def hunks(project, identifier: str, path: str = "text.txt"):

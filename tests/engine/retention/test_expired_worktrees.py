@@ -47,8 +47,13 @@ print(*expired_worktrees.expire(state_folder.state_root(), keep_days=float(sys.a
 
 
 @pytest.fixture
-def worked(project):
+def worked(project, made_once):
     """A project with a finished delegation of two hunks and a new file; its agent left more in the tree."""
+    project.id = made_once("worked", lambda: number_lines(project))
+    return project
+
+
+def number_lines(project):
     project.write("text.txt", LINES)
     project.write("only.txt", "in the base alone\n")
     project.commit()
@@ -64,8 +69,7 @@ def worked(project):
         say(type="result", ok=True)
         """,
     )
-    project.id = another(project)
-    return project
+    return another(project)
 
 
 def another(project) -> str:
