@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.config.delegators import ProgramLimits
+from understudy.model.config.delegators import PROGRAM_FILE_BYTES, PROGRAM_PROCESSES, ProgramLimits
 from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -101,8 +101,8 @@ def limits_of(configured: ProgramLimits | None = None) -> TreeLimits:
     configured = configured or ProgramLimits()
     return TreeLimits(
         memory_bytes=configured.max_memory_bytes or memory_of_machine() * 3 // 4,
-        processes=configured.max_processes,
-        file_bytes=configured.max_file_bytes,
+        processes=configured.max_processes or PROGRAM_PROCESSES,
+        file_bytes=configured.max_file_bytes or PROGRAM_FILE_BYTES,
     )
 
 

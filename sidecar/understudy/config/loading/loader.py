@@ -302,7 +302,7 @@ class Loader:
                 if key in wrong:
                     continue
                 default = getattr(defaults, key)
-                before = merged.get(key, section.of_machine().get(key) if default is None else default)
+                before = merged.get(key, section.applies().get(key) if default is None else default)
                 refused = section.refused(key, value, before)
                 if foreign and refused is not None:
                     problems.append(refused)

@@ -29,7 +29,14 @@ from understudy.config.findings import Finding
 from understudy.config.suggestions import close, near
 from understudy.config.validation import delegator_rules
 from understudy.model.config import result_branch
-from understudy.model.config.delegators import InputLimits, Launch, Limits, ProgramLimits
+from understudy.model.config.delegators import (
+    PROGRAM_FILE_BYTES,
+    PROGRAM_PROCESSES,
+    InputLimits,
+    Launch,
+    Limits,
+    ProgramLimits,
+)
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.relay.relay_bounds import RelayBounds
 
@@ -99,8 +106,8 @@ class Section:
     """Fields of the structure that the section does not have."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Those of fields that are None in the structure."""
-    of_machine: Callable[[], Values] = dict
-    """What applies for fields that are None in the structure and depend on the machine."""
+    applies: Callable[[], Values] = dict
+    """What applies for fields that are None in the structure, where a workspace may only lower that, too."""
     doc: str = ""
     """Absent: the structure's."""
 
@@ -180,7 +187,12 @@ def _environment(values: Values, context: FileContext) -> Iterator[Finding]:
 def _programs() -> Values:
     from understudy.process.program_spec import limits_of
 
-    return {"max_memory_bytes": limits_of().memory_bytes}
+    usual = limits_of()
+    return {
+        "max_memory_bytes": usual.memory_bytes,
+        "max_processes": usual.processes,
+        "max_file_bytes": usual.file_bytes,
+    }
 
 
 _ABOVE_ZERO, _NOT_NEGATIVE, _AT_LEAST_ONE = Bound(above=0), Bound(least=0), Bound(least=1)
@@ -245,7 +257,8 @@ SECTIONS: dict[str, Section] = {
         structure=ProgramLimits,
         who=Who.LOWER,
         bounds=dict.fromkeys(ProgramLimits.__struct_fields__, _AT_LEAST_ONE),
-        of_machine=_programs,
+        defaults={"max_processes": PROGRAM_PROCESSES, "max_file_bytes": PROGRAM_FILE_BYTES},
+        applies=_programs,
     ),
     "environment": Section(structure=Environment, rules=_environment),
     "mcp": Section(structure=Mcp, who=Who.USER, refusal="A workspace cannot allow agents to decide."),

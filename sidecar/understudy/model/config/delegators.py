@@ -100,9 +100,9 @@ class ProgramLimits(Strict, kw_only=True):
 
     max_memory_bytes: int | None = None
     """Most memory of all its processes together; absent: three quarters of the machine's."""
-    max_processes: int = PROGRAM_PROCESSES
+    max_processes: int | None = None
     """Most processes at the same time."""
-    max_file_bytes: int = PROGRAM_FILE_BYTES
+    max_file_bytes: int | None = None
     """The largest file that it may write."""
 
 
