@@ -17,7 +17,7 @@ from understudy.config.editing.edit import Editor
 from understudy.config.editing.tool_template import ready_made
 from understudy.config.loading.loader import load
 from understudy.config.locations import FileKind, place_of, user_folder
-from understudy.config.reference import file_schemas
+from understudy.config.reference import fields
 from understudy.config.trust import records
 from understudy.files import durable
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope
@@ -69,7 +69,7 @@ def test_every_generated_file_names_the_schema_of_its_kind_wherever_the_folder_i
         place = place_of(path)
         assert place
         schema = schema_of(path)
-        assert schema.read_text(encoding="utf-8") == file_schemas.document(place[0])
+        assert schema.read_text(encoding="utf-8") == fields.schema_document(place[0])
         jsonschema.Draft7Validator(json.loads(schema.read_text(encoding="utf-8"))).validate(
             tomllib.loads(path.read_text(encoding="utf-8"))
         )
@@ -124,7 +124,7 @@ def test_an_edit_renews_its_schema_and_that_of_config_toml(editor: Editor):
     (user_folder() / "config.toml").write_text("[limits]\nslots = 2\n")
     editor.create(Check(name="other", argv=["x"]), Scope.USER)
     for kind in (FileKind.CHECK, FileKind.CONFIG):
-        assert (schemas / f"{kind}.schema.json").read_text(encoding="utf-8") == file_schemas.document(kind)
+        assert (schemas / f"{kind}.schema.json").read_text(encoding="utf-8") == fields.schema_document(kind)
     assert (user_folder() / "config.toml").read_text() == "[limits]\nslots = 2\n"
 
 

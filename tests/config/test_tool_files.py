@@ -8,8 +8,7 @@ import msgspec
 
 from understudy.config import locations
 from understudy.config.discovery import installed_tools
-from understudy.config.loading.loader import load
-from understudy.config.loading.unsaved import snapshot
+from understudy.config.loading.loader import load, snapshot
 from understudy.config.trust import records
 from understudy.model.config.delegators import Scope
 

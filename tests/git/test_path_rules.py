@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
-from understudy.git import flagged_files
+from understudy.git import path_rules
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import flagged, looks_secret, refused
 from understudy.git.worktree.ignore_rules import translate
@@ -185,7 +185,7 @@ def test_flagged_and_secret_names():
         assert not looks_secret(path), path
 
 
-@pytest.mark.parametrize(("reason", "patterns"), flagged_files.table(), ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize(("reason", "patterns"), path_rules.flagged_table(), ids=lambda value: str(value)[:20])
 def test_every_pattern_of_the_table_finds_its_files_in_any_case(reason, patterns):
     for pattern in patterns:
         assert pattern == pattern.casefold()
@@ -194,11 +194,11 @@ def test_every_pattern_of_the_table_finds_its_files_in_any_case(reason, patterns
             assert flagged(path), pattern
             assert flagged(path.upper()), pattern
         if pattern.startswith("/"):
-            assert flagged_files.find(f"some/where{name}") != reason, pattern
+            assert path_rules.find_flagged(f"some/where{name}") != reason, pattern
 
 
 def test_a_name_is_listed_once():
-    every = [pattern for _, patterns in flagged_files.table() for pattern in patterns]
+    every = [pattern for _, patterns in path_rules.flagged_table() for pattern in patterns]
     assert sorted(pattern for pattern in set(every) if every.count(pattern) > 1) == []
 
 

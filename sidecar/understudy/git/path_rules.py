@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Iterable
-
-from understudy.git import flagged_files
+from pathlib import Path
+from typing import NamedTuple
 
 _DATA = ("", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".txt", ".csv", ".xml")
 _SECRET = (
@@ -28,6 +29,9 @@ _NOT_SECRET = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
 _SECRET_FOLDERS = frozenset(
     {b".ssh", b".aws", b".gnupg", b".azure", b".kube", b".docker", b".gcloud", b".oci", b".password-store"}
 )
+
+
+_TABLE = Path(__file__).with_name("flagged_files.txt")
 
 
 def looks_secret(path: bytes) -> bool:
@@ -84,13 +88,13 @@ _HFS_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 def flagged(path: bytes | str) -> str | None:
-    """Return why a change of this file needs explicit consent, or None (see ``flagged_files``).
+    """Return why a change of this file needs explicit consent, or None (see ``flagged_files.txt``).
 
     Names that some file system or a reader could confuse with a flagged one are flagged too.
     """
     text = path.decode(errors="replace") if isinstance(path, bytes) else path
     plain = "/".join(part.split(":", 1)[0].rstrip(". ") for part in _HFS_IGNORABLE.sub("", text).split("/"))
-    return flagged_files.find(text) or (flagged_files.find(plain) if plain != text else None)
+    return find_flagged(text) or (find_flagged(plain) if plain != text else None)
 
 
 def refused(path: bytes) -> bool:
@@ -129,3 +133,83 @@ def collisions(paths: Iterable[bytes]) -> list[list[bytes]]:
             text = unicodedata.normalize("NFC", prefix.decode(errors="surrogateescape"))
             seen.setdefault(unicodedata.normalize("NFC", text.casefold()), set()).add(prefix)
     return sorted(sorted(group) for group in seen.values() if len(group) > 1)
+
+
+@functools.cache
+def flagged_table() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return reason → patterns, in the order of the file; the first reason that fits is shown."""
+    found: list[tuple[str, list[str]]] = []
+    for line in _TABLE.read_text().splitlines():
+        if line.startswith("[") and line.endswith("]"):
+            found.append((line[1:-1], []))
+        elif line and not line.startswith("#"):
+            found[-1][1].extend(line.split())
+    return tuple((reason, tuple(patterns)) for reason, patterns in found)
+
+
+def find_flagged(path: str) -> str | None:
+    """Return why a change of ``path`` needs consent, or None; ``path`` is relative to the repository, with slashes."""
+    text = path.casefold()
+    names = text.split("/")
+    ranks = [_rank_of_folder(name) for name in names] + [_rank(_compiled().files, names[-1])]
+    ranks.append(_rank(_compiled().paths, text))
+    best = min(ranks)
+    return flagged_table()[best][0] if best < len(flagged_table()) else None
+
+
+class _Expressions(NamedTuple):
+    """One kind of patterns: fast enough for tens of thousands of files, of which few are flagged."""
+
+    any: re.Pattern[str]
+    by_rank: list[tuple[int, str]]
+    """Compiled when ``any`` matches."""
+
+
+class _Compiled(NamedTuple):
+    """The table as expressions, each for the reason at its rank."""
+
+    files: _Expressions
+    """For the last name of a path."""
+    folders: _Expressions
+    """For each name of a path."""
+    paths: _Expressions
+    """For whole paths."""
+
+
+@functools.cache
+def _compiled() -> _Compiled:
+    found: tuple[list[tuple[int, str]], ...] = ([], [], [])
+    for rank, (_, patterns) in enumerate(flagged_table()):
+        groups: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for pattern in patterns:
+            names = pattern.rstrip("/")
+            body = "".join(map(_regular, re.split(r"(\*|\[[^]]*\])", names.lstrip("/"))))
+            if "/" in names:
+                start = "" if pattern.startswith("/") else "(?:.*/)?"
+                groups[2].append(f"{start}{body}{'(?:/.*)?' if pattern.endswith('/') else ''}")
+            else:
+                groups[1 if pattern.endswith("/") else 0].append(body)
+        for kind, group in zip(found, groups, strict=True):
+            if group:
+                kind.append((rank, "|".join(group)))
+    return _Compiled(*map(_expressions, found))
+
+
+def _expressions(bodies: list[tuple[int, str]]) -> _Expressions:
+    return _Expressions(re.compile("|".join(body for _, body in bodies), re.DOTALL), bodies)
+
+
+def _regular(part: str) -> str:
+    return "[^/]*" if part == "*" else part if part.startswith("[") else re.escape(part)
+
+
+def _rank(expressions: _Expressions, text: str) -> int:
+    """Return the rank of the first expression that matches ``text``, one after the last when none does."""
+    if not expressions.any.fullmatch(text):
+        return len(flagged_table())
+    return next(rank for rank, body in expressions.by_rank if re.fullmatch(body, text, re.DOTALL))
+
+
+@functools.lru_cache(maxsize=4096)
+def _rank_of_folder(name: str) -> int:
+    return _rank(_compiled().folders, name)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from understudy.git.worktree.cleanup import delete_folder
 from understudy.journal import check_leftovers
 from understudy.judge.base_judge.restored_runs import BaseJudge, Finding
 from understudy.judge.check_findings import CheckFindings, ResultFindings
-from understudy.judge.mutation.copies.temporary_folder import temporary_folder
 from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
@@ -498,3 +499,27 @@ class _Judge:
 
 def _when_bare(how: str) -> str:
     return how and f"when it ran without Understudy's report, {how}."
+
+
+@contextlib.asynccontextmanager
+async def temporary_folder(scratch: Path) -> AsyncIterator[Path]:
+    """Yield a new folder in the system's place for temporary files, or in ``scratch`` if there is none; delete it.
+
+    Dozens of runs on mutants would leave folders in the user's place, and pytest, which keeps only the last three,
+    would remove those of the user. The folder is not always in ``scratch``, because the path of a socket may have at
+    most 104 bytes. After a killed worker it stays, like the temporary files of other programs.
+    """
+    folder = await asyncio.to_thread(_made, scratch)
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(delete_folder, folder)
+
+
+def _made(scratch: Path) -> Path:
+    try:
+        # The usual name: a result must not see by it that it is judged.
+        return Path(tempfile.mkdtemp())
+    except OSError:
+        return Path(tempfile.mkdtemp(dir=scratch))

@@ -13,8 +13,7 @@ from understudy.engine.running.permission_policy import decide, rule_for
 from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.journal import worker_requests
 from understudy.journal.delegation_folder import Folder
-from understudy.model.config.delegators import Delegator, Launch
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import Delegator, Launch, PermissionRule
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from understudy.integrations.agent_instructions import instruction_files, instruction_text, marked_block
+from understudy.integrations.agent_instructions import instruction_files, instruction_text
 from understudy.model.config.other_agents import InstructionChange, InstructionState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -105,7 +105,7 @@ HALVES = st.sampled_from(
         b"<!-- understudy:begin v1 0123456789ab added=1 -->\nhalf a block\n",
         b"<!-- understudy:end -->\n",
         b"<!-- understudy:begin v9 0123456789ab made=3 -->\r\n",
-        marked_block.insert(b"", "An earlier text.\n")[:-10],
+        instruction_files.insert_block(b"", "An earlier text.\n")[:-10],
     ]
 )
 
@@ -120,7 +120,9 @@ HALVES = st.sampled_from(
 def test_any_file_is_the_same_after_an_install_and_an_uninstall(
     content: bytes | None, mode: int, linked: bool, name: str
 ) -> None:
-    assume(content is None or marked_block.find(content) is None)  # a whole block, if edited, has tests of its own
+    assume(
+        content is None or instruction_files.find_block(content) is None
+    )  # a whole block, if edited, has tests of its own
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder) / "home")
         path = home.path(name)
@@ -228,13 +230,13 @@ def test_what_cannot_be_written_stays_and_the_others_are_written(home: Home) -> 
 def test_a_change_in_the_meantime_is_not_lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home.project / "AGENTS.md"
     path.write_text("mine\n")
-    insert = marked_block.insert
+    insert = instruction_files.insert_block
 
     def slowly(*given: Any) -> bytes:
         path.write_text("mine, edited\n")
         return insert(*given)
 
-    monkeypatch.setattr(marked_block, "insert", slowly)
+    monkeypatch.setattr(instruction_files, "insert_block", slowly)
     (refused,) = home.change("project-agents-md")
     assert "changed in the meantime" in (refused.problem or "")
     assert path.read_text() == "mine, edited\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from understudy.integrations.mcp_clients import client_program, registration
+from understudy.integrations.mcp_clients import registration
 from understudy.integrations.mcp_clients.client_table import CLIENTS
 from understudy.integrations.mcp_clients.registration import Wanted
 from understudy.model.config.other_agents import McpClientChange, RegistrationState
@@ -251,7 +251,7 @@ def test_a_client_that_cannot_be_changed_is_named_and_the_others_are_changed(
     assert listed["copilot"].state is RegistrationState.REGISTERED
     assert not listed["codex"].found
     (home.programs / "qwen").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
-    monkeypatch.setattr(client_program, "SECONDS", 0.2)
+    monkeypatch.setattr(registration, "COMMAND_SECONDS", 0.2)
     (late,) = home.run("qwen")
     assert (late.problem or "").startswith("`qwen mcp list` did not end within 0.2 s. Run it in a terminal")
 

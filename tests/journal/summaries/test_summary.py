@@ -19,7 +19,7 @@ from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.summaries import fold, listing, summary
 from understudy.journal.writing.dead_workers import recover
 from understudy.journal.writing.writer import Writer
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import PermissionRule
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import CostSource, Delegation, FileStat, PermissionOption

@@ -21,7 +21,7 @@ from wait_until import until
 
 from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.slots import take_slot
-from understudy.judge.mutation.copies import mutation_progress
+from understudy.judge.mutation.copies import parallel_runs
 from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
 from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
@@ -298,7 +298,7 @@ def ran(
     steps: Sequence[int],
     count: int,
     slots: Slots | None = None,
-    told: mutation_progress.Progress | None = None,
+    told: parallel_runs.Progress | None = None,
 ) -> MutantRuns:
     planned = [planned_run(index, sham=index % 7 == 3) for index in range(count)]
     further = slots or Slots(len(steps))
@@ -359,10 +359,10 @@ def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> 
 def test_the_user_is_told_of_each_tenth_of_the_mutants_when_they_take_long(
     monkeypatch: pytest.MonkeyPatch, seconds: float, expected: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(mutation_progress, "SECONDS", seconds)
+    monkeypatch.setattr(parallel_runs, "PROGRESS_SECONDS", seconds)
     told: list[str] = []
     ran(
-        World(frozenset(), share=False), [1, 2], 58, told=mutation_progress.Progress(told.append)
+        World(frozenset(), share=False), [1, 2], 58, told=parallel_runs.Progress(told.append)
     )  # eight of these are sham mutants
     assert told == [f"tried {done} of 50 small changes" for done in expected]
 

@@ -15,8 +15,8 @@ from wait_until import until
 
 from understudy.judge.mutation.copies.parallel_runs import Lane, run_mutants
 from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation.mutation_test import runner_for
 from understudy.judge.mutation.runners import check_mutants
-from understudy.judge.mutation.runners.runner_choice import runner_for
 from understudy.judge.mutation.runners.script_mutants import script_runner
 from understudy.judge.project.interpreter import InterpreterFacts
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from understudy.api.contract import catalogue, json_schema, readme_tables, typescript
 from understudy.config.locations import FileKind, schema_name
-from understudy.config.reference import file_schemas
+from understudy.config.reference import fields
 
 
 def render(current_page: str) -> dict[str, str]:
@@ -27,7 +27,7 @@ def render(current_page: str) -> dict[str, str]:
         "README.md": readme_tables.fill(current_page, contract),
     }
     rendered |= {f"schema/{name}.json": text for name, text in json_schema.documents(contract).items()}
-    rendered |= {f"schema/files/{schema_name(kind)}": file_schemas.document(kind) for kind in FileKind}
+    rendered |= {f"schema/files/{schema_name(kind)}": fields.schema_document(kind) for kind in FileKind}
     return rendered
 
 

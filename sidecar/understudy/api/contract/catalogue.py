@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from understudy.api.method_table import METHODS, NOTIFICATIONS, PREFIX, PROTOCOL_VERSION, Method
-from understudy.config.reference import docstrings
+from understudy.config.reference import fields
 from understudy.model.delegation.events import STATE_AFTER, AnyEvent, Event
 from understudy.model.errors import ErrorInfo
 from understudy.model.states import TRANSITIONS, State
@@ -154,14 +154,14 @@ def _reach(roots: list[Any]) -> list[type]:
 
 
 def _structure(python: type[msgspec.Struct], name: str) -> Structure:
-    docs = docstrings.field_docs(python)
-    fields = []
+    docs = fields.field_docs(python)
+    described: list[Field] = []
     for field in msgspec.structs.fields(python):
         parts = alternatives(field.type)
         kept = tuple(part for part in parts if part is not type(None))
         stamp = issubclass(python, Event) and field.name in STAMPS
         plain = field.default if isinstance(field.default, (str, int, float)) and not stamp else None
-        fields.append(
+        described.append(
             Field(
                 name=field.encode_name,
                 annotation=functools.reduce(lambda left, right: left | right, kept),
@@ -174,17 +174,17 @@ def _structure(python: type[msgspec.Struct], name: str) -> Structure:
     return Structure(
         name=name,
         python=python,
-        doc=docstrings.doc_of(python),
+        doc=fields.doc_of(python),
         strict=python.__struct_config__.forbid_unknown_fields,
         tag=_tag(python),
-        fields=fields,
+        fields=described,
     )
 
 
 def _enumeration(python: type[enum.Enum]) -> Enumeration:
-    docs = docstrings.docs_below(python)
+    docs = fields.docs_below(python)
     members = [Member(value=str(member.value), doc=docs.get(member.name, "")) for member in python]
-    return Enumeration(name=python.__name__, python=python, doc=docstrings.doc_of(python), members=members)
+    return Enumeration(name=python.__name__, python=python, doc=fields.doc_of(python), members=members)
 
 
 def _tag(python: type[msgspec.Struct]) -> str | None:

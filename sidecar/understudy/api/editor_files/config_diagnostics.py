@@ -1,6 +1,6 @@
 """Find the problems of a configuration file's unsaved text: those that ``load`` would report if it were saved.
 
-The other files are those of an ``unsaved.Snapshot``. Nothing here writes a file or reads one of an untrusted workspace.
+The other files are those of an ``loader.Snapshot``. Nothing here writes a file or reads one of an untrusted workspace.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from understudy.config.findings import Code
-from understudy.config.loading.unsaved import Snapshot, snapshot
+from understudy.config.loading.loader import Snapshot, snapshot
 from understudy.config.locations import place_of
 from understudy.config.parsing.toml_positions import utf16
 from understudy.model.errors import Position, Range

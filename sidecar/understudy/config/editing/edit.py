@@ -31,8 +31,7 @@ from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.files import durable, locks
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.evidence.checks import Check
 
@@ -485,13 +484,13 @@ def _profile(delegator: Path, given: tuple[str, bytes] | None) -> list[tuple[Pat
 
 def _schemas(root: Path, changes: list[tuple[Path, bytes | None]]) -> list[tuple[Path, bytes | None]]:
     """Return the changes that put the schemas of written files, and of ``config.toml``, where first lines name them."""
-    from understudy.config.reference import file_schemas
+    from understudy.config.reference import fields
 
     places = [locations.place_of(path) for path, data in changes if data is not None]
     kinds = {kind for kind, _ in filter(None, places)}
     if (root / SINGLE[FileKind.CONFIG]).exists():
         kinds.add(FileKind.CONFIG)  # written by hand, so no other moment to renew it
-    needed = {root / SCHEMA_FOLDER / schema_name(kind): file_schemas.document(kind).encode() for kind in kinds}
+    needed = {root / SCHEMA_FOLDER / schema_name(kind): fields.schema_document(kind).encode() for kind in kinds}
     return [(path, data) for path, data in needed.items() if not path.is_file() or path.read_bytes() != data]
 
 

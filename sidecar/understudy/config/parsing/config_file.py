@@ -14,10 +14,11 @@ from understudy.config.findings import Finding, LocatedFinding
 from understudy.config.locations import FileKind, Layer
 from understudy.config.parsing import file_schema
 from understudy.config.parsing.decode import decode
-from understudy.config.parsing.recipe_file import read_recipe
+from understudy.config.parsing.file_schema import RecipeTable
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.suggestions import near
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
+from understudy.model.config.recipes import MOST_ROUNDS, AppliesTo, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
 
@@ -25,6 +26,10 @@ REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
 
 _LISTS = {"delegators": "delegators", "model_servers": "servers", "checks": "checks"}
+
+
+_OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
+_CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 
 
 class Item(msgspec.Struct):
@@ -218,3 +223,86 @@ def _stranger(name: str, source: Source) -> LocatedFinding:
 
 def _fresh(item: Item) -> Item:
     return Item(item.value, item.layer, item.source, item.path, item.whole)
+
+
+def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[LocatedFinding]]:
+    """Return the recipe in a file, the source that knows the places of its front matter, and the problems."""
+    found = front_matter(source.data)
+    if found is None:
+        yaml = source.data.lstrip().startswith(b"---")
+        hint = "Put TOML between two lines of +++" + (" instead of YAML between lines of ---." if yaml else ".")
+        return None, source, [source.problem("A recipe begins with its front matter.", hint=hint, code="syntax")]
+    start, end = found
+    if end is None:
+        return None, source, [source.problem("The front matter has no closing +++.", code="syntax")]
+    source = Source(source.path, source.data, start=start, end=end)
+    value, problems = source.parse()
+    if value is None:
+        return None, source, problems
+    table = decode(value, RecipeTable, source, (), problems)
+    if table is None:
+        return None, source, problems
+    try:
+        prompt = source.data[end:].partition(b"+++")[2].decode().replace("\r\n", "\n").strip()
+    except UnicodeDecodeError:
+        message = "The file is not UTF-8 text."
+        return None, source, [source.problem(message, hint="Save it as UTF-8.", code="syntax")]
+    if not prompt:
+        hint = "Write the instructions below the +++."
+        return None, source, [source.problem("The recipe has no text.", hint=hint, code="missing")]
+    for field in ("writes", "checks"):
+        if getattr(table, field) is not None and table.returns == "text":
+            message = f"`{field}` has no effect on a recipe that returns text."
+            at = source.where((field,), key=True)
+            problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
+            return None, source, problems
+    wrong = check_rounds(table.rounds, table.returns)
+    if wrong is not None:
+        at = source.where(("rounds",), key=True)
+        problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code))
+        return None, source, problems
+    applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
+    recipe = Recipe(
+        name=name,
+        title=table.title,
+        returns=table.returns,
+        writes=table.writes,
+        checks=table.checks,
+        delegator=table.delegator,
+        rounds=table.rounds,
+        applies_to=applies_to,
+        needs=table.needs,
+        judged_by=table.judged_by,
+        changes=table.changes,
+        action=table.action,
+        order=table.order,
+        scope=scope,
+        location=source.location(),
+        prompt=prompt,
+    )
+    return recipe, source, problems
+
+
+def front_matter(data: bytes) -> tuple[int, int | None] | None:
+    """Return where the TOML of a recipe begins and ends (``None``: it is not closed); None without front matter."""
+    opening = _OPENING.match(data)
+    if opening is None:
+        return None
+    closing = _CLOSING.search(data, opening.end())
+    return opening.end(), closing.start() if closing else None
+
+
+def check_rounds(rounds: int | None, returns: str) -> Finding | None:
+    """Find a number of rounds that makes no sense for a recipe that returns ``returns``."""
+    if rounds is None:
+        return None
+    if not 0 <= rounds <= MOST_ROUNDS:
+        return Finding(("rounds",), f"`rounds` must be from 0 to {MOST_ROUNDS}.")
+    if rounds and returns != "tree":
+        return Finding(
+            ("rounds",),
+            f"`rounds` has no effect on a recipe that returns a {returns}.",
+            "Remove it: only a recipe that returns a tree can write tests.",
+            code="no_effect",
+        )
+    return None

@@ -1,17 +1,41 @@
-"""Decode a parsed value as a structure: fast for valid values, with all problems for invalid ones."""
+"""Decode a parsed value as a structure: fast for valid values, with all problems for invalid ones.
+
+Decoding stops at the first error and does not know its place in the file. Only then the value
+is validated with the JSON Schema of the same declaration, which finds all errors. A message
+never repeats a value: an API key written into the wrong field must not appear in a log.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from understudy.config import findings
 from understudy.config.findings import LocatedFinding
-from understudy.config.parsing import file_schema
+from understudy.config.parsing import file_schema, toml_positions
 from understudy.config.parsing.source_file import Source, unusable_value
+from understudy.config.suggestions import near
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
+
+
+_NAMES = {"string": "a string", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+_NAMES |= {"array": "an array", "object": "a table"}
+
+_KEY_HINT = 'Refer to the key instead: api_key = { from_env = "NAME" }, { keyring = "NAME" } or { file = "/PATH" }.'
+
+_KNOWN_STRANGERS = {
+    "api_key_env": 'Write api_key = { from_env = "NAME" }.',
+    "backend": "Delegators name a `tool` or a `model_server`.",
+    "default_model": "Write `model` in the delegator.",
+    "extra_headers": "Write `headers`.",
+    "timeout": "Write limits = { total_seconds = … } in the delegator.",
+    "profiles": "Write [[delegators]] and [[model_servers]].",
+}
+"""Hints for field names of other tools whose values belong elsewhere here."""
 
 
 def decode(
@@ -35,7 +59,107 @@ def decode(
     try:
         return file_schema.from_file(value, structure)
     except msgspec.ValidationError as error:
-        from understudy.config.parsing import decode_errors as explanations
-
-        problems += explanations.explain(value, file_schema.file_type(structure), source, path, str(error))
+        problems += explain(value, file_schema.file_type(structure), source, path, str(error))
         return None
+
+
+def explain(
+    value: Any, twin: type[msgspec.Struct], source: Source, path: findings.KeyPath, fault: str
+) -> list[LocatedFinding]:
+    """Return every problem of ``value``, which is at ``path`` in ``source`` and cannot be decoded as ``twin``.
+
+    ``fault`` is the decoder's own message, used when the schema finds nothing (``1.0`` for a whole number).
+    """
+    import jsonschema
+
+    schema = _without_null(msgspec.json.schema(twin))
+    found: list[LocatedFinding] = []
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
+        for leaf in _leaves(error):
+            found += _problems(leaf, source, path)
+    if not found:
+        found = [source.problem(f"{fault.partition(' - at')[0]}.", at=source.where(path), code="wrong_type")]
+    unique = {(problem.message, str(problem.location)): problem for problem in found}
+    return sorted(unique.values(), key=_place)
+
+
+def _place(problem: LocatedFinding) -> tuple[int, int, str]:
+    start = problem.location.range.start if problem.location else toml_positions.START.start
+    return start.line, start.character, problem.message
+
+
+def _leaves(error: Any) -> Iterator[Any]:
+    """Yield the specific errors: of several alternatives, those of the one that was probably meant."""
+    if error.validator != "anyOf":
+        yield error
+        return
+    deeper = [inner for inner in error.context if inner.validator != "type" or inner.relative_path]
+    if not deeper:
+        yield error
+    for inner in deeper:
+        yield from _leaves(inner)
+
+
+def _problems(error: Any, source: Source, prefix: findings.KeyPath) -> Iterator[LocatedFinding]:
+    path: findings.KeyPath = (*prefix, *error.absolute_path)
+    label = _label(error.absolute_path)
+    if error.validator == "additionalProperties":
+        known = set(error.schema.get("properties", {}))
+        for name in error.instance.keys() - known:
+            hint = _KNOWN_STRANGERS.get(name) or near(name, known)
+            yield source.unknown_key((*path, name), hint=hint)
+    elif error.validator == "required":
+        for name in error.validator_value:
+            if name not in error.instance:
+                message = f"`{name}` is missing{_within(label)}."
+                yield source.problem(message, at=source.where(path), code="missing")
+    elif error.validator == "enum":
+        allowed = [str(item) for item in error.validator_value]
+        hint = near(error.instance, allowed) if isinstance(error.instance, str) else None
+        message = f"`{label}` must be one of {', '.join(allowed)}."
+        yield source.problem(message, hint=hint, at=source.where(path), code="not_allowed")
+    elif path and path[-1] == "api_key" and isinstance(error.instance, str):
+        message = "A key is never written into a configuration file."
+        yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret")
+    else:
+        wanted = error.schema.get("anyOf", [error.schema])
+        names = [_NAMES.get(_type(kind), "something else") for kind in wanted]
+        what = " or ".join(dict.fromkeys(names))
+        message = f"{f'`{label}`' if label else 'This'} must be {what}, not {_type_name(error.instance)}."
+        yield source.problem(message, at=source.where(path), code="wrong_type")
+
+
+def _label(path: Any) -> str:
+    return ".".join(str(step) for step in path)
+
+
+def _within(label: str) -> str:
+    return f" in `{label}`" if label else ""
+
+
+def _type(schema: dict[str, Any]) -> str:
+    # References lead to structures only; an enum's values are strings.
+    return str(schema.get("type", "object" if "$ref" in schema else "string"))
+
+
+def _type_name(value: Any) -> str:
+    for kind, name in ((bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"), (list, "array")):
+        if isinstance(value, kind):
+            return _NAMES[name]
+    return "a date" if isinstance(value, dt.date | dt.time) else "a table"
+
+
+def _without_null(schema: Any) -> Any:
+    """Return the schema without its null alternatives: TOML has no null, and messages need not mention it."""
+    if isinstance(schema, list):
+        return [_without_null(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kinds = schema.get("anyOf")
+    if isinstance(kinds, list):
+        kinds = [kind for kind in kinds if kind != {"type": "null"}]
+        rest = {key: item for key, item in schema.items() if key != "anyOf"}
+        if len(kinds) == 1:
+            return _without_null({**rest, **kinds[0]})
+        return {**rest, "anyOf": [_without_null(kind) for kind in kinds]}
+    return {key: _without_null(item) for key, item in schema.items()}

@@ -8,7 +8,12 @@ refuses them.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
+import inspect
+import json
+import textwrap
 import types
 import typing
 from collections.abc import Mapping
@@ -21,7 +26,6 @@ from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
-from understudy.config.reference import docstrings
 from understudy.config.validation.config_sections import SECTIONS, Bound
 from understudy.model.config.delegators import (
     NAME_PATTERN,
@@ -38,6 +42,20 @@ from understudy.model.evidence.checks import Check
 Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
 
 _KINDS: dict[Any, Kind] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""The latest dialect that schema-driven TOML editors support completely."""
+
+_TITLES = {
+    FileKind.DEFAULTS: "Understudy: defaults.toml",
+    FileKind.CONFIG: "Understudy: config.toml",
+    FileKind.DELEGATOR: "Understudy: delegators/<name>.toml",
+    FileKind.MODEL_SERVER: "Understudy: model-servers/<name>.toml",
+    FileKind.CHECK: "Understudy: checks/<name>.toml",
+    FileKind.RECIPE: "Understudy: the front matter of recipes/<name>.md",
+    FileKind.TOOL: "Understudy: tools/<name>.toml",
+}
 
 
 @dataclass(frozen=True)
@@ -87,7 +105,7 @@ def shape_of(kind: FileKind) -> FieldShape:
         case FileKind.CONFIG:
             sections = {name: maker.section(name) for name in file_schema.TABLES}
             lists = {
-                name: FieldShape(doc=docstrings.doc_of(python), kinds=("array",), items=maker.table(python))
+                name: FieldShape(doc=doc_of(python), kinds=("array",), items=maker.table(python))
                 for name, python in file_schema.LISTS.items()
             }
             doc = "Understudy's configuration, written by hand."
@@ -150,7 +168,7 @@ class _Maker:
 
     def table(self, python: type[msgspec.Struct]) -> FieldShape:
         """Return the shape of a table of this structure."""
-        docs = docstrings.field_docs(python)
+        docs = field_docs(python)
         hints = typing.get_type_hints(python)
         found: dict[str, FieldShape] = {}
         for one in msgspec.structs.fields(python):
@@ -165,7 +183,7 @@ class _Maker:
             if name in found:
                 doc = f"An alias of `{name}`, for files of other tools."
                 found[alias] = replaced(found[name], doc=doc, required=False, other=name)
-        return FieldShape(doc=docstrings.doc_of(python), kinds=("table",), fields=found)
+        return FieldShape(doc=doc_of(python), kinds=("table",), fields=found)
 
     def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
         each = facts.pop("each", {})
@@ -254,3 +272,47 @@ def _alternatives(annotation: Any) -> list[Any]:
     if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
         return [part for part in typing.get_args(annotation) if part is not type(None)]
     return [annotation]
+
+
+def doc_of(python: type) -> str:
+    """Return the class's own docstring as one line of Markdown (reStructuredText's double ticks become single)."""
+    own = python.__dict__.get("__doc__")
+    return _prose(own) if isinstance(own, str) else ""
+
+
+def field_docs(python: type) -> dict[str, str]:
+    """Return the documentation of the fields of a structure and its bases, by name, as far as there is any."""
+    found: dict[str, str] = {}
+    for base in reversed(python.__mro__):
+        if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
+            found |= docs_below(base)
+    return found
+
+
+@functools.cache
+def docs_below(python: type) -> dict[str, str]:
+    """Return the string that follows each assignment of a class body, by the name assigned."""
+    (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(python))).body
+    found: dict[str, str] = {}
+    name: str | None = None
+    for statement in typing.cast("ast.ClassDef", declaration).body:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=assigned)) | ast.Assign(targets=[ast.Name(id=assigned)]):
+                name = assigned
+            case ast.Expr(value=ast.Constant(value=str(text))) if name is not None:
+                found[name] = _prose(text)
+                name = None
+            case _:
+                name = None
+    return found
+
+
+def _prose(text: str) -> str:
+    return " ".join(inspect.cleandoc(text).split()).replace("``", "`")
+
+
+@functools.cache
+def schema_document(kind: FileKind) -> str:
+    """Return the schema of files of this kind; it depends only on the declarations."""
+    schema = {"$schema": DIALECT, "title": _TITLES[kind], **json_schema(shape_of(kind))}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -18,6 +18,7 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
 from understudy.model.config import command_slots, result_branch
+from understudy.model.config.command_slots import delivery_of
 from understudy.model.config.delegators import (
     MOST_FALLBACKS,
     NAME_PATTERN,
@@ -26,9 +27,8 @@ from understudy.model.config.delegators import (
     Launch,
     Limits,
     ModelServer,
+    PermissionRule,
 )
-from understudy.model.config.permission_rules import PermissionRule
-from understudy.model.config.prompt_delivery import delivery_of
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import RUNNER as DEFINED
 from understudy.model.config.tool_definitions import ToolDefinition

@@ -11,7 +11,7 @@ from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import SECRET_NAME, VARIABLE, check_name, is_inside, no_effect
 from understudy.model.config import command_slots
-from understudy.model.config.prompt_delivery import delivery_of
+from understudy.model.config.command_slots import delivery_of
 from understudy.model.config.tool_definitions import (
     OPTIONS_SLOT,
     DefinedOptions,

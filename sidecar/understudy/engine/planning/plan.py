@@ -14,9 +14,9 @@ import msgspec
 from understudy.config.agents import agent_tiers
 from understudy.config.configuration import DEFAULT_SLOTS
 from understudy.config.loading import loader
+from understudy.config.parsing import config_file
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
-from understudy.config.validation import recipe_rules
 from understudy.engine.planning import agent_use
 from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
@@ -392,7 +392,7 @@ def fallback_checks(configured: Mapping[str, Check], recipe: Recipe, params: Sta
 
 def _rounds(params: StartParams, recipe: Recipe) -> int:
     """Return the most rounds: those of the request, else of the recipe."""
-    wrong = recipe_rules.check_rounds(params.rounds, recipe.returns)
+    wrong = config_file.check_rounds(params.rounds, recipe.returns)
     if wrong is not None:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, wrong.message, hint=wrong.hint)
     return (recipe.rounds if params.rounds is None else params.rounds) or 0

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import PermissionRule
 from understudy.runners.runner import Question
 
 _MORE_THAN_ONE = frozenset(";&|<>()$`\n\r\\{}*?[]~!#")

@@ -17,8 +17,7 @@ from understudy.engine.running import permission_policy
 from understudy.journal import worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.worker_requests import Answer, Item
-from understudy.model.config.delegators import Delegator
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import Delegator, PermissionRule
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -5,6 +5,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from understudy.frontends.lsp import config_files
+from understudy.frontends.lsp.delegate import (
+    answer_documents,
+    code_actions,
+    permission_messages,
+    progress,
+    result_messages,
+    trust_messages,
+)
+from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
+from understudy.frontends.lsp.review import review_feature
+
+if TYPE_CHECKING:
+    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+
 import enum
 import functools
 import logging
@@ -12,13 +31,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import cattrs
-from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 import understudy
 from understudy.api import method_table
-from understudy.frontends.lsp import features
 from understudy.frontends.lsp.editor import aggregator, server_capabilities
 from understudy.frontends.lsp.strict_protocol import StrictProtocol
 from understudy.model.errors import UnderstudyError
@@ -60,7 +77,7 @@ class PyglsServer(LanguageServer):
         self.aggregator = aggregator.Aggregator(client)
         for name in method_table.METHODS:
             self.add_command(method_table.PREFIX + name, self._command(name))
-        features.register(self)
+        register_features(self)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log an error; pygls would send it to the editor, and never exit if the editor is gone."""
@@ -133,3 +150,20 @@ def _either(kind: type[enum.Enum], value: Any, _: Any) -> Any:
         return kind(value)
     except ValueError:
         return value
+
+
+def register_features(host: FeatureHost) -> None:
+    """Register every feature, in the order in which code actions and lenses are listed."""
+    shared = host.aggregator
+    host.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
+    host.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
+    review_feature.register(host)
+    config_files.register(host)
+    trust_messages.register(host)
+    runs = TrackedDelegations(host.client)
+    progress.register(host, runs)
+    permission_messages.register(host, runs)
+    result_messages.register(host, runs)
+    answer_documents.register(host)
+    # Last, so that the actions of every other source are listed before those that delegate.
+    code_actions.register(host)

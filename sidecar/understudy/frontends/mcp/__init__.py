@@ -2,8 +2,8 @@
 
 ``tool_table`` declares every tool once: its parameters, description and function. ``tool_functions`` and ``seed_tools``
 translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
-``following`` waits, reports progress and passes questions on. ``mcp_server`` connects them to the official SDK, which
-is imported there, in ``client_requests``, in the transports and in ``relay_server`` only: another server, for the
+``mcp_server`` waits, reports progress, passes questions on and connects them to the official SDK, which is
+imported there, in ``client_requests``, in the transports and in ``relay_server`` only: another server, for the
 agents that Understudy itself starts. No other frontend imports this package.
 """
 

@@ -7,14 +7,16 @@ atomically and keep their permissions. What someone edited between our markers s
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.config import suggestions
 from understudy.files.user_file import UserFile
-from understudy.integrations.agent_instructions import instruction_text, marked_block
+from understudy.integrations.agent_instructions import instruction_text
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import line_diff
@@ -23,6 +25,12 @@ MOST_BYTES = 4 * 1024 * 1024
 """An agent reads no larger file at its start."""
 _MOST_FOLDERS = 9
 """What one digit of a marker can hold; no path below an agent's folder is deeper."""
+
+
+VERSION = 1
+_BEGIN = re.compile(rb"<!-- understudy:begin v(\d{1,6}) ([0-9a-f]{12}) (added|made)=(\d) -->\r?\n")
+_END = re.compile(rb"<!-- understudy:end -->(\r?\n)?")
+_FILE = re.compile(rb"<!-- understudy:file v(\d{1,6}) ([0-9a-f]{12}) made=(\d) -->\r?\n?\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +143,7 @@ def _is_there(place: _Place) -> bool:
 def _state(place: _Place, content: bytes | None) -> InstructionState:
     if content is None:
         return InstructionState.ABSENT
-    block = marked_block.find_file(content) if place.skill else marked_block.find(content)
+    block = find_file(content) if place.skill else find_block(content)
     if block is None:
         return InstructionState.FOREIGN if place.skill else InstructionState.ABSENT
     if block.edited:
@@ -182,16 +190,16 @@ def _refuse(place: _Place, state: InstructionState, *, install: bool, force: boo
 
 def _installed(place: _Place, content: bytes | None) -> bytes:
     if place.skill:
-        block = marked_block.find_file(content) if content is not None else None
+        block = find_file(content) if content is not None else None
         made = _missing_folders(place) if block is None else block.made or 0
-        return marked_block.whole_file(instruction_text.SKILL, made)
-    return marked_block.insert(content, instruction_text.BLOCK, _missing_folders(place))
+        return whole_file(instruction_text.SKILL, made)
+    return insert_block(content, instruction_text.BLOCK, _missing_folders(place))
 
 
 def _removed(place: _Place, content: bytes | None) -> bytes | None:
     if content is None or not place.skill:
-        return content if content is None else marked_block.remove(content)
-    return content if marked_block.find_file(content) is None else None
+        return content if content is None else remove_block(content)
+    return content if find_file(content) is None else None
 
 
 def _missing_folders(place: _Place) -> int:
@@ -207,7 +215,99 @@ def _write(place: _Place, before: bytes | None, after: bytes | None) -> set[Path
     place.file.write(before, after)
     if after is not None:
         return set()
-    block = (marked_block.find_file if place.skill else marked_block.find)(before or b"")
+    block = (find_file if place.skill else find_block)(before or b"")
     # A link is the user's: what it names is gone, as it was before.
     number = 0 if block is None or place.path.is_symlink() else block.made or 0
     return set(list(place.path.parents)[:number])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where the block is in a file."""
+
+    start: int
+    end: int
+    """After the line break of the last marker."""
+    body: str
+    """The lines between the markers, with ``\\n``."""
+    added: int
+    """How many line breaks were added before the block."""
+    made: int | None
+    """How many folders were made for the file, if it was made for the block."""
+    edited: bool
+    """Whether someone has changed the lines between the markers."""
+
+
+def find_block(content: bytes) -> Block | None:
+    """Return the block in ``content``; the last one if there are several."""
+    found = None
+    begins = list(_BEGIN.finditer(content))
+    for number, begin in enumerate(begins):
+        limit = begins[number + 1].start() if number + 1 < len(begins) else len(content)
+        end = _END.search(content, begin.end(), limit)
+        if end is not None:
+            body = _lines(content[begin.end() : end.start()])
+            edited = begin[2].decode() != _digest(body)
+            made = int(begin[4]) if begin[3] == b"made" else None
+            added = int(begin[4]) if made is None else 0
+            found = Block(begin.start(), end.end(), body, added, made, edited)
+    return found
+
+
+def insert_block(content: bytes | None, body: str, made: int = 0) -> bytes:
+    """Return ``content`` with a block that has ``body``: in the place of the earlier block, or at the end.
+
+    ``content`` is None for a file that is made for the block, with ``made`` folders.
+    """
+    if content is None:
+        return _block(body, f"made={made}", b"\n")
+    eol = b"\r\n" if re.match(rb"[^\n]*\r\n", content) else b"\n"
+    earlier = find_block(content)
+    if earlier is not None:
+        how = f"added={earlier.added}" if earlier.made is None else f"made={earlier.made}"
+        return content[: earlier.start] + _block(body, how, eol) + content[earlier.end :]
+    added = 0 if not content else 1 if content.endswith(b"\n") else 2
+    return content + eol * added + _block(body, f"added={added}", eol)
+
+
+def remove_block(content: bytes) -> bytes | None:
+    """Return ``content`` without its block; the inverse of ``insert`` if nothing was written after the block.
+
+    None: the file was made for the block, and has nothing else.
+    """
+    block = find_block(content)
+    if block is None:
+        return content
+    before, after = content[: block.start], content[block.end :]
+    if not after:
+        # Otherwise what the user wrote below would be joined to the line above.
+        for _ in range(block.added):
+            before = before[:-2] if before.endswith(b"\r\n") else before.removesuffix(b"\n")
+    return None if block.made is not None and not before + after else before + after
+
+
+def whole_file(body: str, made: int) -> bytes:
+    """Return the bytes of a file that is completely ours, for which ``made`` folders were made."""
+    return f"{body}<!-- understudy:file v{VERSION} {_digest(body)} made={made} -->\n".encode()
+
+
+def find_file(content: bytes) -> Block | None:
+    """Return the block that such a file is; None if the file is not ours."""
+    found = _FILE.search(content)
+    if found is None:
+        return None
+    body = _lines(content[: found.start()])
+    return Block(0, len(content), body, 0, int(found[3]), found[2].decode() != _digest(body))
+
+
+def _block(body: str, how: str, eol: bytes) -> bytes:
+    begin = f"<!-- understudy:begin v{VERSION} {_digest(body)} {how} -->\n"
+    return f"{begin}{body}<!-- understudy:end -->\n".encode().replace(b"\n", eol)
+
+
+def _lines(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogateescape")).hexdigest()[:12]

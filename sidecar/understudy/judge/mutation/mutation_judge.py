@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import documentation
-from understudy.judge.mutation.copies.mutation_progress import Progress
+from understudy.judge.mutation.copies.parallel_runs import Progress
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.judge.mutation.mutation_test import (
     MOST_TESTS,

@@ -5,33 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
+import random
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from understudy.files import tree_walk
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import planning, stryker_report
-from understudy.judge.mutation.confirmed_kills import ConfirmedKills, confirm_kills
 from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.mutation_progress import Progress
-from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, processors, run_mutants, together
+from understudy.judge.mutation.copies.parallel_runs import (
+    Lane,
+    Progress,
+    copies_worth_having,
+    processors,
+    run_mutants,
+    together,
+)
 from understudy.judge.mutation.copies.runs import RecordedTests
 from understudy.judge.mutation.mutant_identity import as_change, identities
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
-from understudy.judge.mutation.runners.check_mutants import CheckMutants
-from understudy.judge.mutation.runners.runner_choice import runner_for
+from understudy.judge.mutation.runners import mutated_file
+from understudy.judge.mutation.runners.check_mutants import CheckMutants, limited
 from understudy.judge.project import interpreter
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, working_folder
+from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, run_once, working_folder
 from understudy.judge.runs.evidence_record import printable
+from understudy.judge.runs.runner_registry import RUNNERS
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
@@ -57,6 +67,11 @@ _MOST_BYTES = 4 << 30
 _MOST_LEVELS = 200
 """``shutil.copytree`` calls itself for each level."""
 _GIT = ".git"
+
+
+_MOST_TRIED = 3
+_SLOWER = 10.0
+_LEAST_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,3 +485,64 @@ def copies_that_fit(size: int, folder: Path) -> int:
 def _can_be_copied(path: Path) -> bool:
     mode = path.lstat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+
+
+def runner_for(plan: PreparedCheck, context: CheckContext, *, keep: bool = True) -> CheckMutants:
+    """Return a runner (``MutantRunner``) for a check of any kind but pytest, for which ``python_tests`` is faster.
+
+    ``context.tree`` is a copy of the result in which files are replaced while tests run. ``keep`` allows one process
+    to run the tests of many mutants, where that gives the same results.
+    """
+    folder = working_folder(plan.check, context.tree)
+    runner = next((each for each in RUNNERS if each.starts(plan.check.argv, folder)), plan.runner)
+    if not runner.mutants:
+        return CheckMutants(_naming_tests(plan), context)
+    module, _, name = runner.mutants.partition(":")
+    strategy: type[CheckMutants] = getattr(importlib.import_module(module), name)
+    return strategy(plan, context, keep=keep)
+
+
+def _naming_tests(plan: PreparedCheck) -> PreparedCheck:
+    """Return the check so that it names its tests, where that takes only an option."""
+    argv = plan.check.argv
+    for runner in RUNNERS:
+        argv = runner.naming_tests(argv)
+    return dataclasses.replace(plan, check=msgspec.structs.replace(plan.check, argv=argv))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmedKills:
+    """What the plain command showed."""
+
+    unconfirmed: tuple[MutantResult, ...] = ()
+    """Killed mutants on which it passed twice, if these are most of those tried."""
+    seconds: float = 0.0
+
+
+async def confirm_kills(
+    plan: PreparedCheck, context: CheckContext, copied: CopiedTree, killed: Sequence[MutantResult], *, seconds: float
+) -> ConfirmedKills:
+    """Run the check on one of ``killed``, chosen at random, and on two more if it passes there.
+
+    The tree of ``context`` is a copy in which mutants may be put in place. ``seconds`` is what a run of the check
+    takes. More than one is tried because a test may fail on a mutant only without the tests that run before it.
+    """
+    check = limited(plan, max(_LEAST_SECONDS, _SLOWER * seconds))
+    unconfirmed: list[MutantResult] = []
+    confirmed, spent = 0, 0.0
+    for one in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
+        source = await asyncio.to_thread(mutated_file.read, context.tree, one.path)
+        with mutated_file.in_place(context.tree, one.path, one.mutant.apply(source)):
+            passed = True
+            for _ in range(2):  # a flaky test may pass once
+                if passed:
+                    outcome = await run_once(check, context, bare=True)
+                    spent += outcome.seconds
+                    passed = outcome.green
+        await asyncio.to_thread(copied.reset)
+        confirmed += not passed
+        if passed:
+            unconfirmed.append(one)
+        if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
+            break
+    return ConfirmedKills(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), seconds=spent)

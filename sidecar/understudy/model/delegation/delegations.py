@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.config.delegators import Limits
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import Limits, PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
 from understudy.model.evidence.checks import CheckResult

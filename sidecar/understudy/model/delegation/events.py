@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from acp import schema
 
-from understudy.model.config.permission_rules import PermissionKind
+from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event, File, ToolCall, ToolResult, UsageReport
 from understudy.runners.agent_clis.streams.stream_values import (

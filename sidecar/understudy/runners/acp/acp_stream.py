@@ -29,9 +29,8 @@ from understudy.model.delegation.events import Phase, Text, Thinking, UsageRepor
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
 from understudy.runners.acp import acp_failures
-from understudy.runners.acp.acp_choices import choices_of
 from understudy.runners.acp.acp_messages import CANCELLED, Call, added, usage_of
-from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, line_of
+from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, line_of, string
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
 from understudy.runners.runner import Message
@@ -413,5 +412,74 @@ def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 
-def _refused(request: Mapping[str, Any], code: int, message: str) -> Reply:
-    return Reply(data=line_of({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}))
+def _refused(said: Mapping[str, Any], code: int, message: str) -> Reply:
+    return Reply(data=line_of({"jsonrpc": "2.0", "id": said["id"], "error": {"code": code, "message": message}}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A model or a mode that the agent offers, and the request that selects it."""
+
+    value: str
+    name: str
+    is_current: bool
+    method: str
+    params: Mapping[str, Any]
+
+    def matches(self, wanted: str) -> bool:
+        """Return whether the user means it: by id, by name, or by the last part of an id that is a URL."""
+        last = self.value.rpartition("#")[2]
+        return wanted == self.value or wanted.lower() in {self.name.lower(), last.lower()}
+
+
+def choices_of(offered: Mapping[str, Any], what: str) -> list[Choice]:
+    """Return the models or modes in the answer that opened a session, in each of the places where agents offer them."""
+    opened = schema.NewSessionResponse.model_validate({"sessionId": "", **offered})
+    found = [
+        Choice(
+            value=one.value,
+            name=one.name,
+            is_current=one.value == option.current_value,
+            method=AGENT_METHODS["session_set_config_option"],
+            params={"configId": option.id, "value": one.value},
+        )
+        for option in opened.config_options or []
+        if isinstance(option, schema.SessionConfigOptionSelect) and what in {option.category, option.id}
+        for one in _flat(option.options)
+    ]
+    if what == "mode" and opened.modes is not None:
+        found += [
+            Choice(
+                value=one.id,
+                name=one.name,
+                is_current=one.id == opened.modes.current_mode_id,
+                method=AGENT_METHODS["session_set_mode"],
+                params={"modeId": one.id},
+            )
+            for one in opened.modes.available_modes
+        ]
+    models = offered.get("models") if what == "model" else None
+    if isinstance(models, dict):
+        # An unstable part of earlier versions of the protocol, which is still all that Gemini and Qwen have.
+        current = string(models.get("currentModelId"))
+        listed = [one for one in models.get("availableModels") or [] if isinstance(one, dict)]
+        names = {string(one.get("modelId")): string(one.get("name")) for one in listed}
+        if current:
+            names.setdefault(current, "")
+        found += [
+            Choice(
+                value=value,
+                name=name,
+                is_current=value == current,
+                method="session/set_model",
+                params={"modelId": value},
+            )
+            for value, name in names.items()
+            if value
+        ]
+    return found
+
+
+def _flat(options: Sequence[Any]) -> Iterator[schema.SessionConfigSelectOption]:
+    for one in options:
+        yield from one.options if isinstance(one, schema.SessionConfigSelectGroup) else [one]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,9 +16,8 @@ from understudy.model.config.delegators import Delegator, Model, ModelPrice, Mod
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import strip_controls
-from understudy.runners.backends import gemini_probe, protocol_choice
+from understudy.runners.backends import protocol_choice
 from understudy.runners.backends.dialects import Dialect, dialect_of
-from understudy.runners.backends.gemini_probe import GeminiProbe
 from understudy.runners.backends.http import http_client, http_errors
 from understudy.secrets import Redactor
 
@@ -34,6 +33,10 @@ _CONTEXT_FIELDS = (
     "n_ctx",
     "inputTokenLimit",
 )
+
+
+PROTOCOL = "gemini"
+_VERSION = re.compile(r"/v1(beta)?/?$")
 
 
 def list_models(
@@ -187,7 +190,7 @@ def _dialect(server: ModelServer, delegator: Delegator | None) -> Dialect | Gemi
     """Return the dialect that ``delegator`` uses, else the preferred one of the server."""
     supported = declarations.capabilities_of(delegator, server) if delegator is not None else None
     chosen = declarations.protocol_for(server, supported) if supported is not None else None
-    if chosen == gemini_probe.PROTOCOL or set(declarations.protocols_of(server)) == {gemini_probe.PROTOCOL}:
+    if chosen == PROTOCOL or set(declarations.protocols_of(server)) == {PROTOCOL}:
         return GeminiProbe()
     return dialect_of(msgspec.structs.replace(server, protocols=[chosen]) if chosen is not None else server)
 
@@ -285,3 +288,33 @@ def _per_million(per_token: Any) -> str | None:
         return None
     amount = Decimal(text) * 1_000_000
     return format(amount.normalize() if amount != amount.to_integral_value() else amount.quantize(Decimal(1)), "f")
+
+
+class GeminiProbe:
+    """Builds the requests of a connection test."""
+
+    answer_field = "candidates"
+
+    @staticmethod
+    def path_of(model: str) -> str:
+        """Return the path of a request to ``model``."""
+        return f"/models/{model.removeprefix('models/')}:generateContent"
+
+    @staticmethod
+    def below(base: str, path: str) -> str:
+        """Return where ``path`` is: addresses are given with and without the version, which Gemini CLI adds."""
+        return path if _VERSION.search(base) else f"/v1beta{path}"
+
+    @staticmethod
+    def headers(headers: Mapping[str, str], key: str | None) -> dict[str, str]:
+        """Return the headers with the key where this API expects it; it takes ``Authorization`` for a login."""
+        kept = {name: value for name, value in headers.items() if name != "Authorization"}
+        return kept | ({"x-goog-api-key": key.strip()} if key and key.strip() else {})
+
+    @staticmethod
+    def probe(prompt: str, tokens: int) -> dict[str, Any]:
+        """Return the body of a short request. The model is in its path, and unknown fields are refused."""
+        return {
+            "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+            "generationConfig": {"maxOutputTokens": tokens},
+        }

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinition
-from understudy.model.errors import ErrorInfo, ErrorKind
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.tools import claude, opencode
 from understudy.process.programs.children import Child
 from understudy.runners.agent_clis.launching.launch_flags import invalid
+from understudy.runners.agent_clis.streams.agent_failures import login_hint
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
 from understudy.runners.defined_tools.event_rules import MappedLines, classified, matching, unmatched
-from understudy.runners.defined_tools.one_way import OneWay
 from understudy.runners.defined_tools.presets import PRESETS
 from understudy.runners.driver import command_line, driver
-from understudy.runners.driver.child_source import JsonLinesSource, LineParser, TextSource
+from understudy.runners.driver.child_source import Dialect, EndsByExit, JsonLinesSource, LineParser, Reply, TextSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
+from understudy.runners.runner import Emit, Outcome, Question, Task
 from understudy.secrets import Redactor
 
 MAX_LINE_BYTES = 64 << 20
@@ -146,3 +149,52 @@ def _typed(tool: ToolDefinition, crash: ErrorInfo, child: Child | None, redactor
         return crash
     error = classified(tool, "", stderr=stderr, code=child.ended.code)
     return msgspec.structs.replace(error, message=crash.message)
+
+
+class OneWay:
+    """Parses the lines of a program that got its prompt before; nothing can be written to it.
+
+    Errors name the program, not the agent CLI whose format this is.
+    """
+
+    def __init__(self, parser: LineParser, known: Capabilities, tool: ToolDefinition) -> None:
+        """Take the parser of the agent CLI ``known``, for the output of ``tool``."""
+        self._parser = parser
+        self._known = known
+        self._tool = tool.capabilities()
+
+    def line(self, line: bytes) -> Sequence[SourceItem | Reply] | None:
+        """Parse one line; a question ends the attempt, because it could never be answered."""
+        try:
+            found = self._parser.line(line)
+        except UnderstudyError as error:
+            raise UnderstudyError.from_info(self._own(error.info())) from None
+        return None if found is None else list(self._items(found))
+
+    def ended(self, code: int, stderr: str) -> Sequence[SourceItem]:
+        """Return how a program ended that exited with ``code`` without announcing a result."""
+        if isinstance(self._parser, EndsByExit):
+            return list(self._items(self._parser.ended(code, stderr)))
+        error = self._parser.explain(stderr) if code and isinstance(self._parser, Dialect) else None
+        return [AgentFinished(error=self._own(error))] if error is not None else []
+
+    def _items(self, found: Iterable[SourceItem | Reply]) -> Iterator[SourceItem]:
+        for item in found:
+            if isinstance(item, Reply):
+                yield Heartbeat()
+            elif isinstance(item, Question):
+                error = ErrorInfo(
+                    ErrorKind.PERMISSION_DENIED,
+                    f"{self._tool.title} asks for permission ({item.title}), and cannot be answered.",
+                    "Choose a permission mode in which it asks for nothing.",
+                )
+                yield AgentFinished(error=error)
+            elif isinstance(item, AgentFinished) and item.error is not None:
+                yield msgspec.structs.replace(item, error=self._own(item.error))
+            else:
+                yield item
+
+    def _own(self, error: ErrorInfo) -> ErrorInfo:
+        hint = login_hint(self._tool) if error.kind is ErrorKind.AUTH_FAILED else error.hint
+        message = error.message.replace(self._known.title, self._tool.title, 1)
+        return msgspec.structs.replace(error, message=message, hint=hint)

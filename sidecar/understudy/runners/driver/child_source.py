@@ -10,6 +10,7 @@ is sent that way or the format is two-way. Most agents leave processes behind, s
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import signal
@@ -22,13 +23,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
+from understudy.model import wire
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note, Text
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.text import foreign_json
 from understudy.process import environment
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
-from understudy.runners.driver import json_output
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem, Unrecognized
 from understudy.runners.runner import Message, Task
@@ -51,6 +53,13 @@ SHOWN_CHARACTERS = 600
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):|^  File \".*\", line \d+", re.MULTILINE)
 _EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Za-z_]\w*(?:: .*)?$")
 _ERROR = re.compile(r"^(?:Uncaught )?(?:\w+\.)*\w*(?:Error|Exception)\b(?: \[\w+\])?: .+")
+
+
+MAX_JSON_CHARACTERS = 4 << 20
+"""Longer output is not read: a report is short."""
+_DEPTH = 5
+_PLACES = ("result", "response", "summary", "answer", "text", "message", "content", "output", "item", "part", "parts")
+"""Where agents put their last message, the most likely place first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +259,7 @@ class TextSource(_ChildSource):
         while not self._interrupted and (chunk := await child.read_stdout()):
             text = decoder.decode(chunk)
             self._remember(text)
-            if is_report and len(output) <= json_output.MAX_CHARACTERS:
+            if is_report and len(output) <= MAX_JSON_CHARACTERS:
                 output += text
             yield Text(text=text) if text else Heartbeat()
         if self._interrupted:
@@ -258,7 +267,7 @@ class TextSource(_ChildSource):
         if rest := decoder.decode(b"", final=True):
             yield Text(text=rest)
         if (await child.wait()).code == 0:
-            yield AgentFinished(text=json_output.report(output) if is_report else None)
+            yield AgentFinished(text=json_report(output) if is_report else None)
 
 
 class JsonLinesSource(_ChildSource):
@@ -375,7 +384,70 @@ def _last_lines(text: str) -> str:
 def _error(text: str) -> str | None:
     """Return the line with which the text names an error, if it looks like an uncaught one."""
     lines = text.splitlines()
-    if _TRACEBACK.search(text) and (matches := [line for line in lines if _EXCEPTION.match(line)]):
-        return matches[-1]
-    matches = [line for line in lines if _ERROR.match(line)]
-    return matches[-1] if matches else None
+    if _TRACEBACK.search(text) and (found := [line for line in lines if _EXCEPTION.match(line)]):
+        return found[-1]
+    found = [line for line in lines if _ERROR.match(line)]
+    return found[-1] if found else None
+
+
+def json_report(output: str) -> str | None:
+    """Return the last message in ``output``; empty when it has none, None when ``output`` is not JSON.
+
+    Output with other lines (a banner, a log) counts as JSON if at least half of its lines are events, which are objects
+    with a ``type``, and if they have a message; what follows the last event is taken for it. Prose may quote an object.
+    """
+    if len(output) > MAX_JSON_CHARACTERS:
+        return None
+    documents = _documents(output)
+    if documents is not None:
+        return _last_message(documents)
+    lines = [line for line in output.splitlines() if line.strip()]
+    events = [(number, event) for number, line in enumerate(lines) if (event := _event(line)) is not None]
+    if not events or 2 * len(events) < len(lines):
+        return None
+    rest = "\n".join(lines[events[-1][0] + 1 :]).strip()
+    return rest or _last_message([event for _, event in events]) or None
+
+
+def _documents(output: str) -> list[Any] | None:
+    """Return the JSON documents that ``output`` consists of; None if there is anything else in it."""
+    decoder, position, found = json.JSONDecoder(), 0, []
+    while position < len(output):
+        if output[position].isspace():
+            position += 1
+            continue
+        if output[position] not in "{[":
+            return None
+        try:
+            document, position = decoder.raw_decode(output, position)
+        except (ValueError, RecursionError):
+            return None
+        found.append(wire.whole(document))
+    return found or None
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        found = foreign_json.decode(line)
+    except foreign_json.UNREADABLE:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+
+
+def _last_message(documents: list[Any]) -> str:
+    return next((text for document in reversed(documents) if (text := _message(document, _DEPTH))), "")
+
+
+def _message(value: Any, depth: int) -> str:
+    """Return the message in a document: of a list the last one, of an object that in the most likely place."""
+    if isinstance(value, list) and depth:
+        return next((text for item in reversed(value) if (text := _message(item, depth - 1))), "")
+    if isinstance(value, dict) and depth:
+        for place in _PLACES:
+            found = value.get(place)
+            text = found.strip() if isinstance(found, str) else _message(found, depth - 1)
+            if text:
+                return text
+    return ""

@@ -7,6 +7,7 @@ server says that the conversation is too long are the oldest results replaced, h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,6 +18,10 @@ from understudy.runners.runner import Task
 
 REMOVED = "[This result was removed because the conversation became too long. Make the call again if you need it.]"
 _WORTH_REMOVING = 4 * len(REMOVED)
+
+
+_MOST = 4
+"""Delegators of one delegation whose conversations are kept; one may have tens of megabytes."""
 
 
 class Conversation:
@@ -55,3 +60,36 @@ class Conversation:
         if oldest:
             self._dialect.forget_thoughts(self.body)
         return len(oldest)
+
+
+@dataclass
+class KeptConversation:
+    """A conversation, and the last answer if nothing was said after it."""
+
+    conversation: Conversation
+    answer: Answer | None = None
+    tools: bool = True
+
+    def say(self, text: str) -> None:
+        """Append what the user says."""
+        if self.answer is not None:
+            self.conversation.add(self.answer, [], text)
+            self.answer = None
+        else:
+            self.conversation.say(text)
+
+
+_kept: dict[str, KeptConversation] = {}
+
+
+def keep_conversation(session_id: str, kept: KeptConversation) -> None:
+    """Keep a conversation; the oldest is dropped when there are too many."""
+    _kept.pop(session_id, None)
+    _kept[session_id] = kept
+    while len(_kept) > _MOST:
+        del _kept[next(iter(_kept))]
+
+
+def find_conversation(session_id: str | None) -> KeptConversation | None:
+    """Return the conversation of a session of this process."""
+    return _kept.get(session_id) if session_id is not None else None

@@ -19,10 +19,9 @@ from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.exchange import Exchange, ToolsRefused
 from understudy.runners.backends.exchange_source import Deliver, ExchangeSource
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
-from understudy.runners.model_loop import edit_blocks, instructions, kept_conversations
-from understudy.runners.model_loop.conversation import Conversation
+from understudy.runners.model_loop import conversation, edit_blocks, instructions
+from understudy.runners.model_loop.conversation import Conversation, KeptConversation
 from understudy.runners.model_loop.file_tools import ToolError
-from understudy.runners.model_loop.kept_conversations import KeptConversation
 from understudy.runners.model_loop.toolbox import Toolbox
 from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
 
@@ -66,7 +65,7 @@ class LoopSource(ExchangeSource):
         self._toolbox = toolbox
         asked = task.limits.max_turns or DEFAULT_TURNS
         self._limit = min(asked, MAX_TURNS)
-        earlier = kept_conversations.find(task.session_id)
+        earlier = conversation.find_conversation(task.session_id)
         self._session_id = task.session_id if earlier is not None and task.session_id else uuid.uuid4().hex
         self._kept = earlier or KeptConversation(self._begin(tools=True))
         if earlier is not None:
@@ -91,7 +90,7 @@ class LoopSource(ExchangeSource):
         self._begun = True
         if (self._task.limits.max_turns or 0) > MAX_TURNS:
             yield Note(level="warning", text=f"At most {MAX_TURNS} turns are made, although `max_turns` is more.")
-        kept_conversations.keep(self._session_id, self._kept)
+        conversation.keep_conversation(self._session_id, self._kept)
         yield Session(session_id=self._session_id)
         for turn in range(1, self._limit + 1):
             async with aclosing(self._turn(turn)) as items:  # type: ignore[type-var]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.frontends.cli.calls import exit_codes
-from understudy.frontends.cli.output import event_lines, live_view, mutation_lines, output, units, verdict_card
+from understudy.frontends.cli.output import event_lines, live_view, output, units, verdict_card
 from understudy.frontends.cli.review import diff, hunk_targets
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import verdicts as verdict_words
@@ -380,7 +380,7 @@ def test_an_answer_is_shown_once(delegation) -> None:
     ],
 )
 def test_the_mutation_test_as_text(result: MutationResult, words: str) -> None:
-    assert mutation_lines.mutation_text(result) == words
+    assert verdict_card.mutation_text(result) == words
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.frontends.cli.review import hunk_targets, hunk_view, send_decisions, verdict_notice
-from understudy.frontends.cli.review.review import Dialogue
+from understudy.frontends.cli.review import hunk_targets, hunk_view, review, send_decisions
+from understudy.frontends.cli.review.review import Dialogue, VerdictNotice
 from understudy.frontends.cli.review.review_steps import KEYS, Next, Review
-from understudy.frontends.cli.review.verdict_notice import VerdictNotice
 from understudy.frontends.cli.terminal import editor, permission_prompt, terminal
 from understudy.git import path_rules
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
@@ -608,7 +607,7 @@ def test_a_review_says_the_verdict_first(delegation: Any) -> None:
 def test_a_review_waits_for_the_verdict(delegation: Any, answer: str) -> None:
     checks, person = Checks(delegation), Person(answer)
     assert VerdictNotice(WHOLE, checks, person).begin(checks.end)
-    assert person.seen[1:3] == ["NO VERDICT YET: its checks still run", verdict_notice.QUESTION]
+    assert person.seen[1:3] == ["NO VERDICT YET: its checks still run", review.VERDICT_QUESTION]
     assert person.seen[3].startswith("CHECKS FAILED: ")
 
 
@@ -616,7 +615,7 @@ def test_a_review_without_a_verdict_says_it_as_soon_as_there_is_one(delegation: 
     checks, person = Checks(delegation), Person("what\n", "n\n")
     notice = VerdictNotice(WHOLE, checks, person)
     assert notice.begin(lambda: pytest.fail("it does not wait"))
-    assert verdict_notice.HELP in person.seen
+    assert review.VERDICT_HELP in person.seen
     talk, _ = dialogue(three()[:2], Person("y", "y", "y"), news=notice.update)
     count = len(person.seen)
     notice.update()

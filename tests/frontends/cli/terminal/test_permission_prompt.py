@@ -22,7 +22,7 @@ from understudy.frontends.cli.delegate import answer
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.journal import worker_requests
-from understudy.model.config.permission_rules import PermissionRule
+from understudy.model.config.delegators import PermissionRule
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.verdicts import Verdict

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from understudy.engine.review.editors.editor_buffers import BufferEdit
-from understudy.frontends.lsp.editor import apply_edit
+from understudy.frontends.lsp.editor import requests
 from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.documents import Documents, fold
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -65,14 +65,14 @@ def edit(uri: str, after: str = "eins 🎉\ndrei\n") -> BufferEdit:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply_edit, "SHOWN_SECONDS", 0.2)
+    monkeypatch.setattr(requests, "SHOWN_SECONDS", 0.2)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize("versioned", [True, False])
 async def test_documents_are_changed_in_every_encoding(encoding: str, versioned: bool) -> None:
     editor: Any = FakeEditor(encoding, versioned=versioned)
-    assert await apply_edit.change(editor, [edit(A, "🎉 null\neins 🎉\nzwei"), edit(B)])
+    assert await requests.apply_change(editor, [edit(A, "🎉 null\neins 🎉\nzwei"), edit(B)])
     assert editor.documents.text(A) == "🎉 null\neins 🎉\nzwei"
     assert editor.documents.text(B) == "eins 🎉\ndrei\n"
     assert len(editor.asked) == 1
@@ -83,7 +83,7 @@ async def test_a_document_with_another_text_is_not_changed() -> None:
     editor: Any = FakeEditor()
     editor.write(A, "other\n")
     with pytest.raises(UnderstudyError) as caught:
-        await apply_edit.change(editor, [edit(B), edit(A)])
+        await requests.apply_change(editor, [edit(B), edit(A)])
     assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert not editor.asked
 
@@ -99,7 +99,7 @@ async def test_a_refusal_returns_false(refuse: Callable[[Any], Any]) -> None:
             raise EditorRefused(-32601, "unknown") from None
 
     editor.answers = [answer]
-    assert await apply_edit.change(editor, [edit(A), edit(B)]) is False
+    assert await requests.apply_change(editor, [edit(A), edit(B)]) is False
     assert editor.documents.text(A) == editor.documents.text(B) == "eins 🎉\nzwei\n"
 
 
@@ -111,7 +111,7 @@ async def test_a_partial_edit_is_reverted() -> None:
         return {"applied": False, "failureReason": "b.txt is read-only"}
 
     editor.answers = [half]
-    assert await apply_edit.change(editor, [edit(A), edit(B)]) is False
+    assert await requests.apply_change(editor, [edit(A), edit(B)]) is False
     assert editor.documents.text(A) == "eins 🎉\nzwei\n"
 
 
@@ -124,7 +124,7 @@ async def test_a_refusal_because_the_user_typed_is_retried() -> None:
 
     editor.answers = [typed]
     with pytest.raises(UnderstudyError) as caught:
-        await apply_edit.change(editor, [edit(A)])
+        await requests.apply_change(editor, [edit(A)])
     assert caught.value.kind is ErrorKind.MERGE_CONFLICT
     assert editor.documents.text(A) == "typed\n"
 
@@ -138,21 +138,21 @@ async def test_the_change_counts_when_the_document_shows_it() -> None:
         return {"applied": True}
 
     editor.answers = [later]
-    assert await apply_edit.change(editor, [edit(A)])
+    assert await requests.apply_change(editor, [edit(A)])
     assert editor.documents.text(A) == "eins 🎉\ndrei\n"
 
     # The editor may use other line breaks, and the user may type more right after the change.
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: editor.write(A, "eins 🎉\r\ndrei\r\n") or {"applied": True}]
-    assert await apply_edit.change(editor, [edit(A)])
+    assert await requests.apply_change(editor, [edit(A)])
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: editor.write(A, "eins 🎉\ndrei\nvier") or {"applied": True}]
-    assert await apply_edit.change(editor, [edit(A)])
+    assert await requests.apply_change(editor, [edit(A)])
 
     editor.write(A, "eins 🎉\nzwei\n")
     editor.answers = [lambda _: {"applied": True}]
     with pytest.raises(UnderstudyError, match="did not send it") as caught:
-        await apply_edit.change(editor, [edit(A)])
+        await requests.apply_change(editor, [edit(A)])
     assert caught.value.kind is ErrorKind.TIMED_OUT
 
 
@@ -164,5 +164,5 @@ async def test_no_answer_does_not_mean_that_nothing_happened() -> None:
 
     editor.answers = [silent]
     with pytest.raises(UnderstudyError) as caught:
-        await apply_edit.change(editor, [edit(A)])
+        await requests.apply_change(editor, [edit(A)])
     assert caught.value.kind is ErrorKind.TIMED_OUT

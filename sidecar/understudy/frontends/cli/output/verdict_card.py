@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.mutation_lines import mutation_rows, round_rows, survivors
 from understudy.frontends.cli.output.units import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.evidence.checks import BaseComparison
+from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult, Round
 from understudy.model.states import State
 from understudy.model.text import verdict_text
 from understudy.model.text.name_list import name_list
@@ -35,6 +35,10 @@ _SUMMARY_ROWS, _SUMMARY_CHARACTERS = 60, 6000
 """How much of an agent's summary is shown; some print their whole session."""
 _SHOWN = 10
 """How many files or tests are listed before ``and N more``."""
+
+
+_LISTED = 5
+"""How many missed changes and idle tests a card lists."""
 
 
 def card(
@@ -362,3 +366,77 @@ def _seconds(delegation: Delegation) -> float | None:
             return None
         total += (ended - began).total_seconds()
     return total if delegation.attempts else None
+
+
+def mutation_text(result: MutationResult) -> str:
+    """Return what the tests noticed as one line; an empty text if nothing was judged."""
+    whose = "the new tests" if result.scope == "files" else "the tests"
+    code = "code under test" if result.scope == "files" else "changed code"
+    if not result.total:
+        return f"the {code} has nothing to change"
+    if not result.executed:
+        return f"{whose} execute none of the {code}"
+    if not result.viable:
+        return f"nothing was judged: {result.unfinished or 'no small change could be built'}"
+    text = f"{whose} notice {result.killed} of {_changes(result.viable)} on lines that they execute"
+    details = [
+        _unexecuted(result),
+        f"{result.stuck} by getting stuck" if result.stuck else "",
+        f"{result.dismissed} dismissed" if result.dismissed else "",
+        one_line(result.unfinished or ""),
+    ]
+    shown = "; ".join(filter(None, details))
+    return f"{text}; {shown}" if shown else text
+
+
+def mutation_rows(result: MutationResult, paint: Paint) -> list[str]:
+    """Return the line, the changes that no test noticed, and the tests that noticed nothing."""
+    rows = [f"    mutation test: {mutation_text(result)}"]
+    missed = survivors(result)
+    for mutant in missed[:_LISTED]:
+        rows += [f"      missed in {place(mutant)}", *change_rows(mutant, paint, "        ")]
+    if len(missed) > _LISTED:
+        rows.append(f"      and {event_lines.plural(len(missed) - _LISTED, 'more change')} that no test noticed")
+    rows += [f"      notices nothing: {one_line(test)}" for test in result.idle[:_LISTED]]
+    if len(result.idle) > _LISTED:
+        rows.append(f"      and {event_lines.plural(len(result.idle) - _LISTED, 'more test')} that notice nothing")
+    rows += [f"      fails without a cause: {one_line(test)}" for test in result.unreliable[:_LISTED]]
+    return rows
+
+
+def round_rows(rounds: list[Round], paint: Paint) -> list[str]:
+    """Return what the tests noticed in each round."""
+    return [paint(event_lines.round_of_tests(one), fg="green" if one.kept else "yellow") for one in rounds]
+
+
+def survivors(result: MutationResult) -> list[JudgedMutant]:
+    """Return the mutants that no test noticed."""
+    return [mutant for mutant in result.mutants if mutant.status is MutantStatus.SURVIVED]
+
+
+def place(mutant: JudgedMutant) -> str:
+    """Return where a mutant is, with its identity."""
+    function = f" in {one_line(mutant.function)}" if mutant.function else ""
+    return f"{path(mutant.path)}:{mutant.line}{function} ({mutant.id})"
+
+
+def change_rows(mutant: JudgedMutant, paint: Paint, indent: str) -> list[str]:
+    """Return a mutant as a small diff."""
+    rows = []
+    for mark, text, colour in (("-", mutant.before, "red"), ("+", mutant.after, "green")):
+        rows += [f"{indent}{paint(f'{mark} {one_line(line)}', fg=colour)}" for line in text.splitlines() or [""]]
+    return rows
+
+
+def _unexecuted(result: MutationResult) -> str:
+    count = result.total - result.executed
+    if count <= 0:
+        return ""
+    places = [f"{path(each.path)}:{each.line}" for each in result.unexecuted]
+    where = "is on a line" if count == 1 else "are on lines"
+    named = f": {name_list(places, _LISTED)}" if places else ""
+    return f"{count} of {result.total} places {where} that no test executes{named}"
+
+
+def _changes(count: int) -> str:
+    return "1 small change" if count == 1 else f"{count} small changes"

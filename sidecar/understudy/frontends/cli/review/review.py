@@ -12,14 +12,21 @@ from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower
-from understudy.frontends.cli.output import event_lines, output
-from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions, verdict_notice
+from understudy.frontends.cli.output import event_lines, output, verdict_card
+from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions
 from understudy.frontends.cli.review.review_steps import Next
-from understudy.frontends.cli.review.verdict_notice import VerdictNotice
 from understudy.frontends.cli.terminal import editor, terminal
+from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
+
+VERDICT_QUESTION = "Wait for the verdict [Y/n/q]?"
+VERDICT_HELP = (
+    "y  wait until the checks have ended, then review (Ctrl-C: review at once)\n"
+    "n  review now; your decisions are applied after the checks have ended\n"
+    "q  quit"
+)
 
 
 @click.command(
@@ -99,7 +106,7 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
     diff = call("delegations/diff", id=identifier)
     delegation = call("delegations/get", id=identifier)
     if not as_json and delegation.state is not State.FINISHED:
-        click.echo(verdict_notice.no_verdict(delegation, terminal.Paint(on=terminal.has_colour(sys.stderr))), err=True)
+        click.echo(no_verdict(delegation, terminal.Paint(on=terminal.has_colour(sys.stderr))), err=True)
     if chosen:
         names = {item.name for item in hunk_targets.named(diff.files, chosen)}
         for file in diff.files:
@@ -296,3 +303,66 @@ def _lapsed(item: hunk_view.Item | None, decision: str) -> str | None:
     if item.hunk.state is HunkState.ACCEPTED and decision == "reject":
         return "is in your files; undo that accept first"
     return None
+
+
+class VerdictNotice:
+    """Says the verdict once: before the first hunk, or before the next one after the checks have ended."""
+
+    def __init__(self, identifier: str, call: Callable[..., Any], person: Any) -> None:
+        """Ask and tell ``person`` (``say``, ``ask``, ``paint``)."""
+        self._identifier = identifier
+        self._call = call
+        self._person = person
+        self._said = False
+
+    def begin(self, wait: Callable[[], None]) -> bool:
+        """Say the verdict; without one, ask whether to ``wait`` for it. Return False if the user quits."""
+        found: Delegation = self._call("delegations/get", id=self._identifier)
+        self._person.say(terminal.one_line(f"{found.id}  {found.title}"))
+        if found.state is State.FINISHED:
+            self._say(found)
+            return True
+        self._person.say(no_verdict(found, self._person.paint))
+        while True:
+            line = self._person.ask(VERDICT_QUESTION)
+            match "q" if line is None else line.strip().lower():
+                case "" | "y" | "yes":
+                    wait()
+                    self.update()
+                    return True
+                case "n" | "no":
+                    return True
+                case "q":
+                    return False
+                case _:
+                    self._person.say(VERDICT_HELP)
+
+    def before_sending(self, decisions: int, wait: Callable[[], None]) -> bool:
+        """Return whether to apply decisions; if they were made without the verdict, wait for it and ask again."""
+        if self._said or not decisions:
+            return True
+        self.update()
+        if not self._said:
+            self._person.say("Your decisions are applied after the checks have ended (Ctrl-C: they are not applied).")
+            wait()
+            self.update()
+        count = event_lines.plural(decisions, "decision")
+        answer = self._person.ask(f"Apply your {count} [Y/n]?")
+        return answer is not None and answer.strip().lower() in {"", "y", "yes"}
+
+    def update(self) -> None:
+        """Say the verdict if there is one now and it was not said."""
+        if not self._said:
+            found: Delegation = self._call("delegations/get", id=self._identifier)
+            if found.state is State.FINISHED:
+                self._say(found)
+
+    def _say(self, found: Delegation) -> None:
+        self._said = True
+        self._person.say(verdict_card.verdict_line(found, self._person.paint))
+
+
+def no_verdict(delegation: Delegation, paint: terminal.Paint) -> str:
+    """Return the line that says why a result has no verdict yet."""
+    why = "its checks still run" if delegation.state is State.CHECKING else "its agent works on it again"
+    return f"{paint('NO VERDICT YET', fg='yellow', bold=True)}: {why}"

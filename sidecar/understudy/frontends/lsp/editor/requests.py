@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from understudy.frontends.lsp.editor import documents
+from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.api.caller import BufferEdit
+    from understudy.frontends.lsp.editor.client import Client
+
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.api import method_table
 from understudy.api.caller import describe_asker
 from understudy.api.serving import request, thread_pool
-from understudy.frontends.lsp.editor import apply_edit
 from understudy.model.delegation.delegations import AskedBy
-from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
     import msgspec
@@ -25,6 +37,17 @@ STARTS = frozenset(
     method_table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry")
 )
 """Requests that start a delegation and return its id."""
+
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 30.0
+"""How long to wait for the answer: some editors ask the user before they let a server change documents."""
+SHOWN_SECONDS = 3.0
+"""How long to wait for ``didChange`` after the editor has answered that it changed a document."""
+LIMIT_SECONDS = 2 * (ANSWER_SECONDS + SHOWN_SECONDS) + 5.0
+"""Limit for the whole edit, including a revert."""
+_LOOK_SECONDS = 0.01
 
 
 class ApiRequest(request.InFlightRequest):
@@ -74,12 +97,12 @@ class ApiRequest(request.InFlightRequest):
 
     def editable(self) -> Collection[str]:
         """Return the URIs of the open documents, or none if the editor does not let servers change them."""
-        return self._client.documents.open_uris() if apply_edit.can_edit(self._client) else ()
+        return self._client.documents.open_uris() if can_edit(self._client) else ()
 
     def edit(self, edits: list[BufferEdit]) -> bool:
         """Change open documents, all or none; runs in the event loop and blocks the thread of the request."""
-        changed: bool = self._client.wait_in_loop(apply_edit.change(self._client, edits), apply_edit.LIMIT_SECONDS)
-        return changed
+        done: bool = self._client.wait_in_loop(apply_change(self._client, edits), LIMIT_SECONDS)
+        return done
 
     def folder(self) -> Path | None:
         """Return the first workspace folder."""
@@ -151,3 +174,104 @@ class ApiRequests:
         for call in unanswered:
             call.cancel()
         self._threads.close()
+
+
+def can_edit(client: Client) -> bool:
+    """Return whether the editor lets a server change its documents."""
+    return client.can("workspace.applyEdit")
+
+
+async def apply_change(client: Client, edits: Sequence[BufferEdit]) -> bool:
+    """Change all these documents or none; return true once they have the new text, false if the editor refused.
+
+    Errors: ``merge_conflict`` if the text of a document is not the one for which the edit was made; ``timed_out`` if
+    the editor does not answer, or answers that it made the change but does not send it.
+    """
+    versions = [_version_of(client, one) for one in edits]
+    try:
+        answer = await client.ask("workspace/applyEdit", _params(client, edits, versions), ANSWER_SECONDS)
+    except EditorRefused as refused:
+        answer = {"failureReason": str(refused)}
+    except TimeoutError:
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT,
+            f"The editor did not confirm within {ANSWER_SECONDS:g} s that it changed {_named(edits)}.",
+            hint="Check the file before you accept again: the change may have been made.",
+        ) from None
+    if isinstance(answer, dict) and answer.get("applied") is True:
+        await _until_shown(client, edits, versions)
+        return True
+    log.warning("the editor refused an edit: %s", answer)
+    done = [one for one in edits if _has(client, one, one.after)]
+    if done:
+        await _revert(client, done)
+    elif any(not _has(client, one, one.before) for one in edits):
+        raise _other_text(edits)
+    return False
+
+
+def _version_of(client: Client, edit: BufferEdit) -> int:
+    found = client.documents.look(edit.uri)
+    if found is None or found[1] != edit.before:
+        raise _other_text([edit])
+    return found[0]
+
+
+def _params(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]) -> dict[str, Any]:
+    by_document = [(one.uri, documents.text_edits(one.before, one.after, client.encoding)) for one in edits]
+    if client.can("workspace.workspaceEdit.documentChanges"):
+        changes = [
+            {"textDocument": {"uri": uri, "version": version}, "edits": found}
+            for (uri, found), version in zip(by_document, versions, strict=True)
+        ]
+        return {"label": "Understudy", "edit": {"documentChanges": changes}}
+    return {"label": "Understudy", "edit": {"changes": dict(by_document)}}
+
+
+async def _until_shown(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]) -> None:
+    """Wait until the editor has sent the new texts."""
+    deadline = time.monotonic() + SHOWN_SECONDS
+    while not all(_has(client, one, one.after) for one in edits):
+        if time.monotonic() > deadline:
+            now = [client.documents.look(one.uri) for one in edits]
+            if all(found is None or found[0] > version for found, version in zip(now, versions, strict=True)):
+                return  # the user has typed more, or closed it
+            raise UnderstudyError(
+                ErrorKind.TIMED_OUT,
+                f"The editor reported the change of {_named(edits)}, but did not send it within {SHOWN_SECONDS:g} s.",
+                hint="Check the file before you accept again: the change may have been made.",
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _revert(client: Client, done: Sequence[BufferEdit]) -> None:
+    """Revert the documents that an editor changed before it failed to change the others."""
+    for one in done:
+        found = client.documents.look(one.uri)
+        if found is None:
+            continue
+        back = type(one)(one.uri, found[1], one.before)
+        try:
+            await client.ask("workspace/applyEdit", _params(client, [back], [found[0]]), ANSWER_SECONDS)
+        except (EditorRefused, TimeoutError) as error:
+            log.warning("a partial edit could not be reverted: %s", error)
+
+
+def _has(client: Client, edit: BufferEdit, text: str) -> bool:
+    """Return whether a document has this text; the editor may use other line breaks."""
+    now = client.documents.text(edit.uri)
+    return now is not None and (now == text or _unended(now) == _unended(text))
+
+
+def _unended(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _other_text(edits: Sequence[BufferEdit]) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.MERGE_CONFLICT, f"{_named(edits)} was changed in the meantime.", hint="Repeat the decision."
+    )
+
+
+def _named(edits: Sequence[BufferEdit]) -> str:
+    return ", ".join(sorted(one.uri.rpartition("/")[2] for one in edits))

@@ -11,7 +11,7 @@ import msgspec
 from understudy.api.serving import mcp_permissions
 from understudy.frontends.mcp.tools import seed_tools, tool_functions, tool_params
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.relay.tool_schema import parameters_of
+from understudy.model.relay.relay_tools import parameters_of
 
 INSTRUCTIONS = (
     "Understudy gives work to cheaper agents and models, each in its own worktree, and verifies the results. "

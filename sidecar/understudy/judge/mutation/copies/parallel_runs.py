@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine, Iterable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.mutation_progress import Progress
 from understudy.judge.mutation.copies.runs import MutantRunner, MutantRuns, PlannedRun, RecordedTests, pending_result
 from understudy.judge.runs.check_run import SpareSlot
 from understudy.model.errors import UnderstudyError
@@ -30,6 +30,12 @@ _LEAST_RUN_SECONDS = 0.1
 """What one run takes, at least."""
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
+
+
+PROGRESS_SECONDS = 20.0
+"""The least time between two messages."""
+_PROGRESS_PARTS = 10
+"""The most messages: one for each tenth of the mutants."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,3 +235,20 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+class Progress:
+    """Passes a text to ``tell`` now and then."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """Start the time."""
+        self._tell = tell
+        self._told_at = time.monotonic()
+        self._told = 0
+
+    def judged(self, done: int, total: int) -> None:
+        """Take note of the number of judged mutants, of ``total``; the last one needs no message."""
+        now = time.monotonic()
+        if done < total and now - self._told_at >= PROGRESS_SECONDS and (done - self._told) * _PROGRESS_PARTS >= total:
+            self._told_at, self._told = now, done
+            self._tell(f"tried {done} of {total} small changes")

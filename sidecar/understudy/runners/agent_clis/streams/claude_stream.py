@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.config.permission_rules import PermissionKind
+from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.model.config.permission_rules import PermissionKind
+from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.events import Phase, Text
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.tools.qwen import CAPABILITIES
