@@ -1,94 +1,103 @@
-"""Recognise a text in every encoding that programs commonly print it in.
+"""A value in every encoding that programs commonly print it in.
 
-Three groups: encodings of single characters (percent, HTML, backslash, quoted-printable), which may be mixed because
-each encoder escapes other characters; fillers between two characters, which belong to the layout (the end of a wrapped
-line, a colour); and encodings of the whole value (hex, base64, base32, lists of bytes), which are literal strings once
-the value is known.
+Three groups: escape sequences of single characters, which may be mixed because each encoder escapes other characters;
+fillers between two characters, which belong to the layout (the end of a wrapped line, a colour); and encodings of the
+whole value (hex, base64, base32, lists of bytes), which are literal texts once the value is known.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
+import html
+import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from html.entities import html5
+from urllib.parse import quote
 
 STARTERS = "%&\\="
 """The characters that begin an escape sequence."""
 LONGEST_ESCAPE = 48
-"""Characters of the longest escape sequence that ``escapes`` decodes (a long entity name, escaped twice)."""
-OPEN_ESCAPE = re.compile(rf"[{re.escape(STARTERS)}][%&\\=#;{{}}0-9A-Za-z]{{0,{LONGEST_ESCAPE}}}\Z")
-"""The rest of a text that more text could make an escape sequence; some other texts match, too."""
+"""The characters of the longest escape sequence (an emoji, escaped twice)."""
 FILLER = r"(?:=?\r?\n[ \t]{0,16}|\x1b\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u200b\u2060\ufeff])"
 """A pattern of what may be between two characters: the end of a wrapped line, a colour, an invisible character."""
 OPEN_FILLER = re.compile(r"(?:=?\r?|=?\r?\n[ \t]{0,16}|\x1b(?:\[[0-9;]{0,16})?)\Z")
 """The rest of a text that more text could make, or make longer, a filler."""
 LONGEST_FILLER = 20
 _FILLER = re.compile(FILLER)
-_LEVELS = 3
-"""How often a value may be percent-encoded or HTML-escaped, once inside the other."""
-_MOST_BACKSLASHES = 2**_LEVELS
-_MOST_UTF8_BYTES = 4
-_PERCENT = tuple(re.compile(f"%{'25' * level}([0-9A-Fa-f]{{2}})") for level in range(_LEVELS))
-_BACKSLASH_X = re.compile(rf"\\{{1,{_MOST_BACKSLASHES}}}x([0-9A-Fa-f]{{2}})")
-_PERCENT_U = re.compile("%u([0-9A-Fa-f]{4})")
-_EQUALS = re.compile("=([0-9A-Fa-f]{2})")
-_OCTAL = re.compile(rf"\\{{1,{_MOST_BACKSLASHES}}}([0-3][0-7]{{2}}|[0-7]{{1,2}})")
-_ENTITY = re.compile(r"#0{0,6}([0-9]{1,7});?|#[xX]0{0,6}([0-9A-Fa-f]{1,6});?|([A-Za-z][A-Za-z0-9]{1,31};)")
-_AFTER_BACKSLASHES = re.compile(
-    r"u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8})|[ux]\{0{0,6}([0-9A-Fa-f]{1,6})\}|([bfnrt])|([\"'/`$])"
-)
-_LOW_SURROGATE = re.compile(r"\\{1,8}u([dD][c-fC-F][0-9A-Fa-f]{2})")
-_HIGH_HALF = ("d8", "d9", "da", "db")
-_LOW_HALF = ("dc", "dd", "de", "df")
+_BEFORE_FILLER = frozenset("=\r\n\x1b\u00ad\u200b\u2060\ufeff")
 _LONG = 16
 """Shorter values in other cases would match by chance."""
-_QUOTED = "\"'/`$"
-_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
-def escapes(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield each character that an escape sequence at ``start`` may stand for, with the end of the sequence."""
-    match text[start]:
-        case "%":
-            for byte in _PERCENT:
-                yield from _escaped_bytes(text, start, byte)
-            yield from _percent_units(text, start)
-        case "=":
-            yield from _escaped_bytes(text, start, _EQUALS)
-        case "&":
-            yield from _entity(text, start)
-        case "\\":
-            yield from _backslash(text, start)
 
 
 def fillers(text: str, start: int) -> Iterator[int]:
     """Yield each end of a filler at ``start``; spaces after the end of a line may also belong to the value."""
-    found = _FILLER.match(text, start)
-    if found is not None:
+    if text[start : start + 1] in _BEFORE_FILLER and (found := _FILLER.match(text, start)) is not None:
         yield found.end()
         yield from range(start + len(found[0].rstrip(" \t")), found.end())
 
 
-def beginnings(characters: Iterable[str]) -> str:
-    """Return a pattern of where escape sequences for these characters may begin; it matches at others, too."""
-    patterns = {"&[#A-Za-z]"}
-    for character in characters:
-        byte = f"(?i:{as_bytes(character)[0]:02x})"
-        code = ord(character)
-        patterns |= {f"%(?:25){{0,{_LEVELS - 1}}}{byte}", f"={byte}", f"%u(?i:{_first_unit(code):04x})"}
-        names = [f"(?i:[ux]\\{{?0*{code:x})" if code <= 0xFFFF else "[uUx]", f"0?{as_bytes(character)[0]:o}"]
-        names += [f"x{byte}", *(name for name, control in _CONTROLS.items() if control == character)]
-        if character in _QUOTED:
-            names.append(re.escape(character))
-        patterns.add(f"\\\\(?:\\\\){{0,{_MOST_BACKSLASHES - 1}}}(?:{'|'.join(names)})")
-    return "|".join(sorted(patterns))
+_BYTES: tuple[Callable[[int], str], ...] = (
+    lambda byte: f"%{byte:02X}",
+    lambda byte: f"%{byte:02x}",
+    lambda byte: f"={byte:02X}",
+    lambda byte: f"\\x{byte:02x}",
+    lambda byte: f"\\{byte:03o}",
+)
+_UNITS: tuple[Callable[[int], str], ...] = (
+    lambda unit: f"\\u{unit:04x}",
+    lambda unit: f"\\u{unit:04X}",
+    lambda unit: f"%u{unit:04X}",
+)
+_CHARACTERS: tuple[Callable[[int], str], ...] = (
+    lambda code: f"&#{code};",
+    lambda code: f"&#{code:07};",
+    lambda code: f"&#x{code:x};",
+    lambda code: f"&#X{code:04X};",
+    lambda code: f"\\u{{{code:x}}}",
+    lambda code: f"\\x{{{code:X}}}",
+)
+
+
+_AGAIN: tuple[Callable[[str], str], ...] = (
+    lambda text: text.replace("\\", "\\\\").replace('"', '\\"'),
+    lambda text: text.replace("&", "&amp;"),
+    lambda text: quote(text, safe=""),
+)
+"""What is done to a text that is escaped already: it is quoted in JSON, in HTML, in a URL."""
+
+
+@functools.lru_cache(4096)
+def escapes(character: str) -> tuple[str, ...]:
+    """Return the escape sequences that stand for a character, also for one in a text that was escaped twice."""
+    data, wide, code = as_bytes(character), _utf16(character, "be"), ord(character)
+    units = [int.from_bytes(wide[place : place + 2], "big") for place in range(0, len(wide), 2)]
+    found = {json.dumps(character)[1:-1], html.escape(character), *_names().get(character, ())}
+    for encoders, numbers in ((_BYTES, data), (_UNITS, units), (_CHARACTERS, [code])):
+        found |= {"".join(map(encode, numbers)) for encode in encoders}
+    if not character.isalnum():
+        found.add(f"\\{character}")
+    for _ in range(2):
+        found |= {encode(text) for text in found for encode in _AGAIN}
+    return tuple(text for text in found if text[0] in STARTERS)
+
+
+@functools.lru_cache(1)
+def _names() -> dict[str, list[str]]:
+    """Return the names of characters in HTML."""
+    found: dict[str, list[str]] = {}
+    for name, text in html5.items():
+        if name.endswith(";"):
+            found.setdefault(text, []).append(f"&{name}")
+    return found
 
 
 def whole_encodings(value: str, shortest: int) -> set[str]:
-    """Return the value in hex, as a list of bytes, and, without what also encodes its neighbours, in base64 and base32.
+    """Return the value in hex, as a list of bytes, and in base64 and base32.
 
-    Also backwards, and a long one in other cases: a host name is lower case.
+    Of the last two, without what also encodes its neighbours. Also backwards, and a long one in other cases: a host
+    name is lower case.
     """
     data = as_bytes(value)
     found = {value[::-1]} | ({value.lower(), value.upper(), value.swapcase()} if len(value) >= _LONG else set())
@@ -131,80 +140,3 @@ def as_bytes(value: str) -> bytes:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return value.encode("utf-8", "surrogatepass")
-
-
-def _first_unit(code: int) -> int:
-    return code if code <= 0xFFFF else 0xD800 + ((code - 0x10000) >> 10)
-
-
-def _percent_units(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield what JavaScript's old ``escape`` writes as ``%uXXXX``, twice for characters beyond 16 bits."""
-    high = _PERCENT_U.match(text, start)
-    if high is None:
-        return
-    yield chr(int(high[1], 16)), high.end()
-    low = _PERCENT_U.match(text, high.end())
-    if low is not None and high[1][:2].lower() in _HIGH_HALF and low[1][:2].lower() in _LOW_HALF:
-        yield chr(0x10000 + ((int(high[1], 16) - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()
-
-
-def _escaped_bytes(text: str, start: int, byte: re.Pattern[str], base: int = 16) -> Iterator[tuple[str, int]]:
-    """Yield what one byte stands for, then what several bytes in UTF-8 do; ``byte`` matches one of them."""
-    data = b""
-    end = start
-    while len(data) < _MOST_UTF8_BYTES and (found := byte.match(text, end)) is not None:
-        data += bytes([int(found[1], base)])
-        end = found.end()
-        if len(data) == 1:
-            yield data.decode("utf-8", "surrogateescape"), end
-            if data[0] < 0x80:
-                return
-        else:
-            with suppress(UnicodeDecodeError):
-                yield data.decode("utf-8"), end
-
-
-def _entity(text: str, start: int) -> Iterator[tuple[str, int]]:
-    from html.entities import html5
-
-    for level in range(_LEVELS):
-        prefix = "&" + "amp;" * level
-        if not text.startswith(prefix, start):
-            return
-        found = _ENTITY.match(text, start + len(prefix))
-        if found is None:
-            continue
-        decimal, hexadecimal, name = found.groups()
-        if name is not None:
-            if name in html5:
-                yield html5[name], found.end()
-            continue
-        code = int(decimal) if decimal is not None else int(hexadecimal, 16)
-        if code <= 0x10FFFF:
-            yield chr(code), found.end()
-
-
-def _backslash(text: str, start: int) -> Iterator[tuple[str, int]]:
-    end = start
-    while end < len(text) and end - start < _MOST_BACKSLASHES and text[end] == "\\":
-        end += 1
-    yield from (("\\", start + 2**level) for level in range(1, _LEVELS + 1) if start + 2**level <= end)
-    yield from _escaped_bytes(text, start, _BACKSLASH_X)
-    yield from _escaped_bytes(text, start, _OCTAL, 8)
-    found = _AFTER_BACKSLASHES.match(text, end)
-    if found is None:
-        return
-    unit, byte, point, braced, control, plain = found.groups()
-    if control is not None:
-        yield _CONTROLS[control], found.end()
-        return
-    if plain is not None:
-        yield plain, found.end()
-        return
-    code = int(unit or byte or point or braced, 16)
-    if code > 0x10FFFF:
-        return
-    yield chr(code), found.end()
-    low = _LOW_SURROGATE.match(text, found.end()) if 0xD800 <= code < 0xDC00 else None
-    if low is not None:
-        yield chr(0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00), low.end()

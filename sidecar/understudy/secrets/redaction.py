@@ -65,29 +65,17 @@ class Redactor:
         return TextStream(self._matcher)
 
 
-_Node = dict[str, Any]
-"""A node of a tree of characters: character → next node, ``_END`` → what replaces the text that ends here."""
-_END = ""
-
-
 class _Matcher:
-    """Finds all secrets in a text.
-
-    The characters of the values are a tree, because each of them may be escaped; the other encodings are literal texts.
-    """
+    """Finds all secrets in a text."""
 
     def __init__(self, secrets: list[tuple[str, str]]) -> None:
         """Take the secrets as values with their labels."""
         self.longest = 0
         """The characters that an encoding of a secret can have."""
-        self._values: _Node = {}
+        self._values = dict(secrets)
         self._literals: dict[str, dict[str, str]] = {}
         """Head → text → label."""
         for value, label in secrets:
-            node = self._values
-            for character in value:
-                node = node.setdefault(character, {})
-            node.setdefault(_END, label)
             self.longest = max(self.longest, len(value) * (encodings.LONGEST_ESCAPE + encodings.LONGEST_FILLER))
             for text in encodings.whole_encodings(value, MIN_LENGTH):
                 self._literals.setdefault(text[:_HEAD], {})[text] = label
@@ -137,7 +125,7 @@ class _Matcher:
         found = [
             (start + len(text), label) for text, label in self._literals_at(data, start) if data.startswith(text, start)
         ]
-        found += [(end, node[_END]) for node, end, filled in self._walk(data, start) if _END in node and not filled]
+        found += [(end, label) for value, label in self._values.items() for end in _read(value, data, start)[0]]
         return max(found, key=lambda each: each[0], default=(0, ""))
 
     def _could_change(self, data: str, start: int) -> bool:
@@ -145,13 +133,7 @@ class _Matcher:
         rest = data[start:]
         if any(len(text) > len(rest) and text.startswith(rest) for text, _ in self._literals_at(data, start)):
             return True
-        return any(
-            position == len(data)
-            or (data[position] in encodings.STARTERS and encodings.OPEN_ESCAPE.match(data, position) is not None)
-            or (position > start and not filled and encodings.OPEN_FILLER.match(data, position) is not None)
-            for node, position, filled in self._walk(data, start)
-            if node.keys() - {_END}
-        )
+        return any(_read(value, data, start)[1] for value in self._values)
 
     def _literals_at(self, data: str, start: int) -> Iterable[tuple[str, str]]:
         head = data[start : start + _HEAD]
@@ -159,24 +141,32 @@ class _Matcher:
             return self._literals.get(head, {}).items()
         return (each for known, texts in self._literals.items() if known.startswith(head) for each in texts.items())
 
-    def _walk(self, data: str, start: int) -> Iterator[tuple[_Node, int, bool]]:
-        """Yield each node that the text at ``start`` leads to, the end of that text, and whether a filler ends it."""
-        # An escape sequence may also be the text itself, so one text can lead to several nodes.
-        waiting = [(self._values, start, False)]
-        while waiting:
-            node, position, filled = waiting.pop()
-            yield node, position, filled
-            if position == len(data):
-                continue
-            found = data[position]
-            steps = [(found, position + 1)]
-            if found == "+":
-                steps.append((" ", position + 1))  # in the data of a form
-            elif found in encodings.STARTERS:
-                steps += encodings.escapes(data, position)
-            waiting += [(node[character], end, False) for character, end in steps if character in node]
-            if position > start and not filled:
-                waiting += [(node, end, True) for end in encodings.fillers(data, position)]
+
+def _read(value: str, data: str, start: int) -> tuple[set[int], bool]:
+    """Return where a value that is written at ``start`` may end, and whether more text could make it one."""
+    ends, is_open = {start}, False
+    for character in value:
+        # An escape sequence may also be the text itself, so one text can be read in several ways.
+        following: set[int] = set()
+        for end in ends:
+            if end > start and encodings.OPEN_FILLER.match(data, end) is not None:
+                is_open = True
+            for place in (end, *(encodings.fillers(data, end) if end > start else ())):
+                if place == len(data):
+                    is_open = True
+                    continue
+                if data[place] == character or (data[place] == "+" and character == " "):  # "+" in the data of a form
+                    following.add(place + 1)
+                if data[place] in encodings.STARTERS:
+                    for escape in encodings.escapes(character):
+                        if data.startswith(escape, place):
+                            following.add(place + len(escape))
+                        elif len(data) - place < len(escape):
+                            is_open = is_open or escape.startswith(data[place:])
+        ends = following
+        if not ends:
+            break
+    return ends, is_open
 
 
 def _heads(values: list[str], literals: Iterable[str]) -> str:
@@ -198,7 +188,11 @@ def _heads(values: list[str], literals: Iterable[str]) -> str:
     # One branch for all literals: trying one branch for each first character would take most of the time.
     columns = zip(*(text[:MIN_LENGTH] for text in literals), strict=True)
     patterns.append("".join(map(_one_of, columns)))
-    return "|".join([*patterns, encodings.beginnings({value[0] for value in values})])
+    starts = {escape for value in values for escape in encodings.escapes(value[0])}
+    for starter in encodings.STARTERS:
+        rests = "|".join(sorted(re.escape(escape[1:]) for escape in starts if escape[0] == starter))
+        patterns.append(f"{re.escape(starter)}(?:{rests})")
+    return "|".join(patterns)
 
 
 def _one_of(characters: Iterable[str]) -> str:
