@@ -145,3 +145,9 @@ async def test_honest_programs_do_not_meet_the_limits_that_all_have(tmp_path, na
     assert min(honest.limits.memory_bytes, honest.limits.processes, honest.limits.file_bytes) > 0
     done = await run(honest, timeout_seconds=60)
     assert (done.code, done.limit_error) == (0, None), done.stderr
+
+
+@pytest.mark.parametrize("words", ["Error: upload: File too large", "ValueError: File too large", "errno 27"])
+async def test_a_test_about_large_files_is_not_taken_for_the_limit(tmp_path, words):
+    done = await run(program(["sh", "-c", f"echo '{words}' >&2; exit 1"], tmp_path), timeout_seconds=60)
+    assert (done.code, done.limit_error) == (1, None)
