@@ -20,6 +20,7 @@ $(READY): requirements/build.txt requirements/dev.txt pyproject.toml scripts/set
 demo: setup ## delegate tests for a module and follow the work (FILE=yours.py, DELEGATOR=liar)
 	@$(PYTHON_IN) scripts/demo.py $(if $(FILE),--file '$(FILE)') $(if $(DELEGATOR),--delegator '$(DELEGATOR)')
 
+test: export PYTHONDONTWRITEBYTECODE =
 test: setup ## run all tests except the heavy ones (options for pytest: ARGS=-x)
 	$(PYTHON_IN) -m pytest -q -n 2 -m "not heavy" $(ARGS)
 	@scripts/extension test

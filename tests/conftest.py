@@ -16,7 +16,7 @@ from understudy.process.guardian import lineage
 settings.register_profile("without-deadline", deadline=None)
 settings.load_profile("without-deadline")
 
-os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of what tests start; this process keeps its compiled tests
 
 # A shell that starts the tests in the background lets them ignore these, and so would each program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

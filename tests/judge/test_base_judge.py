@@ -51,7 +51,7 @@ EDITS = {
     "skipped": SKIPPED.format("skip"),
     "expected_to_fail": SKIPPED.format("xfail"),
 }
-"""What becomes of a file of tests that has ``test_double``."""
+"""How a file of tests that has ``test_double`` changes."""
 
 
 @pytest.mark.parametrize("is_red", [False, True], ids=["green on the base", "red on the base"])

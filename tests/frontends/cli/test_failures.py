@@ -118,6 +118,12 @@ def test_an_agent_that_fails_names_cause_and_next_step(run: Run, tmp_path: Path,
     if found["verdict"] == "failed":
         assert f"  failed: {found['error']['kind'].replace('_', ' ')}  " in run("list").stdout
     assert cause in run("wait", found["id"]).stdout
+
+
+def test_another_delegator_that_can_start_is_proposed(run: Run, tmp_path: Path) -> None:
+    run("delegators", "add", "mine", "--tool", "generic", "--", script(tmp_path, "agent", "exit 3"))
+    run("start", "fix", "a.py", "-t", "x")
+    [found] = json.loads(run("list", "--json").stdout)["delegations"]
     run("delegators", "add", "absent", "--tool", "generic", "--", "no-such-program")
     run("delegators", "add", "second", "--tool", "generic", "--", "true")
     assert f"understudy retry {found['id']} -d second\n" in run("show", found["id"]).stdout, "the one that can start"
