@@ -46,7 +46,6 @@ FOLDERS: dict[str, list[str]] = {
         "bases",
         "check_setup",
         "retention",
-        "rounds",
         "text_recipes",
         "running",
         "follow_ups",

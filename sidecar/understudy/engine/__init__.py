@@ -2,7 +2,7 @@
 
 ``planning`` turns a request into a plan; ``worktrees`` manages the worktrees; ``queueing`` decides what starts next;
 ``review`` accepts, rejects and amends hunks; ``bases`` records what the user sees; ``running`` starts the worker
-process and runs the attempts, ``rounds`` sends results back; ``check_setup`` proposes and tries new checks;
+process, and runs the attempts that ``policy`` asks for; ``check_setup`` proposes and tries new checks;
 ``retention`` discards and expires files; ``follow_ups`` replies to a result, retries it, or runs its checks again.
 ``tests/test_layers.py`` holds the order of these folders. Nothing here depends on a transport, prints, or asks the
 user: frontends (layer 7) do that. Start with ``running.start`` and ``running.lifecycle.delegation_run``. Agent CLIs are

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from understudy.model.evidence.checks import CheckResult
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, Verdict, in_order
 
 LimitReached = Literal["timed_out", "budget_exhausted"]
 
@@ -54,12 +54,6 @@ def verdict_of(facts: VerdictFacts) -> tuple[Verdict, list[Reservation]]:
         else:
             verdict = Verdict.UNVERIFIED
     return verdict, in_order(reservations)
-
-
-def in_order(reservations: Iterable[Reservation]) -> list[Reservation]:
-    """Return the reservations once each, in the order in which they are declared."""
-    present = set(reservations)
-    return [reservation for reservation in Reservation if reservation in present]
 
 
 def _ended_early(facts: VerdictFacts) -> Verdict | None:

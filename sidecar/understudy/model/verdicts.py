@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from understudy.model.wire import Wire
 
@@ -176,6 +176,12 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     ),
 }
 """Why a result is not verified, and what to do about it on the command line."""
+
+
+def in_order(reservations: Iterable[Reservation]) -> list[Reservation]:
+    """Return the reservations once each, in the order in which they are declared."""
+    present = set(reservations)
+    return [reservation for reservation in Reservation if reservation in present]
 
 
 def check_outcome(ok: bool, reservations: Sequence[Reservation]) -> str:

@@ -151,7 +151,7 @@ def next_turn(options: Sequence[Option]) -> Turns:
 
     If all that remain are paused, it is the first one: a pause spares others the wait, and refuses no work.
     """
-    warnings = [f"{one.name} is not tried: {one.refused}." for one in options if one.refused is not None]
+    warnings = [f"{option.name} is not tried: {option.refused}." for option in options if option.refused is not None]
     open_ones = [option for option in options if option.refused is None]
     if not open_ones:
         return Turns(None, warnings)

@@ -9,25 +9,32 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 
-from understudy.engine.running.attempts.failure_policy import Decision, Next, Retry, Stop
 from understudy.engine.running.lifecycle.delegation_run import DelegationRun
 from understudy.journal import delegation_folder
-from understudy.model.delegation.delegations import Attempt
-from understudy.model.errors import ErrorInfo
+from understudy.model.verdicts import Verdict
+from understudy.policy.history import Decision, History, NextCandidate, Retry
+from understudy.policy.next_step import RULES
 from understudy.process.identity import Identity
 from understudy.process.programs import children
 
 DECISIONS = sys.argv[3:]
 
 
-def policy(attempts: Sequence[Attempt], failure: ErrorInfo, clock: datetime) -> Decision:
-    _ = failure, clock
-    word, _, seconds = (DECISIONS + ["stop"] * len(attempts))[len(attempts) - 1].partition(":")
-    return {"retry": Retry(float(seconds or 0)), "next": Next(), "stop": Stop()}[word]
+def after_failure(history: History) -> Decision | None:
+    if history.failure is None:
+        return None
+    word, _, seconds = (DECISIONS + ["stop"] * len(history.tries))[len(history.tries) - 1].partition(":")
+    return {"retry": Retry(float(seconds or 0)), "next": NextCandidate(), "stop": None}[word]
+
+
+def until_verified(history: History) -> Decision | None:
+    """With ``UNTIL_VERIFIED``: let the next candidate try, ``fresh`` or ``continuing``, while nothing is verified."""
+    how = os.environ.get("UNTIL_VERIFIED")
+    if how is None or not history.is_settled or history.kept.verdict is Verdict.VERIFIED:
+        return None
+    return NextCandidate(fresh=how == "fresh")
 
 
 def list_imports(observer, child: Identity, alive: bool) -> None:
@@ -44,4 +51,6 @@ lock = int(sys.argv[2])
 os.set_inheritable(lock, False)
 os.umask(0o077)
 folder = delegation_folder.open_folder(sys.argv[1])
-asyncio.run(DelegationRun(folder, delegation_folder.read_spec(folder), lock, policy).run())
+asyncio.run(
+    DelegationRun(folder, delegation_folder.read_spec(folder), lock, [after_failure, until_verified, *RULES[1:]]).run()
+)

@@ -180,6 +180,67 @@ def test_a_policy_cannot_retry_forever(two):
     assert (done.verdict, len(done.attempts)) == ("failed", 20)
 
 
+BAD = """
+    prompt = sys.stdin.read()
+    pathlib.Path("started.txt").write_text("half of the work")
+    say(type="session", sessionId="session of first")
+    say(type="result", ok=True, text="Done, by first.")
+"""
+GOOD = """
+    prompt = sys.stdin.read()
+    assert sys.argv[1:] == []
+    assert pathlib.Path("started.txt").exists() == {continues}
+    pathlib.Path("started.txt").unlink(missing_ok=True)
+    pathlib.Path("finished.txt").write_text("all of the work")
+    say(type="result", ok=True, text="Done, by second.")
+"""
+
+
+def run_until_verified(project, monkeypatch, second, *decisions, how="fresh"):
+    """Run a delegation whose rules answer a verdict with the next candidate; what ``first`` does fails the check."""
+    project.program("first", BAD)
+    project.program("second", second)
+    project.settings('[[checks]]\nname = "tidy"\nargv = ["sh", "-c", "test ! -e started.txt"]\n')
+    monkeypatch.setenv("UNTIL_VERIFIED", how)
+    return run(project, ["first", "second"], *decisions)
+
+
+def notes(told):
+    return " ".join(event.text for event in told if isinstance(event, events.Note))
+
+
+@pytest.mark.parametrize("how", ["fresh", "continuing"])
+def test_a_verdict_can_be_answered_with_the_next_candidate(project, monkeypatch, how):
+    done, told = run_until_verified(project, monkeypatch, GOOD.format(continues=how == "continuing"), how=how)
+    assert [attempt.delegator for attempt in done.attempts] == ["first", "second"]
+    assert done.attempts[1].reason == "the result of first is checks_failed."
+    assert [stat.path for stat in done.result.files] == ["finished.txt"]
+    assert (done.result.text, done.error) == ("Done, by second.", None)
+    assert done.verdict != "checks_failed"
+    assert done.head == done.attempts[1].end_commit
+    assert (done.attempts[0].rescue_ref is None) == (how == "continuing"), "a fresh worktree replaces another one"
+    assert [check.ok for check in done.checks] == [True]
+    assert len([event for event in told if isinstance(event, events.Finished)]) == 1
+
+
+def test_a_result_that_is_no_better_is_not_kept(project, monkeypatch):
+    done, told = run_until_verified(project, monkeypatch, BAD.replace("half", "other half").replace("first", "second"))
+    assert "was not kept: it is checks_failed, and the one before is checks_failed" in notes(told)
+    assert (done.verdict, done.error, done.result.text) == ("checks_failed", None, "Done, by first.")
+    assert (Path(done.worktree) / "started.txt").read_text() == "half of the work"
+    assert files_of(project, done, done.head) == ["started.txt"]
+    assert "The work of this attempt is kept as" in notes(told), "nothing is removed without a rescue reference"
+    assert [check.ok for check in done.checks] == [False]
+
+
+def test_a_candidate_that_fails_does_not_cost_the_result_before(project, monkeypatch):
+    done, told = run_until_verified(project, monkeypatch, FAILS, "stop", "stop")
+    assert (done.verdict, done.error, done.result.text) == ("checks_failed", None, "Done, by first.")
+    [failed] = [event for event in told if isinstance(event, events.AttemptFailed)]
+    assert (failed.attempt, failed.will_retry, failed.next_delegator) == (2, False, None)
+    assert (Path(done.worktree) / "started.txt").exists()
+
+
 def seconds_between(began, ended):
 
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
@@ -189,7 +250,8 @@ NOT_BEFORE_THE_AGENT = (
     *("understudy.judge.judge", "understudy.judge.runs.check_run", "understudy.judge.mutation"),
     *(
         "understudy.judge.tampering",
-        "understudy.engine.rounds.rounds",
+        "understudy.engine.planning.repair_prompt",
+        "understudy.engine.planning.strengthen_prompt",
         "understudy.engine.review.result_export",
         "understudy.engine.running.relay",
         "understudy.engine.checkout_runs",

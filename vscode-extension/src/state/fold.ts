@@ -82,7 +82,8 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
       const attempts = startAttempt(now, event);
       const activity = clip(`starting ${event.delegator}`);
       // A fresh worktree: what the earlier attempt changed is not part of this one.
-      const isFresh = attempts.length > now.attempts.length && event.commit !== undefined && event.commit !== now.head;
+      const isNew = now.result === undefined && attempts.length > now.attempts.length;
+      const isFresh = isNew && event.commit !== undefined && event.commit !== now.head;
       const head = isFresh ? { head: undefined } : {};
       return { attempts, ...head, waitingFor: undefined, terminal: undefined, activity, ...costs(attempts) };
     }

@@ -116,7 +116,8 @@ def choose(
 
 def _missing(configuration: Configuration, preference: Preference, defaults: candidates.Defaults) -> UnderstudyError:
     """Return the error for a delegator that does not exist, or whose file cannot be read."""
-    name, broken = preference.name, next((one for one in configuration.problems if _is_of(one, preference.name)), None)
+    name = preference.name
+    broken = next((problem for problem in configuration.problems if _is_of(problem, name)), None)
     if broken is not None:
         return UnderstudyError(
             ErrorKind.CONFIG_INVALID,

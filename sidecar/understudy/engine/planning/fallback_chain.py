@@ -107,7 +107,8 @@ def chain_after(request: ChainRequest) -> Chain:
         return None
 
     chain.left_out = candidates.left_out(successors_of(owner.name, names), why_not)
-    chain.notes += [f"{one.name} does not take over from {owner.name}: {one.skipped_because}" for one in chain.left_out]
+    for candidate in chain.left_out:
+        chain.notes.append(f"{candidate.name} does not take over from {owner.name}: {candidate.skipped_because}")
     return chain
 
 

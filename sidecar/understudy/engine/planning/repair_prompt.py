@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from understudy.model.config.recipes import Recipe
 from understudy.model.evidence.checks import CheckResult
 
 MOST_CHECKS = 5
 _BEFORE = "; it failed before your work, too: if your task is not to correct that, change nothing for it"
 MOST_CHARACTERS = 8000
 """Of the output of one check: its end, where runners say what failed."""
-
-
-def failed(results: Iterable[CheckResult], recipe: Recipe) -> list[CheckResult]:
-    """Return the required checks that fail and that the recipe should make pass.
-
-    A check that failed before the work began may be the bug that is to be fixed, unless the recipe changes no code.
-    """
-    failing = [check for check in results if check.required and not check.ok]
-    return failing if recipe.changes == "code" else [check for check in failing if not check.fails_on_base]
 
 
 def request_of(results: Sequence[CheckResult]) -> str:

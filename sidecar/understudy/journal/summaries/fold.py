@@ -145,7 +145,8 @@ def _started(delegation: Delegation, event: events.Started, change: _Change) -> 
             usage=no_usage(),
         )
         change["attempts"] = [*earlier, attempt]
-        if event.commit is not None and delegation.head is not None and event.commit != delegation.head:
+        moved = event.commit is not None and delegation.head is not None and event.commit != delegation.head
+        if moved and delegation.result is None:
             change["head"] = None  # a fresh worktree: what the earlier attempt changed is not part of this one
     _count_costs(delegation, change)
 

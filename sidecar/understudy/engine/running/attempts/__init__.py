@@ -1,6 +1,5 @@
-"""The attempts of one delegation: candidates are tried one after another until one finishes.
+"""The attempts of one run, each when the campaign asks for it.
 
-``attempt_loop`` tries them, ``candidate_choice`` says which is next and ``failure_policy`` whether there is one;
-``single_attempt`` makes one attempt, ``agent_conversation`` is what its agent knows, ``spent_limits`` what earlier
-attempts left of its limits; ``checkpoints`` commits what it did.
+``run_attempts`` makes them, ``candidate_choice`` says whose turn it is; ``single_attempt`` connects one agent,
+``agent_conversation`` is what it knows, ``run_budget`` what earlier attempts spent; ``checkpoints`` commits their work.
 """

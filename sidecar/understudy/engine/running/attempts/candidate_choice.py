@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 
 from understudy.engine.circuits import circuit_store
-from understudy.engine.running.attempts.spent_limits import SpentLimits
+from understudy.engine.running.attempts.run_budget import RunBudget
 from understudy.engine.running.run_context import RunContext
 from understudy.model.config.config_entries import Pause
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
+from understudy.policy.budget import Shortage
 from understudy.policy.candidates import Option, Turn, next_turn
 
 
 class CandidateChoice:
     """The candidates of one run, and the pauses of their delegators, which all runs share."""
 
-    def __init__(self, run: RunContext, limits: SpentLimits) -> None:
+    def __init__(self, run: RunContext, budget: RunBudget) -> None:
         """Choose nothing yet."""
         self._run = run
-        self._limits = limits
+        self._budget = budget
 
     async def choose(self, start: int, failure: UnderstudyError | None) -> Turn | None:
         """Return whose turn it is from ``start`` on, and tell the user about those that are left out.
@@ -43,9 +44,10 @@ class CandidateChoice:
 
     async def _option(self, place: int, candidate: SpecCandidate, failure: UnderstudyError | None) -> Option:
         name = candidate.delegator.name
-        limits = self._limits.left(candidate, failure) if failure is not None else None
-        if isinstance(limits, str):
-            return Option(place=place, name=name, refused=limits)
+        reserved = self._budget.of(candidate, failure).reserve()
+        if isinstance(reserved, Shortage):
+            return Option(place=place, name=name, refused=reserved.why)
+        limits = reserved.left()
         pause = await self._pause_of(candidate)
         if pause is None:
             return Option(place=place, name=name, limits=limits)

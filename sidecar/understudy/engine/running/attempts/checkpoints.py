@@ -39,18 +39,28 @@ class Checkpoints:
         run, tree = self._run, self._run.tree
         if tree is None:
             return None
-        if self.commit is None:
+        commit, reference = self.commit, None
+        if commit is None:
             await run.in_thread(self._write_target, answer)
-            self.commit = await run.in_thread(tree.checkpoint, run.tell, limit_seconds=limit_seconds)
-            reference: str | None = None
-            try:
-                if keep_as is not None:
-                    keep = tree.keep_changed
-                    reference = await run.in_thread(keep, self.commit, keep_as, limit_seconds=limit_seconds)
-            finally:
-                if run.spec.recipe.returns != "text":
-                    run.emit(events.Checkpoint(commit=self.commit, rescue_ref=reference))
-        return self.commit
+            commit = await run.in_thread(tree.checkpoint, run.tell, limit_seconds=limit_seconds)
+        try:
+            if keep_as is not None:
+                reference = await run.in_thread(tree.keep_changed, commit, keep_as, limit_seconds=limit_seconds)
+        finally:
+            if (self.commit is None or reference is not None) and run.spec.recipe.returns != "text":
+                run.emit(events.Checkpoint(commit=commit, rescue_ref=reference))
+            self.commit = commit
+        return commit
+
+    async def keep(self, name: str) -> None:
+        """Keep the worktree under the rescue reference ``name``, if its files changed, without changing the head."""
+        run, tree = self._run, self._run.tree
+        if tree is None:
+            return
+        commit = await run.in_thread(tree.checkpoint, run.tell, limit_seconds=SNAPSHOT_SECONDS)
+        reference = await run.in_thread(tree.keep_changed, commit, name, limit_seconds=SNAPSHOT_SECONDS)
+        if reference is not None:
+            run.emit(events.Note(level="info", text=f"The work of this attempt is kept as {reference}."))
 
     async def save_turn(self) -> None:
         """Record what a running attempt has done so far, for the case that this process is killed."""

@@ -12,7 +12,7 @@ from understudy.engine.queueing import group_budget, launcher
 from understudy.engine.running import task
 from understudy.engine.running.attempts.agent_conversation import Conversation
 from understudy.engine.running.attempts.checkpoints import Checkpoints
-from understudy.engine.running.attempts.spent_limits import SpentLimits
+from understudy.engine.running.attempts.run_budget import RunBudget
 from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
@@ -56,16 +56,16 @@ class SingleAttempt:
         links: AgentLinks,
         *,
         conversation: Conversation,
-        limits: SpentLimits,
+        budget: RunBudget,
         checkpoints: Checkpoints,
     ) -> None:
         """Start nothing."""
         self._run = run
         self._links = links
         self._conversation = conversation
-        self._limits = limits
+        self._budget = budget
         self._checkpoints = checkpoints
-        self._budget = group_budget.Watch(self._group_id)
+        self._group_budget = group_budget.Watch(self._group_id)
 
     def announce(self, order: Order, start_commit: str | None) -> None:
         """Record that an attempt begins."""
@@ -145,16 +145,20 @@ class SingleAttempt:
             order.candidate,
             number=order.number,
             worktree=run.tree,
-            total_seconds=self._limits.seconds_left(order.candidate),
+            total_seconds=self._budget.of(order.candidate).seconds_left,
             session_id=self._conversation.session(order.candidate),
             request=request,
             ask=self._links.permissions.ask,
             messages=messages,
-            # Not while a result is improved: one that is not kept must not be the head.
-            checkpoint=self._checkpoints.save_turn if messages is not None and spec.recipe.returns == "tree" else None,
+            checkpoint=self._checkpoints.save_turn if self._makes_result(order, spec) else None,
             relay=relay,
             note=run.tell,
         )
+
+    def _makes_result(self, order: Order, spec: Spec) -> bool:
+        """Return whether the files of this attempt are the result so far: not where another one may be kept."""
+        first = self._run.writer.delegation.result is None
+        return first and order.request is None and spec.recipe.returns == "tree"
 
     def _emit_noting(self, event: events.Event) -> None:
         self._links.messages.saw(event)
@@ -164,7 +168,7 @@ class SingleAttempt:
         """Write an event of the agent; raise ``budget_exhausted`` when the group has spent its budget."""
         self._run.emit(event)
         if isinstance(event, events.UsageReport):
-            self._budget.check(self._run.writer.delegation)
+            self._group_budget.check(self._run.writer.delegation)
 
     def _group_id(self) -> str | None:
         """Return the group of the delegation; it may get one when its agent delegates."""

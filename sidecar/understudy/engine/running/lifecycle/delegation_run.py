@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.queueing import launcher
-from understudy.engine.running.attempts import failure_policy
-from understudy.engine.running.attempts.attempt_loop import Attempts
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
-from understudy.engine.running.attempts.failure_policy import FailurePolicy
+from understudy.engine.running.attempts.run_attempts import Attempts
 from understudy.engine.running.attempts.single_attempt import AgentLinks
 from understudy.engine.running.lifecycle import run_end
+from understudy.engine.running.lifecycle.campaign import Campaign, Crew
 from understudy.engine.running.lifecycle.held_folder import HeldFolder
 from understudy.engine.running.lifecycle.judging import Judging
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
@@ -38,6 +37,7 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.policy.next_step import RULES, Rule
 from understudy.process import leftovers
 from understudy.process.programs import children
 
@@ -58,7 +58,7 @@ class DelegationRun:
         folder: Folder,
         spec: Spec,
         lock: int,
-        policy: FailurePolicy = failure_policy.decide,
+        rules: Sequence[Rule] = RULES,
         *,
         only_check: bool = False,
     ) -> None:
@@ -91,15 +91,23 @@ class DelegationRun:
         )
         self._outside = OutsideComparison(run)
         self._preparation = Preparation(run, self._outside)
-        self._attempts = Attempts(
+        attempts = Attempts(
             run,
             AgentLinks(permissions=self._permissions, messages=self._messages, relay=self._relay),
-            renew=self._preparation.renew,
             worked=self._outside.after_attempt,
-            policy=policy,
         )
-        self._results = ResultCollection(run, self._attempts, lambda: self._stops.stopped)
-        self._judging = Judging(run, self._attempts, self._results, self._outside, self._verdict_on)
+        self._results = ResultCollection(run, attempts, lambda: self._stops.stopped)
+        self._judging = Judging(run, self._results, self._outside)
+        crew = Crew(
+            attempts=attempts,
+            results=self._results,
+            judging=self._judging,
+            preparation=self._preparation,
+            outside=self._outside,
+            close_relay=self._close_relay,
+            verdict_on=self._verdict_on,
+        )
+        self._campaign = Campaign(run, crew, rules)
 
     async def run(self) -> None:
         """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
@@ -122,7 +130,7 @@ class DelegationRun:
             await self._stops.guard(work)
         except UnderstudyError as failure:
             # The failure of the work matters more than the failure to keep partial work.
-            self._failure = self._attempts.failure or failure
+            self._failure = self._campaign.failure or failure
         except Exception as error:
             # A bug must still end in one terminal state that reports it.
             self._failure = fault(self._run.folder, error)
@@ -142,15 +150,8 @@ class DelegationRun:
         for text in run.spec.notes:
             run.emit(events.Note(level="warning", text=text))
         await self._preparation.prepare()
-        try:
-            await self._attempts.run()
-        finally:
-            await self._close_relay()
-        self._failure = self._attempts.failure
-        await self._results.collect()
-        if self._failure is None:
-            await self._judging.judge()
-            await self._judging.improve()
+        await self._campaign.run()
+        self._failure = self._campaign.failure
 
     async def _check_again(self, before: Delegation) -> None:
         checkout = self._run.checkout
@@ -181,7 +182,7 @@ class DelegationRun:
             self._failure = self._failure or fault(run.folder, error)
         # No process of this delegation may be alive now, not even programs that git started.
         await run.in_thread(leftovers.kill_leftovers, run.folder.id)
-        await self._judging.restore()
+        await self._campaign.restore()
         changed = False
         try:
             run.emit.close()
@@ -236,9 +237,9 @@ class DelegationRun:
             )
         )
 
-    def _verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
-        """Return the verdict if the delegation ended with this judgement of changed files."""
-        end = self._end_with(judgement, changed=True)
+    def _verdict_on(self, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:
+        """Return the verdict if the delegation ended with a result of this judgement; only changed files are judged."""
+        end = self._end_with(judgement, changed=judgement is not None)
         return end.verdict, end.reservations
 
     def _why(self) -> str:

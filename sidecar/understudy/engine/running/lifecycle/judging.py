@@ -1,54 +1,37 @@
-"""Judge the result of a run with its checks, and let the agent improve it in rounds."""
+"""Judge the results of a run with its checks."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from understudy.config.trust import records
 from understudy.engine.queueing import launcher
-from understudy.engine.running.attempts.attempt_loop import Attempts
-from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.lifecycle.result_collection import ResultCollection
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.task import paths
 from understudy.model.delegation import events
-from understudy.model.verdicts import Reservation, Verdict
 
 if TYPE_CHECKING:  # what judges a result is imported when there is one
     from understudy.config.configuration import Configuration
-    from understudy.engine.rounds.rounds import JudgedResult, Rounds
     from understudy.judge.judge import Judgement
     from understudy.judge.mutation.planning import MutantSample
 
-_T = TypeVar("_T")
-VerdictOn = Callable[["Judgement"], tuple[Verdict, list[Reservation]]]
-
 
 class Judging:
-    """What the checks of one run show; the ``RoundHost`` of its rounds."""
+    """What the checks of one run show."""
 
-    def __init__(
-        self,
-        run: RunContext,
-        attempts: Attempts,
-        results: ResultCollection,
-        outside: OutsideComparison,
-        verdict_on: VerdictOn,
-    ) -> None:
-        """Judge nothing yet; ``verdict_on`` returns the verdict if the run ended with a judgement of changed files."""
+    def __init__(self, run: RunContext, results: ResultCollection, outside: OutsideComparison) -> None:
+        """Judge nothing yet."""
         self.judgement: Judgement | None = None
         """The judgement of the result."""
         self._run = run
-        self._attempts = attempts
         self._results = results
         self._outside = outside
-        self._verdict_on = verdict_on
         self._checks, self._fallback_checks = run.spec.checks, run.spec.fallback_checks
-        self._rounds: Rounds | None = None
 
     async def judge(self) -> None:
         """Judge the result, if it changes something."""
@@ -76,29 +59,6 @@ class Judging:
             self._fallback_checks = plan.fallback_checks(configured.checks, recipe, asked)
         await self.judge()
 
-    async def improve(self) -> None:
-        """Let the agent repair and improve the judged result, as often as was asked for."""
-        spec, result, judgement = self._run.spec, self._results.result, self.judgement
-        if not (spec.rounds or spec.repairs) or judgement is None or result is None or result.head is None:
-            return
-        from understudy.engine.rounds.rounds import JudgedResult, Rounds
-
-        self._rounds = Rounds(
-            self,
-            self._run.worktree,
-            self._run.emit,
-            count=spec.rounds,
-            repairs=spec.repairs,
-            recipe=spec.recipe,
-            reports=self._run.folder.path,
-        )
-        await self._rounds.run(JudgedResult(result.head, judgement))
-
-    async def restore(self) -> None:
-        """Reset the worktree to the result, if a round was stopped."""
-        if self._rounds is not None:
-            await self._rounds.restore()
-
     def _configured_now(self) -> Configuration:
         """Return the configuration of the workspace as it is now: the user may have added a check since."""
         from understudy.config.loading import loader
@@ -106,18 +66,6 @@ class Judging:
         workspace = Path(self._run.spec.workspace)
         trusted = records.status(workspace, self._run.state).trusted
         return loader.load(workspace, trusted=trusted)
-
-    # -- what rounds call: see ``rounds.RoundHost`` ------------------------------------------------------------
-
-    async def attempt_again(self, request: str, why: str) -> str | None:
-        """Ask the agent for more in the same worktree."""
-        await self._outside.start()
-        return await self._attempts.again(request, why)
-
-    async def commit(self) -> str:
-        """Commit the contents of the worktree, which are not the result yet."""
-        run = self._run
-        return await run.in_thread(run.worktree.checkpoint, run.tell, limit_seconds=SNAPSHOT_SECONDS)
 
     async def judge_commit(
         self, head: str, emit: Callable[[events.Event], None], sample: MutantSample | None, reports: Path
@@ -152,18 +100,3 @@ class Judging:
             ),
             emit,
         )
-
-    async def keep(self, judged: JudgedResult) -> None:
-        """Replace the result, if it changed, and its judgement."""
-        result = self._results.result
-        if result is None or judged.head != result.head:
-            await self._results.report_commit(judged.head, self._attempts.adopt(judged.head))
-        self.judgement = judged.judgement
-
-    def verdict_on(self, judgement: Judgement) -> tuple[Verdict, list[Reservation]]:
-        """Return the verdict if the delegation ended with this judgement."""
-        return self._verdict_on(judgement)
-
-    async def in_thread(self, call: Callable[..., _T], *args: object, limit_seconds: float | None = None) -> _T:
-        """Run blocking git work."""
-        return await self._run.in_thread(call, *args, limit_seconds=limit_seconds)

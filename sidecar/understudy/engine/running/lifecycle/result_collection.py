@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.engine.running.attempts.attempt_loop import Attempts
 from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
+from understudy.engine.running.attempts.run_attempts import Attempts
 from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.runners.runner import Outcome

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from understudy.judge import verdict_rules
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.verdicts import Reservation, ReservationFact, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 
 if TYPE_CHECKING:  # imported while the agent works
     from understudy.judge.judge import Judgement
@@ -90,5 +90,5 @@ def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> R
         return end
     verdict = Verdict.UNVERIFIED if end.verdict is Verdict.VERIFIED else end.verdict
     facts = [*end.facts, *(fact for fact in before.reservation_facts if fact.reservation in lasting)]
-    reservations = verdict_rules.in_order({*end.reservations, *lasting})
+    reservations = in_order({*end.reservations, *lasting})
     return replace(end, verdict=verdict, reservations=reservations, facts=facts)
