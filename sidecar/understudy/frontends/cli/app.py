@@ -12,6 +12,7 @@ import click
 
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.calls.exit_codes import Exit, table
+from understudy.frontends.cli.moving_in.familiar import ALIASES, translated
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from understudy.model.errors import UnderstudyError
 
 PROGRAM = "understudy"
+_FAMILIAR = "Familiar from other tools"
 
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Delegate": {
@@ -69,7 +71,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "doctor": ("setup.doctor:doctor", "Check that everything a delegation needs is installed."),
         "tools": ("setup.tools:tools", "List the known agent CLIs; define and test your own."),
         "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
-        "profiles": ("setup.starter:profiles", "Another name for delegators: list, show, init."),
         "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
         "checks": ("setup.checks:checks", "Manage the checks of results: list, add, test, remove."),
         "recipes": ("setup.recipes:recipes", "List the recipes: the kinds of work to delegate."),
@@ -77,13 +78,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "agents": ("setup.agents:agents", "List the agents that give a delegation instructions."),
         "trust": ("setup.trust:trust", "Trust a workspace, or revoke its trust."),
     },
-    "Familiar from other tools": {
-        "capabilities": ("moving_in.familiar:capabilities", "Show what each agent CLI can do here."),
-        "routes": ("moving_in.familiar:routes", "Show which delegator each recipe would take."),
-        "model": ("moving_in.familiar:model", "Show which delegators use a model."),
+    _FAMILIAR: {
         "config": ("moving_in.config_keys:config", "Show or set one value of your configuration."),
-        "cleanup": ("moving_in.familiar:cleanup", "Remove worktrees whose results are decided."),
-        "monitor": ("moving_in.familiar:monitor", "Show everything in progress, live."),
     },
     "For programs": {
         "serve": ("serve:serve", "Run the language server."),
@@ -97,6 +93,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 """Command → module and attribute below ``frontends.cli``, and its help line, so that the help imports no module."""
 
 _COMMANDS = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
+
+_ALIASES = {name: alias.about for name, alias in ALIASES.items() if " " not in name}
 
 _FIRST_STEPS = """
 Delegate work to cheaper models and other coding agents, and get it back verified. Agents work in a separate worktree;
@@ -143,6 +141,12 @@ class LazyGroup(SuggestingGroup):
         command: click.Command = getattr(importlib.import_module(f"understudy.frontends.cli.{module}"), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command by its name here or in another tool."""
+        return super().resolve_command(ctx, translated(args))
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise ``_ReaderGone`` when the reader of stdout closed it."""
         try:
@@ -157,7 +161,8 @@ class LazyGroup(SuggestingGroup):
         _ = ctx
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, line) for name, (_, line) in commands.items()], col_max=14)
+                rows = {name: line for name, (_, line) in commands.items()} | (_ALIASES if title == _FAMILIAR else {})
+                formatter.write_dl(list(rows.items()), col_max=14)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete command names without importing the commands."""
@@ -165,7 +170,8 @@ class LazyGroup(SuggestingGroup):
 
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        return [CompletionItem(name, help=line) for name, (_, line) in _COMMANDS.items() if name.startswith(incomplete)]
+        lines = {name: line for name, (_, line) in _COMMANDS.items()} | _ALIASES
+        return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

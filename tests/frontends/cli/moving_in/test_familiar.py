@@ -1,4 +1,4 @@
-"""Test the commands that keep their names from other tools: each shows and changes what other commands do."""
+"""Test the commands of other tools, each of which is another name for a command here."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from click.testing import CliRunner
 from understudy.config.loading import loader
 from understudy.frontends.cli import app
 from understudy.frontends.cli.moving_in import familiar
-from understudy.journal import ledger
+from understudy.frontends.cli.review import worktrees
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits
-from understudy.model.delegation.delegations import AskedBy, no_usage
-from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -52,32 +50,41 @@ def delegator(name: str) -> Delegator:
     return loader.load(None, trusted=False).delegators[name].delegator
 
 
-def test_capabilities_are_those_of_the_tools(project: Path) -> None:
-    rows = {line.split()[0]: line for line in run("capabilities").splitlines()}
-    assert "acceptEdits" in rows["claude"]
-    assert "anthropic" in rows["claude"]
-    assert "Permission modes: acceptEdits" in run("capabilities", "--agent", "claude")
-    assert json.loads(run("capabilities", "--agent", "codex", "--json"))["name"] == "codex"
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("capabilities", "tools list"),
+        ("capabilities --agent claude --json", "tools list claude --json"),
+        ("routes", "recipes"),
+        ("model opus", "ledger --by delegator --model opus"),
+        ("cleanup --ttl 1", "worktrees cleanup --ttl 1"),
+        ("monitor --once", "watch --all --once"),
+        ("profiles show x", "delegators show x"),
+        ("profiles init", "init"),
+        ("start tests", "start tests"),
+        ("", ""),
+    ],
+)
+def test_a_command_of_another_tool_is_one_of_ours(theirs: str, ours: str) -> None:
+    assert familiar.translated(theirs.split()) == ours.split()
+
+
+def test_what_a_tool_can_do_is_shown_under_both_names(project: Path) -> None:
+    shown = run("capabilities", "--agent", "claude")
+    assert "Permission modes: acceptEdits" in shown
+    assert shown == run("tools", "claude")
     assert refused("capabilities", "--agent", "cluade") is ErrorKind.UNKNOWN_TOOL
 
 
-def test_routes_are_what_a_start_would_take(project: Path) -> None:
-    found = {one["recipe"]: one for one in json.loads(run("routes", "--json"))}
-    assert found["explain"]["delegator"] == "echo"
-    assert found["explain"]["reason"] == "it is the only delegator configured"
+def test_recipes_name_the_delegator_that_a_start_would_take(project: Path) -> None:
+    def route() -> str:
+        return next(line for line in run("routes").splitlines() if line.startswith("explain"))
 
-    def defaults() -> dict[str, str]:
-        return json.loads(run("delegators", "list", "--json")).get("defaults", {})
-
-    assert defaults() == {name: one["delegator"] for name, one in found.items() if one.get("delegator")}
+    assert " echo " in route()
     run("delegators", "add", "other", "--tool", "generic", "--", "/bin/cat", "{promptFile}")
-    assert "Several delegators" in next(line for line in run("routes").splitlines() if line.startswith("explain"))
-    told = CliRunner().invoke(app.group, ["routes"], standalone_mode=False).stderr
-    assert told == "hint: Choose a default: understudy delegators default NAME --for RECIPE\n"
-    assert defaults() == {}, "each start would be refused"
+    assert " echo " not in route(), "each start would be refused"
     run("config", "default.explain", "other")
-    assert defaults() == {"explain": "other"}
-    assert {one["recipe"]: one["delegator"] for one in json.loads(run("routes", "--json"))}["explain"] == "other"
+    assert " other " in route()
 
 
 def test_every_choice_is_named_where_none_is_the_default(project: Path) -> None:
@@ -112,27 +119,6 @@ def test_a_file_outside_of_the_workspace_is_not_simply_to_be_trusted(project: Pa
     subprocess.run(["git", "init", "-q"], cwd=inside, check=True)
     has_its_own = f"The file is in a repository inside of {project}, which has its own trust. "
     assert hint(str(inside / "c.py"), "-d", "echo").startswith(has_its_own)
-
-
-def test_a_model_is_found_with_its_delegators(project: Path) -> None:
-    run("delegators", "add", "big", "--tool", "claude", "--model", "claude-opus-4")
-    assert run("model", "OPUS").splitlines()[1].split() == ["claude-opus-4", "big", "claude", "0", "-"]
-    entry = LedgerEntry(
-        at="2026-11-25T16:18:47.000Z",
-        id="20261125-161847-aaaaa",
-        attempt=1,
-        asked_by=AskedBy(frontend="cli", depth=0),
-        recipe="tests",
-        workspace="/",
-        delegator="big",
-        model="claude-opus-4",
-        usage=no_usage(),
-        cost_source="unknown",
-        seconds=1,
-    )
-    ledger.append(entry)
-    assert run("model", "OPUS").split()[-2:] == ["1", "?"], "an unknown cost is not zero"
-    assert refused("model", "gpt") is ErrorKind.MODEL_NOT_FOUND
 
 
 def test_config_sets_and_shows_single_values(project: Path) -> None:
@@ -198,11 +184,11 @@ def test_cleanup_removes_what_is_decided_only(project: Path, monkeypatch: pytest
             return RescueResult(rescue_ref="r/1")
         return real(name, **given)
 
-    real = familiar.call
-    monkeypatch.setattr(familiar, "call", call)
+    real = worktrees.call
+    monkeypatch.setattr(worktrees, "call", call)
     assert "d  would be removed" in run("cleanup", "--dry-run", "--project", "/r")
     assert removed == []
-    assert json.loads(run("cleanup", "--project", "/r", "--json")) == [{"id": "d", "rescueRef": "r/1"}]
+    assert json.loads(run("cleanup", "--project", "/r", "--json")) == {"rescueRef": "r/1"}
     assert removed == ["d"]
 
 
@@ -212,9 +198,9 @@ def test_cleanup_keeps_what_finished_a_short_time_ago(project: Path) -> None:
     run("start", "explain", "a.py", "-d", "echo", "--trust", "-q")
     (identifier,) = [one["id"] for one in json.loads(run("list", "--json"))["delegations"]]
     now = datetime.now(UTC)
-    assert not familiar._ended(identifier, now - timedelta(hours=24))
-    assert familiar._ended(identifier, now)
-    assert familiar._ended("20200101-000000-aaaaa", now)
+    assert not worktrees._ended(identifier, now - timedelta(hours=24))
+    assert worktrees._ended(identifier, now)
+    assert worktrees._ended("20200101-000000-aaaaa", now)
 
 
 def test_monitor_shows_every_change_and_ends_with_ctrl_c(project: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,7 +16,9 @@ from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import size
 from understudy.frontends.cli.terminal import terminal
+from understudy.model.errors import ErrorKind, UnderstudyError
 
+_DECIDED = frozenset({"decided", "expired"})
 _HEADER = ("ID", "STATE", "SIZE", "REF", "PATH")
 _REF_EXAMPLE = "greeting-1f3a9c07d2/20261120-220431-b7m2x"
 
@@ -52,7 +56,7 @@ def restore(*, ref: str, json_: bool) -> int:
 )
 @click.pass_context
 def worktrees(context: click.Context) -> int:
-    """Manage the worktrees of agents on disk: list, remove, restore."""
+    """Manage the worktrees of agents on disk: list, remove, clean up, restore."""
     if context.invoked_subcommand is None:
         return int(context.invoke(list_, json_=False))
     return exit_codes.Exit.OK
@@ -113,6 +117,53 @@ def remove(*, trees: tuple[str, ...], json_: bool) -> int:
     for tree in trees:
         _rescued(call("worktrees/remove", id=tree), tree, as_json=json_)
     return exit_codes.Exit.OK
+
+
+@worktrees.command(
+    epilog=options.examples("understudy worktrees cleanup", "understudy worktrees cleanup --ttl 2 --dry-run")
+)
+@click.option(
+    "--ttl",
+    metavar="HOURS",
+    type=click.FloatRange(min=0),
+    default=24,
+    show_default=True,
+    help="Only of delegations that finished this long ago.",
+)
+@click.option("--project", metavar="DIR", type=click.Path(file_okay=False), help="Only worktrees of this repository.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@options.as_json
+def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> int:
+    """Remove worktrees whose results are decided.
+
+    Prints the command that restores each. Worktrees of agents that work, and of results that you have not decided, are
+    kept. With --json, prints one `RescueResult` per line, with --dry-run one `WorktreeEntry`.
+    """
+    before = datetime.now(UTC) - timedelta(hours=ttl)
+    found = call("worktrees/list").worktrees
+    if project is not None:
+        found = [tree for tree in found if Path(tree.repo).resolve() == Path(project).resolve()]
+    old = [tree for tree in found if tree.state in _DECIDED and _ended(tree.owner or tree.id, before)]
+    for tree in old:
+        if not dry_run:
+            _rescued(call("worktrees/remove", id=tree.id), tree.id, as_json=json_)
+        elif json_:
+            output.json_line(tree)
+        else:
+            click.echo(f"{tree.id}  would be removed ({size(tree.bytes)})")
+    if not json_:
+        kept = event_lines.plural(len(found) - len(old), "worktree")
+        click.echo(f"{kept} in use, not decided, or newer. See: understudy worktrees", err=True)
+    return exit_codes.Exit.OK
+
+
+def _ended(identifier: str, before: datetime) -> bool:
+    """Return whether a delegation finished before a time; one whose journal has expired did."""
+    try:
+        finished = call("delegations/get", id=identifier).finished_at
+    except UnderstudyError as error:
+        return error.kind is ErrorKind.UNKNOWN_DELEGATION
+    return finished is not None and datetime.fromisoformat(finished) <= before
 
 
 @worktrees.command("restore", epilog=options.examples(f"understudy worktrees restore {_REF_EXAMPLE}"))

@@ -1,17 +1,13 @@
-"""``init``, and ``profiles``, another name for delegators."""
+"""``init``: write a configuration file."""
 
 from __future__ import annotations
-
-import copy
 
 import click
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
-from understudy.frontends.cli.setup import delegators
 from understudy.model.text import uris
 
 
@@ -35,24 +31,3 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> int:
             click.echo(f"{title}: {', '.join(found)}", err=True)
     click.echo("Remove the # of what you need, then: understudy delegators list", err=True)
     return exit_codes.Exit.OK
-
-
-@click.group(
-    cls=SuggestingGroup, epilog=options.examples("understudy profiles list", "understudy profiles show claude")
-)
-def profiles() -> None:
-    """List and show delegators, and write a first configuration.
-
-    What other tools call a profile is a delegator here: `understudy delegators` also adds, tests and removes them.
-    """
-
-
-def _add(name: str, command: click.Command, example: str) -> None:
-    alias = copy.copy(command)
-    alias.epilog = options.examples(f"understudy profiles {example}")
-    profiles.add_command(alias, name)
-
-
-_add("list", delegators.list_, "list --json")
-_add("show", delegators.show, "show claude")
-_add("init", init, "init")

@@ -14,7 +14,7 @@ from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_connection_test
-from understudy.model.config.config_entries import ToolEntry
+from understudy.model.config.config_entries import SupportedOptions, ToolEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
 
@@ -57,7 +57,7 @@ class _Tools(click.Group):
 @options.as_json
 @click.pass_context
 def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_: bool) -> int:
-    """List the known agent CLIs, installed or not; with the name of one, show how to install it and log in."""
+    """List the known agent CLIs; with the name of one, show how to install it and what it can do here."""
     if context.invoked_subcommand is None:
         return _list(refresh=refresh, workspace=workspace, json_=json_)
     return exit_codes.Exit.OK
@@ -166,6 +166,20 @@ def _unusable(name: str) -> UnderstudyError:
     )
 
 
+def _facts(supported: SupportedOptions) -> list[tuple[str, str]]:
+    return [
+        ("Returns", ", ".join(supported.returns)),
+        ("Recipes", "those judged by new tests" if supported.only_new_tests else "every one"),
+        ("Permission modes", ", ".join(mode.value for mode in supported.permission_modes)),
+        ("Model servers", ", ".join(supported.protocols)),
+        ("Sessions", "a reply continues the session" if supported.sessions else "a reply starts a new session"),
+        ("Messages", str(supported.messages)),
+        ("Launch options", ", ".join(option.name for option in supported.launch)),
+        ("Limits", ", ".join(limit.name for limit in supported.limits)),
+        ("Model properties", ", ".join(model_property.name for model_property in supported.properties)),
+    ]
+
+
 def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
     entry = _find(result, name)
     if json_:
@@ -176,6 +190,11 @@ def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
         click.echo(line)
     if entry.found and (entry.runnable or entry.command):
         click.echo(f"Add it:   understudy delegators add --from-tool {entry.name}")
+    for title, known in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
+        if known is not None:
+            click.echo(f"\nMode {title}:")
+            for what, text in _facts(known):
+                click.echo(f"  {what + ':':<18}{text or '-'}")
     output.problems(entry.problems)
     return exit_codes.Exit.OK
 
