@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from understudy.api import method_table
+from understudy.api.caller import TerminalCaller
 from understudy.frontends.cli import app
 from understudy.frontends.cli.delegate import follower
 from understudy.model.delegation.events import Permission
@@ -50,7 +52,7 @@ def run(tmp_path: Path, own_home: Path) -> Run:
             check=False,
         )
 
-    assert call("trust", "--yes").returncode == 0
+    method_table.call("workspace/trust", {"workspace": str(top), "trusted": True}, TerminalCaller(top))
     return call
 
 
