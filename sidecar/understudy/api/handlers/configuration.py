@@ -138,7 +138,7 @@ def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEnt
     """End the pauses of a delegator and forget its failures; return it."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
-    circuit_store.reset(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    circuit_store.succeeded(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
     change_notifications.notify(CHANGED)
     return delegator(caller, params)
 

@@ -46,7 +46,7 @@ def admit(state: Path, delegator: Delegator, server: ModelServer | None) -> Paus
 
 
 def succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
-    """Record that an attempt finished: every circuit of the delegator is closed."""
+    """Close every circuit of a delegator, after an attempt finished or when the user asks for it."""
     with _changing(state, delegator, server) as known:
         known.clear()
 
@@ -79,11 +79,6 @@ def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> lis
         for kind, one in sorted(found.items())
         if circuits.refuses(one, now=now, by=_NO_PROCESS, alive=identity.alive)
     ]
-
-
-def reset(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
-    """Close every circuit of a delegator. Raises ``state_unavailable``."""
-    succeeded(state, delegator, server)
 
 
 def _key(delegator: Delegator, server: ModelServer | None) -> str:
