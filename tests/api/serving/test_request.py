@@ -10,36 +10,37 @@ from wait_until import until
 from understudy.api import method_table
 from understudy.api.serving import request as pending
 from understudy.frontends.rpc import session
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import ErrorKind
 
 
-class Asked(pending.InFlightRequest):
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[ErrorKind] = []
-
-    def refuse(self, error: UnderstudyError) -> None:
-        if self.first_to_answer():
-            self.answers.append(error.kind)
+def asked(answers: list[ErrorKind]) -> pending.InFlightRequest:
+    return pending.InFlightRequest("understudy/version", {}, lambda _, error: answers.append(error and error.kind))
 
 
 def test_what_has_not_begun_is_answered_at_once_when_it_is_taken_back():
-    asked = Asked()
-    asked.cancel()
-    assert asked.answers == [ErrorKind.CANCELLED]
-    assert asked.finished
-    assert not asked.begins()
+    answers: list[ErrorKind] = []
+    request = asked(answers)
+    request.cancel()
+    assert answers == [ErrorKind.CANCELLED]
+    assert request.finished
+    request.run()
+    assert answers == [ErrorKind.CANCELLED]
 
 
-def test_what_runs_is_told_that_it_is_taken_back_and_answers_itself():
-    asked = Asked()
-    assert asked.begins()
-    assert not asked.cancelled()
-    asked.cancel()
-    assert asked.cancelled()
-    assert asked.answers == []
-    assert asked.first_to_answer()
-    assert not asked.first_to_answer()
+def test_what_runs_is_told_that_it_is_taken_back_and_answers_itself(monkeypatch):
+    answers: list[ErrorKind] = []
+    request = asked(answers)
+
+    def handler(name: str, params: object, caller: pending.InFlightRequest) -> None:
+        assert not caller.cancelled()
+        caller.cancel()
+        assert caller.cancelled()
+        assert answers == []
+
+    monkeypatch.setattr(method_table, "call", handler)
+    request.run()
+    request.finish(None, pending.cancelled_error())
+    assert answers == [None]
 
 
 def test_requests_beyond_the_limit_are_refused(monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 
+from understudy.api import method_table
 from understudy.api.method_table import PROTOCOL_VERSION
 from understudy.frontends.lsp import pygls_server
 from understudy.frontends.lsp.editor import server_capabilities
@@ -36,7 +37,7 @@ def test_the_declared_capabilities_are_those_that_pygls_derives_from_the_feature
                 code_action_kinds=list(server_capabilities.CODE_ACTION_KINDS), resolve_provider=False
             ),
         },
-        list(server.protocol.fm.commands),
+        [*(method_table.PREFIX + name for name in method_table.METHODS), *server.protocol.fm.commands],
         types.TextDocumentSyncKind.Incremental,
         None,
         "utf-16",

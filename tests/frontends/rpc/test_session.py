@@ -291,9 +291,9 @@ def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatc
     monkeypatch.setattr(session.dispatch, "answer", stubborn)
     finish = session.Request.finish
 
-    def watched(request: Any, response: bytes) -> None:
-        finish(request, response)
-        if b"result" in response:
+    def watched(request: Any, response: bytes | None, error: Any = None) -> None:
+        finish(request, response, error)
+        if response is not None:
             ended.set()
 
     monkeypatch.setattr(session.Request, "finish", watched)

@@ -1,45 +1,67 @@
-"""A client's request in flight: started once, answered exactly once, cancellable at any time.
+"""A client's requests in flight: each is started once, answered exactly once, and cancellable at any time.
 
-The thread that answers and the thread that reads a cancellation share it. A frontend adds how to send an answer.
+The thread that answers and the thread that reads a cancellation share them. A frontend adds how to send an answer.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+import time
+from collections.abc import Callable
+from typing import Any
 
+from understudy.api import method_table
+from understudy.api.serving.thread_pool import RequestThreads
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 MAX_IN_FLIGHT = 1000
 """How many requests of one client may be in flight; further ones are answered with ``overloaded``."""
 
+Answer = Callable[[Any, UnderstudyError | None], None]
+"""Called once with the result or the error, in any thread."""
 
-class InFlightRequest(ABC):
-    """One request; subclasses answer it in ``refuse`` and wherever ``first_to_answer`` returns true."""
 
-    def __init__(self) -> None:
-        """Create a request that has not started."""
+class InFlightRequest:
+    """One request of the contract; a frontend's subclass is the ``Caller`` of its handler."""
+
+    def __init__(self, method: str, params: Any, answer: Answer, key: Any = None) -> None:
+        """Create a request that has not started; ``params`` is parsed JSON or the method's structure.
+
+        ``key`` is by what the client cancels it.
+        """
+        self.method = method
+        """The wire name."""
+        self.params = params
+        self.key = key
+        self._answer = answer
         self._lock = threading.Lock()
         self._begun = False
         self._finished = False
         self._cancelled = threading.Event()
 
-    @abstractmethod
-    def refuse(self, error: UnderstudyError) -> None:
-        """Answer with this error unless the request has been answered."""
-
-    def begins(self) -> bool:
-        """Mark the request as started; return false if it has been answered already."""
+    def run(self) -> None:
+        """Answer the request, unless it has been answered; called in a thread."""
         with self._lock:
             self._begun = not self._finished
-            return self._begun
+        if self._begun:
+            try:
+                result = self.perform()
+            except UnderstudyError as error:
+                self.finish(None, error)
+            else:
+                self.finish(result)
 
-    def first_to_answer(self) -> bool:
-        """Return true for the first caller only: that caller gives the answer."""
+    def perform(self) -> Any:
+        """Call the handler and return its result; raise ``UnderstudyError``."""
+        return method_table.call(self.method, self.params, self)  # type: ignore[arg-type]
+
+    def finish(self, result: Any, error: UnderstudyError | None = None) -> None:
+        """Answer the request unless it has been answered."""
         with self._lock:
             first = not self._finished
             self._finished = True
-            return first
+        if first:
+            self._answer(result, error)
 
     def cancel(self) -> None:
         """Cancel the request: one that has not started is answered at once, a running one sees ``cancelled``."""
@@ -47,7 +69,7 @@ class InFlightRequest(ABC):
         with self._lock:
             begun = self._begun
         if not begun:
-            self.refuse(cancelled_error())
+            self.finish(None, cancelled_error())
 
     @property
     def finished(self) -> bool:
@@ -57,6 +79,67 @@ class InFlightRequest(ABC):
     def cancelled(self) -> bool:
         """Return whether the client cancelled the request."""
         return self._cancelled.is_set()
+
+
+class RequestsInFlight:
+    """The requests of one client, and the threads that answer them."""
+
+    def __init__(self) -> None:
+        """Start without requests and threads."""
+        self._threads = RequestThreads()
+        self._changed = threading.Condition()
+        self._requests: set[InFlightRequest] = set()
+
+    def begin(self, request: InFlightRequest, wait_seconds: float = 0.0) -> None:
+        """Answer a request in a thread; its answer must ``forget`` it.
+
+        With too many in flight, wait for ``wait_seconds``, then refuse it as ``overloaded``.
+        """
+        with self._changed:
+            admitted = self._changed.wait_for(lambda: len(self._requests) < MAX_IN_FLIGHT, wait_seconds)
+            if admitted and not request.finished:
+                self._requests.add(request)
+        if admitted:
+            self._threads.submit(request.method, request.run)
+        else:
+            request.finish(None, overloaded_error())
+
+    def forget(self, request: InFlightRequest) -> None:
+        """Remove a request that has been answered."""
+        with self._changed:
+            self._requests.discard(request)
+            self._changed.notify_all()
+
+    def unanswered(self) -> list[InFlightRequest]:
+        """Return the requests that have not been answered."""
+        with self._changed:
+            return list(self._requests)
+
+    def cancel(self, key: Any) -> None:
+        """Cancel all requests with this key."""
+        for request in self.unanswered():
+            if request.key == key:
+                request.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel every request."""
+        for request in self.unanswered():
+            request.cancel()
+
+    def empty_within(self, seconds: float, is_over: Callable[[], bool]) -> bool:
+        """Wait until every request is answered; return false after ``seconds``, or when there is no client."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._requests and not is_over():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(min(left, 0.2))
+            return not self._requests
+
+    def close(self) -> None:
+        """End the threads once all requests are answered."""
+        self._threads.close()
 
 
 def cancelled_error() -> UnderstudyError:

@@ -17,7 +17,7 @@ from acp.meta import AGENT_METHODS
 
 from understudy.api import error_codes
 from understudy.api.serving.thread_pool import ThreadPool
-from understudy.frontends import json_lines
+from understudy.frontends import json_lines, json_rpc
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes; editors embed whole files in a prompt."""
@@ -119,9 +119,9 @@ class MessageTransport:
         elif "id" not in message:
             if isinstance(message["method"], str):
                 self._messages.append(message)
-        elif not _is_id(message["id"]) or not isinstance(message["method"], str):
+        elif not json_rpc.is_strict_id(message["id"]) or not isinstance(message["method"], str):
             reason = "A request needs a method, and an id that is a string or an integer."
-            identifier = message["id"] if _is_id(message["id"]) else None
+            identifier = message["id"] if json_rpc.is_strict_id(message["id"]) else None
             await self._refuse(identifier, error_codes.INVALID_REQUEST, reason)
         elif len(self._in_flight) >= MOST_IN_FLIGHT:
             reason = f"Too many requests in flight (limit {MOST_IN_FLIGHT}). Wait until some of them are answered."
@@ -136,7 +136,7 @@ class MessageTransport:
         if isinstance(identifier, bool) or not isinstance(identifier, int):
             if "id" in message and "result" not in message and "error" not in message:
                 await self._refuse(
-                    identifier if _is_id(identifier) else None, error_codes.INVALID_REQUEST, "No method."
+                    identifier if json_rpc.is_strict_id(identifier) else None, error_codes.INVALID_REQUEST, "No method."
                 )
             return
         if "error" in message and "result" not in message and not isinstance(message["error"], dict):
@@ -145,7 +145,7 @@ class MessageTransport:
 
     async def _refuse(self, identifier: Any, code: int, why: str) -> None:
         try:
-            await self.send({"jsonrpc": "2.0", "id": identifier, "error": {"code": code, "message": why}})
+            await self.send(json_rpc.error(identifier, code, why))
         except ConnectionError:
             return
 
@@ -165,10 +165,6 @@ class MessageTransport:
                 await asyncio.wait_for(self._answered.wait(), deadline - self._loop.time())
             except TimeoutError:
                 return
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _line_of(message: dict[str, Any]) -> bytes:

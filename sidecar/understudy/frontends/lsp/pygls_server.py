@@ -35,14 +35,12 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 import understudy
-from understudy.api import method_table
 from understudy.frontends.lsp.editor import aggregator, server_capabilities
 from understudy.frontends.lsp.strict_protocol import StrictProtocol
-from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client
-    from understudy.frontends.lsp.editor.feature_host import CommandHook, Review
+    from understudy.frontends.lsp.editor.feature_host import Review
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +60,7 @@ class PyglsServer(LanguageServer):
 
     def __init__(self, client: Client, converter: cattrs.Converter) -> None:
         """Register every feature with ``client``."""
-        self.before: dict[str, list[Callable[[Any], Awaitable[None]]]] = {}
-        self.instead: dict[str, Callable[[Any], Awaitable[Any]]] = {}
         self.on_progress_cancel: list[Callable[[str | int], None]] = []
-        self.on_command: list[CommandHook] = []
         super().__init__(
             server_capabilities.NAME,
             understudy.__version__,
@@ -75,8 +70,6 @@ class PyglsServer(LanguageServer):
         client.unstructure = converter.unstructure
         self.client = self.protocol.client = client
         self.aggregator = aggregator.Aggregator(client)
-        for name in method_table.METHODS:
-            self.add_command(method_table.PREFIX + name, self._command(name))
         register_features(self)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -113,23 +106,6 @@ class PyglsServer(LanguageServer):
     def cancel_progress(self, token: str | int) -> None:
         """Notify the features that the user cancelled a progress."""
         self.client.run_hooks(self.on_progress_cancel, token)
-
-    def _command(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def run(*arguments: Any) -> Any:
-            params = arguments[0] if arguments else None
-            for prepare_start in self.before.get(name, ()):
-                await prepare_start(params)
-            if name in self.instead:
-                return await self.instead[name](params)
-            try:
-                result = await self.client.call(name, params, keep_result=True)
-            except UnderstudyError as error:
-                self.client.run_hooks(self.on_command, method_table.PREFIX + name, params, None, error)
-                raise
-            self.client.run_hooks(self.on_command, method_table.PREFIX + name, params, result, None)
-            return result
-
-        return run
 
 
 def converter() -> cattrs.Converter:

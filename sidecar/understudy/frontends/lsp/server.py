@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import select
@@ -17,7 +18,7 @@ from understudy.api import error_codes
 from understudy.api.serving import waiting_delegations
 from understudy.frontends.lsp.editor.accepted_text import AcceptedText
 from understudy.frontends.lsp.editor.client import Client
-from understudy.frontends.lsp.editor.requests import ApiRequests
+from understudy.frontends.lsp.editor.requests import ApiRequest
 from understudy.frontends.lsp.session import Session, StandardRequests
 from understudy.frontends.lsp.transport import framing, parent_watch
 from understudy.frontends.lsp.transport.outbox import Outbox
@@ -36,7 +37,7 @@ class Server:
     def __init__(self) -> None:
         """Prepare a session; nothing runs yet."""
         self.client = Client()
-        self.client.requests = ApiRequests(self.client)
+        self.client.new_request = functools.partial(ApiRequest, self.client)
         self.accepted_text = AcceptedText(self.client)
         self.session = Session(self.client, self, self._load)
         self._exit_code = 1

@@ -1,10 +1,11 @@
 """One client's session: every request gets exactly one answer, as LSP 3.17 and JSON-RPC 2.0 demand.
 
-This module checks envelopes, keeps the phase of the session, and handles the messages that do not need lsprotocol:
-``initialize``, ``shutdown``, document synchronisation, and every request of the contract (``understudy/…``), whose raw
-parameters go to the method table. All other requests go to ``StandardRequests``, which pygls serves. pygls is loaded in
-a thread after ``initialized``. A standard request that arrives earlier waits for it; until then nothing is read from
-the client, so that messages are handled in order.
+This module keeps the phase of the session, and handles the messages that do not need lsprotocol: ``initialize``,
+``shutdown``, document synchronisation, and every request of the contract (``understudy/…``), whose raw parameters go to
+the method table. One that arrives as a command of ``workspace/executeCommand`` takes the same way, with what the
+features do before and after it. All other requests go to ``StandardRequests``, which pygls serves. pygls is loaded in a
+thread after ``initialized``. What needs the features and arrives earlier waits for them; until then nothing is read
+from the client, so that messages are handled in order.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol
 
 import msgspec
 
 from understudy.api import error_codes, internal_errors, method_table
-from understudy.api.serving import request
+from understudy.api.serving.request import MAX_IN_FLIGHT, InFlightRequest, overloaded_error
+from understudy.frontends import json_rpc
+from understudy.frontends.json_rpc import Key
 from understudy.frontends.lsp.editor import server_capabilities, text_sync
 from understudy.frontends.lsp.editor.client import Client
 from understudy.model import wire
@@ -31,10 +34,7 @@ log = logging.getLogger(__name__)
 
 NOT_INITIALIZED = -32002
 """LSP 3.17: a request before ``initialize``."""
-_CANCEL = "$/cancelRequest"
-
-Key = tuple[bool, Any]
-"""Whether a request's id is a string, and the id: 1 and "1" are different ids."""
+_EXECUTE = "workspace/executeCommand"
 
 
 class Phase(enum.Enum):
@@ -49,6 +49,9 @@ class Phase(enum.Enum):
     NEW = "new"
     RUNNING = "running"
     SHUT_DOWN = "shut_down"
+
+
+_AnswerTo = Callable[[InFlightRequest, Any, UnderstudyError | None], None]
 
 
 class StandardRequests(Protocol):
@@ -97,9 +100,11 @@ class Session:
         self._waiting: Callable[[], None] | None = None
         """Runs the standard request that waits for the features; no message is read until then."""
         self._initialized = False
-        self._contract: dict[Key, request.InFlightRequest] = {}
+        self._contract: dict[Key, InFlightRequest] = {}
+        self._preparing: dict[Key, asyncio.Task[None]] = {}
+        """What is awaited before a request of the contract runs as a command."""
         self._pending: set[Key] = set()
-        """Standard requests without an answer."""
+        """Standard requests without an answer, and those of the contract that are commands."""
 
     # -- in --------------------------------------------------------------------------------------------------------
 
@@ -119,7 +124,7 @@ class Session:
             self.refuse(None, error_codes.INVALID_REQUEST, "A message must be an object; LSP has no batches.")
         elif "method" in message:
             self._received(message)
-        elif ("result" in message or "error" in message) and message.get("jsonrpc") == "2.0":
+        elif json_rpc.is_response(message) and message.get("jsonrpc") == "2.0":
             self.client.answered(message.get("id"), message.get("result"), message.get("error"))
         else:
             self.refuse(None, error_codes.INVALID_REQUEST, "A message must have a method, a result or an error.")
@@ -131,10 +136,10 @@ class Session:
 
     def _received(self, message: dict[str, Any]) -> None:
         method, identifier, is_request = message["method"], message.get("id"), "id" in message
-        why = _problem(message)
+        why = json_rpc.problem(message, json_rpc.is_strict_id)
         if why is not None:
             if is_request:
-                self.refuse(identifier if _is_id(identifier) else None, error_codes.INVALID_REQUEST, why)
+                self.refuse(identifier if json_rpc.is_strict_id(identifier) else None, error_codes.INVALID_REQUEST, why)
             else:
                 log.warning("dropped an invalid notification: %s", why)
         elif is_request:
@@ -146,7 +151,7 @@ class Session:
                 internal_errors.internal_error(method, error)
 
     def _request(self, identifier: Any, method: str, params: Any) -> None:
-        key = _key(identifier)
+        key = json_rpc.key(identifier)
         if key in self._pending or key in self._contract:
             self.refuse(
                 identifier, error_codes.INVALID_REQUEST, f"A request with the id {identifier!r} is already pending."
@@ -162,47 +167,69 @@ class Session:
         elif method == "shutdown":
             self._shut_down(identifier)
         elif method.startswith(method_table.PREFIX):
-            self._contract_request(key, method, params)
-        elif len(self._pending) >= request.MAX_IN_FLIGHT:
-            self.client.respond(identifier, None, error_codes.to_json_rpc(request.overloaded_error()))
+            self.client.requests.begin(self._contract_request(key, method, params, self._answer))
+        elif len(self._pending) >= MAX_IN_FLIGHT:
+            self.client.respond(identifier, None, error_codes.to_json_rpc(overloaded_error()))
         else:
-            self._standard_request(key, method, params)
-
-    def _contract_request(self, key: Key, method: str, params: Any) -> None:
-        def answer(result: Any, error: UnderstudyError | None) -> None:
-            # Send it in this thread: a hop to the event loop would cost as much as the request itself.
-            call = self._contract.pop(key, None)
-            if error is None:
-                self.client.respond(key[1], result, None)
+            self._pending.add(key)
+            command = _contract_command(params) if method == _EXECUTE else None
+            run = self._run_standard if command is None else self._run_command
+            arguments = (key, *(command or (method, params)))
+            if self._standard is None:
+                self._waiting = lambda: run(*arguments)
+                self._start_loading()
             else:
-                gone = call is not None and call.cancelled()
-                self.client.respond(key[1], None, error_codes.to_json_rpc(error, cancelled=gone))
+                run(*arguments)
 
-        self._contract[key] = _NOT_YET
-        call = self.client.requests.begin(method, params, answer)
-        # A request that was answered meanwhile has removed itself and must not be added again.
-        if key in self._contract:
-            self._contract[key] = call
-            if call.finished:
-                self._contract.pop(key, None)
+    def _contract_request(self, key: Key, method: str, params: Any, answer: _AnswerTo) -> InFlightRequest:
+        def respond(result: Any, error: UnderstudyError | None) -> None:
+            answer(call, result, error)
 
-    def _standard_request(self, key: Key, method: str, params: Any) -> None:
-        self._pending.add(key)
-        standard = self._standard
-        if standard is None:
-            self._waiting = lambda: self._run_standard(key, method, params)
-            self._start_loading()
-        else:
-            self._run_standard(key, method, params)
+        call = self._contract[key] = self.client.new_request(method, params, respond, key)
+        return call
+
+    def _answer(self, call: InFlightRequest, result: Any, error: UnderstudyError | None) -> None:
+        # Send it in this thread: a hop to the event loop would cost as much as the request itself.
+        self._contract.pop(call.key, None)
+        told = None if error is None else error_codes.to_json_rpc(error, cancelled=call.cancelled())
+        self.client.respond(call.key[1], result, told)
 
     def _run_standard(self, key: Key, method: str, params: Any) -> None:
         assert self._standard is not None  # noqa: S101 - the callers loaded it
         self._standard.request(key[1], method, params, lambda: self._pending.discard(key))
 
+    def _run_command(self, key: Key, method: str, params: Any) -> None:
+        """Run a request of the contract, with what the features do before and after a command."""
+        client = self.client
+        call = self._contract_request(
+            key, method, params, lambda *answer: client.in_loop(self._answer_command, *answer)
+        )
+        client.run_hooks(client.on_command_begun, call)
+        before = client.before_command.get(method.removeprefix(method_table.PREFIX))
+        if before is None:
+            client.requests.begin(call)
+        else:
+            self._preparing[key] = client.spawn(self._prepare(call, before(params)), method)
+
+    async def _prepare(self, call: InFlightRequest, before: Awaitable[None]) -> None:
+        try:
+            await before
+        except Exception as error:
+            call.finish(None, internal_errors.internal_error(call.method, error))
+        self.client.requests.begin(call)
+
+    def _answer_command(self, call: InFlightRequest, result: Any, error: UnderstudyError | None) -> None:
+        preparing = self._preparing.pop(call.key, None)
+        if preparing is not None:
+            preparing.cancel()
+        self.client.run_hooks(self.client.on_command, call, result, error)
+        self._pending.discard(call.key)
+        self._answer(call, result, error)
+
     def _notification(self, method: str, params: Any) -> None:
         if method == "exit":
             self._host.leave(0 if self.phase is Phase.SHUT_DOWN else 1)
-        elif method == _CANCEL:
+        elif method == json_rpc.CANCEL:
             self._cancel(params)
         elif self.phase is not Phase.RUNNING:
             log.debug("ignored a notification before initialize or after shutdown")
@@ -216,20 +243,19 @@ class Session:
             self._change_folders(params)
         elif method == "window/workDoneProgress/cancel":
             token = params.get("token") if isinstance(params, dict) else None
-            if self._standard is not None and _is_id(token):
+            if self._standard is not None and json_rpc.is_strict_id(token):
                 self._standard.cancel_progress(token)
         else:
             log.debug("ignored the unknown notification %s", method[:100])
 
     def _cancel(self, params: Any) -> None:
-        identifier = params.get("id") if isinstance(params, dict) else None
-        if not _is_id(identifier):
+        key = json_rpc.cancelled(params)
+        if key is None:
             return
-        key = _key(identifier)
         if key in self._contract:
             self._contract[key].cancel()
         elif key in self._pending and self._standard is not None:
-            self._standard.cancel(identifier)
+            self._standard.cancel(key[1])
 
     # -- the session -----------------------------------------------------------------------------------------------
 
@@ -292,19 +318,6 @@ class Session:
             waiting()
 
 
-class _NotYet:
-    """A placeholder for a request that is being started."""
-
-    def cancelled(self) -> bool:
-        return False
-
-    def cancel(self) -> None:
-        """Do nothing: only the thread that starts the request handles cancellations."""
-
-
-_NOT_YET: Any = _NotYet()
-
-
 def _parse(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
@@ -315,7 +328,7 @@ def _parse(body: bytes) -> Any:
         message = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
         repaired = wire.whole(message)
         _keep_id(message, repaired)
-        if isinstance(message, dict) and message.get("method") == _CANCEL:
+        if isinstance(message, dict) and message.get("method") == json_rpc.CANCEL:
             _keep_id(message.get("params"), repaired["params"])
         return repaired
 
@@ -330,26 +343,15 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _problem(message: dict[str, Any]) -> str | None:
-    """Return why a message with a method is neither request nor notification (JSON-RPC 2.0 §4)."""
-    if message.get("jsonrpc") != "2.0":
-        return 'The member "jsonrpc" must be "2.0".'
-    if not isinstance(message["method"], str):
-        return 'The member "method" must be a string.'
-    if "id" in message and not _is_id(message["id"]):
-        return 'The member "id" must be a string or an integer.'
-    if not isinstance(message.get("params"), dict | list | None):
-        return 'The member "params" must be an object or an array.'
-    return None
-
-
-def _is_id(value: Any) -> TypeGuard[str | int]:
-    """Return whether a value can be a request's id: ``integer | string`` (LSP 3.17)."""
-    return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _key(identifier: Any) -> Key:
-    return isinstance(identifier, str), identifier
+def _contract_command(params: Any) -> tuple[str, Any] | None:
+    """Return the request of the contract that a command names, with its parameters; None if it names none."""
+    if not isinstance(params, dict) or not isinstance(params.get("command"), str):
+        return None
+    method, arguments = params["command"], params.get("arguments") or []
+    name = method.removeprefix(method_table.PREFIX)
+    if name == method or name not in method_table.METHODS or not isinstance(arguments, list):
+        return None
+    return method, arguments[0] if arguments else None
 
 
 def _paths(folders: Any) -> list[Path]:

@@ -125,8 +125,6 @@ class StrictProtocol(LanguageServerProtocol):
             self._answer(msg_id, None, (error.code or error_codes.UNDERSTUDY_ERROR, error.message, None))
         elif isinstance(error, UnderstudyError):
             self._answer(msg_id, None, error_codes.to_json_rpc(error, cancelled=error.kind is ErrorKind.CANCELLED))
-        elif isinstance(error, TimeoutError):
-            self._answer(msg_id, None, error_codes.to_json_rpc(cancelled_error(), cancelled=True))
         else:
             self._answer(msg_id, None, error_codes.to_json_rpc(internal_errors.internal_error("lsp", error)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.api import error_codes, method_table
 from understudy.api.caller import current_folder, describe_asker
-from understudy.api.serving import request as pending
+from understudy.api.serving.request import InFlightRequest, RequestsInFlight, cancelled_error
 from understudy.api.serving.subscriptions import Subscriptions
-from understudy.api.serving.thread_pool import RequestThreads
-from understudy.frontends import json_lines
+from understudy.frontends import json_lines, json_rpc
 from understudy.frontends.rpc import dispatch
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -29,7 +27,7 @@ FINISH_SECONDS = 10.0
 """How long running requests may finish after the end of the stream; then they are cancelled."""
 CANCEL_SECONDS = 2.0
 
-_CANCEL = "$/cancelRequest"
+Send = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,13 @@ class Peer:
 class Session:
     """One client. One reading thread calls ``feed`` and ``end``; ``write`` may block, and raises ``OSError``."""
 
-    def __init__(self, write: Callable[[bytes], None], peer: Peer) -> None:
+    def __init__(self, write: Send, peer: Peer) -> None:
         """Answer through ``write``."""
         self.peer = peer
         self._write = write
         self._writing = threading.Lock()
         self._lines = json_lines.Lines()
-        self._threads = RequestThreads()
-        self._changed = threading.Condition()
-        self._pending: set[Request] = set()
+        self._requests = RequestsInFlight()
         self._broken = False
         self.subscriptions = Subscriptions(self.notify, _folders)
 
@@ -67,13 +63,13 @@ class Session:
         """Finish running requests, within a limit; then every request is answered and no message is sent."""
         for line in self._lines.end():
             self._take(line)
-        if not self._empty_within(FINISH_SECONDS):
-            self._cancel_all()
-            if not self._empty_within(CANCEL_SECONDS):
-                for request in self._unanswered():
-                    request.refuse(pending.cancelled_error())
+        if not self._requests.empty_within(FINISH_SECONDS, lambda: self._broken):
+            self._requests.cancel_all()
+            if not self._requests.empty_within(CANCEL_SECONDS, lambda: self._broken):
+                for request in self._requests.unanswered():
+                    request.finish(None, cancelled_error())
         self.subscriptions.close()
-        self._threads.close()
+        self._requests.close()
 
     def send(self, message: bytes) -> None:
         """Write one line; if the client is gone, cancel its requests."""
@@ -85,7 +81,7 @@ class Session:
                     self._write(message)
         except OSError:
             self._broken = True
-            self._cancel_all()
+            self._requests.cancel_all()
 
     @property
     def broken(self) -> bool:
@@ -106,119 +102,61 @@ class Session:
             self.send(_refusal(error_codes.PARSE_ERROR, f"This is not JSON: {why}."))
             return
         if not isinstance(message, list):
-            self._one(message, self.send)
+            self._take_message(message, self.send)
         elif not 0 < len(message) <= MOST_IN_BATCH:
             self.send(_refusal(error_codes.INVALID_REQUEST, f"A batch must have 1 to {MOST_IN_BATCH} requests."))
         else:
             batch = _Batch(self.send, len(message))
             for item in message:
-                self._one(item, batch.answered)
+                self._take_message(item, batch.answered)
 
-    def _one(self, message: Any, answer: Callable[[bytes], None]) -> None:
-        """Handle one message; ``answer`` receives its response, or ``b""`` if it gets none."""
-        if _is_response(message) or self._is_cancel(message):
-            answer(b"")
-            return
-        why = dispatch.problem(message)
-        if why is not None:
+    def _take_message(self, message: Any, send: Send) -> None:
+        """Handle one message; ``send`` receives its response, or ``b""`` if it gets none."""
+        is_cancel = isinstance(message, dict) and message.get("method") == json_rpc.CANCEL and "id" not in message
+        if is_cancel or json_rpc.is_response(message):  # the server sends no requests
+            named = json_rpc.cancelled(message.get("params")) if is_cancel else None
+            if named is not None:
+                self._requests.cancel(named)
+            send(b"")
+        elif (why := json_rpc.problem(message)) is not None:
             identifier = message.get("id") if isinstance(message, dict) else None
-            answer(_refusal(error_codes.INVALID_REQUEST, why, identifier if dispatch.is_id(identifier) else None))
-            return
-        request = Request(self, dispatch.normalized(message), answer)
-        if not self._admitted(request):
-            request.refuse(pending.overloaded_error())
-            return
-        self._threads.submit(request.message["method"], request.run)
-
-    def _admitted(self, request: Request) -> bool:
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self._pending) < pending.MAX_IN_FLIGHT, ROOM_SECONDS):
-                return False
-            self._pending.add(request)
-            return True
-
-    def forget(self, request: Request) -> None:
-        """Remove a request that has been answered."""
-        with self._changed:
-            self._pending.discard(request)
-            self._changed.notify_all()
-
-    def _is_cancel(self, message: Any) -> bool:
-        """Handle the notification ``$/cancelRequest``; return whether the message was one."""
-        if not isinstance(message, dict) or message.get("method") != _CANCEL or "id" in message:
-            return False
-        params = message.get("params")
-        if isinstance(params, dict) and "id" in params and dispatch.is_id(params["id"]):
-            for request in self._unanswered():
-                if request.is_called(params["id"]):
-                    request.cancel()
-        return True
-
-    def _unanswered(self) -> list[Request]:
-        with self._changed:
-            return list(self._pending)
-
-    def _cancel_all(self) -> None:
-        for request in self._unanswered():
-            request.cancel()
-
-    def _empty_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while self._pending and not self._broken:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(min(left, 0.2))
-            return not self._pending
+            send(_refusal(error_codes.INVALID_REQUEST, why, identifier if json_rpc.is_id(identifier) else None))
+        else:
+            self._requests.begin(Request(self, self._requests, message, send), ROOM_SECONDS)
 
     def notify(self, name: str, params: Any) -> None:
         """Send a notification. Errors: ``BrokenPipeError`` if the client is gone."""
-        method = method_table.PREFIX + name
-        self.send(dispatch.encode({"jsonrpc": "2.0", "method": method, "params": params}))
+        self.send(dispatch.encode(json_rpc.notification(method_table.PREFIX + name, params)))
         if self._broken:
             raise BrokenPipeError
 
 
-class Request(pending.InFlightRequest):
+class Request(InFlightRequest):
     """One request in flight; it is the ``Caller`` of its handler."""
 
     name = "rpc"
 
-    def __init__(self, session: Session, message: dispatch.Message, answer: Callable[[bytes], None]) -> None:
-        """``answer`` receives the response once, ``b""`` for a notification."""
-        super().__init__()
-        self.message = message
+    def __init__(self, session: Session, requests: RequestsInFlight, message: json_rpc.Message, send: Send) -> None:
+        """``send`` receives the response once, ``b""`` for a notification."""
+        key = json_rpc.key(message["id"]) if "id" in message else None
+        super().__init__(message["method"], message.get("params"), self._respond, key)
+        self._message = message
         self._session = session
-        self._answer = answer
+        self._requests = requests
+        self._send = send
 
-    def run(self) -> None:
-        """Answer the request; called in a thread."""
-        if not self.begins():
-            return
-        self.finish(dispatch.answer(self.message, self) or b"")
+    def perform(self) -> bytes:
+        """Return the response of jsonrpcserver, which is one of an error, too."""
+        return dispatch.answer(self._message, self)
 
-    def finish(self, response: bytes) -> None:
-        """Send the response unless the request has been answered."""
-        if not self.first_to_answer():
-            return
+    def _respond(self, response: bytes | None, error: UnderstudyError | None) -> None:
+        if error is not None and "id" in self._message:
+            cancelled = error.kind is ErrorKind.CANCELLED
+            response = dispatch.encode(json_rpc.failure(self._message["id"], error, cancelled=cancelled))
         try:
-            self._answer(response)
+            self._send(response or b"")
         finally:
-            self._session.forget(self)
-
-    def refuse(self, error: UnderstudyError) -> None:
-        """Answer with this error unless the request has been answered; a notification is never answered."""
-        if "id" not in self.message:
-            self.finish(b"")
-            return
-        cancelled = error.kind is ErrorKind.CANCELLED
-        self.finish(dispatch.encode(dispatch.failure(self.message["id"], error, cancelled=cancelled)))
-
-    def is_called(self, identifier: Any) -> bool:
-        """Return whether the request has this id (1 and "1" differ, 1 and 1.0 are the same)."""
-        own = self.message.get("id", _NO_ID)
-        return isinstance(own, str) is isinstance(identifier, str) and own == identifier
+            self._requests.forget(self)
 
     def asked_by(self) -> AskedBy:
         """Return the process at the other end."""
@@ -251,9 +189,6 @@ class Request(pending.InFlightRequest):
         self._session.notify(name, params)
 
 
-_NO_ID = object()
-
-
 def _folders() -> list[Path]:
     """Return the current folder of this process, nothing if it was deleted."""
     folder = current_folder()
@@ -263,7 +198,7 @@ def _folders() -> list[Path]:
 class _Batch:
     """The responses of a batch, sent together once the last one is complete."""
 
-    def __init__(self, send: Callable[[bytes], None], count: int) -> None:
+    def __init__(self, send: Send, count: int) -> None:
         self._send = send
         self._left = count
         self._lock = threading.Lock()
@@ -279,11 +214,6 @@ class _Batch:
             self._send(b"[" + b",".join(self._responses) + b"]\n")
 
 
-def _is_response(message: Any) -> bool:
-    """Return whether a message is a response; the server sends no requests, so responses are ignored."""
-    return isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-
-
 def _refusal(code: int, why: str, identifier: Any = None) -> bytes:
     titles = {error_codes.PARSE_ERROR: "Parse error", error_codes.INVALID_REQUEST: "Invalid request"}
-    return dispatch.encode(dispatch.error(identifier, code, titles[code], why))
+    return dispatch.encode(json_rpc.error(identifier, code, titles[code], why))

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from understudy.api import result_files
+from understudy.api import method_table, result_files
 from understudy.frontends.lsp.delegate.result_messages import ANSWER_CHARACTERS, PERSON_SECONDS, SHOW, stops_typing
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import UnderstudyError
 from understudy.model.text import uris
 from understudy.model.text.sanitize import one_line
 
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from understudy.api.messages import TextResult
+    from understudy.api.serving.request import InFlightRequest
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
-RUN = "text/run"
+RUN = method_table.PREFIX + "text/run"
 
 
 class AnswerDocuments:
@@ -35,39 +36,32 @@ class AnswerDocuments:
     def __init__(self, client: Client) -> None:
         """Start without requests."""
         self._client = client
-        self._running: dict[str | int, asyncio.Task[Any]] = {}
-        """Progress token → the request."""
+        self._running: dict[InFlightRequest, tuple[str, asyncio.Event]] = {}
+        """Request → the token of its progress, and its end."""
 
-    async def run(self, params: Any) -> Any:
-        """Answer the command; errors are those of the request."""
-        client = self._client
-        if client.subscribed or (isinstance(params, dict) and params.get("stream") is not None):
-            return await client.call(RUN, params)
-        request = asyncio.ensure_future(client.call(RUN, params))
-        token = f"understudy-text-{uuid.uuid4().hex[:12]}"
-        self._running[token] = request
-        title = one_line(str(params.get("recipe", ""))) if isinstance(params, dict) else ""
-        client.spawn(self._show_progress(token, request, f"Understudy: {title}"), "text request")
-        try:
-            result: TextResult = await asyncio.shield(request)
-        except asyncio.CancelledError:
-            if not request.cancelled():  # the command was cancelled, and not its progress
-                request.cancel()
-                raise
-            raise UnderstudyError(
-                ErrorKind.CANCELLED, "The request was cancelled.", hint="Run it again if you still need the answer."
-            ) from None
-        finally:
-            del self._running[token]
-        client.spawn(self._tell(title, result), f"answer {result.id}")
-        return result
+    def begun(self, request: InFlightRequest) -> None:
+        """Show the progress of a text recipe."""
+        params, client = request.params, self._client
+        is_shown = client.subscribed or (isinstance(params, dict) and params.get("stream") is not None)
+        if request.method == RUN and not is_shown:
+            token, ended = f"understudy-text-{uuid.uuid4().hex[:12]}", asyncio.Event()
+            self._running[request] = token, ended
+            client.spawn(self._show_progress(token, ended, f"Understudy: {_title(request)}"), "text request")
+
+    def done(self, request: InFlightRequest, result: TextResult, error: UnderstudyError | None) -> None:
+        """Show the answer."""
+        if request in self._running:
+            self._running.pop(request)[1].set()
+            if error is None:
+                self._client.spawn(self._tell(_title(request), result), f"answer {result.id}")
 
     def cancel(self, token: str | int) -> None:
         """Cancel the request whose progress the user cancelled."""
-        if token in self._running:
-            self._running[token].cancel()
+        for request, (shown, _) in self._running.items():
+            if shown == token:
+                request.cancel()
 
-    async def _show_progress(self, token: str, request: asyncio.Task[Any], title: str) -> None:
+    async def _show_progress(self, token: str, ended: asyncio.Event, title: str) -> None:
         """Show that the request runs, until it ends."""
         if not self._client.can("window.workDoneProgress"):
             return
@@ -78,7 +72,7 @@ class AnswerDocuments:
         self._client.notify(
             types.PROGRESS, {"token": token, "value": types.WorkDoneProgressBegin(title=title, cancellable=True)}
         )
-        await asyncio.wait({request})
+        await ended.wait()
         self._client.notify(types.PROGRESS, {"token": token, "value": types.WorkDoneProgressEnd()})
 
     async def _tell(self, title: str, result: TextResult) -> None:
@@ -123,8 +117,13 @@ def _start_of(text: str) -> str:
     return shown if len(shown) <= ANSWER_CHARACTERS else f"{shown[:ANSWER_CHARACTERS]}…"
 
 
+def _title(request: InFlightRequest) -> str:
+    return one_line(str(request.params.get("recipe", ""))) if isinstance(request.params, dict) else ""
+
+
 def register(host: FeatureHost) -> None:
     """Register the command."""
     answers = AnswerDocuments(host.client)
-    host.instead[RUN] = answers.run
+    host.client.on_command_begun.append(answers.begun)
+    host.client.on_command.append(answers.done)
     host.on_progress_cancel.append(answers.cancel)

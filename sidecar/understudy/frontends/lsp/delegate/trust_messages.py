@@ -167,4 +167,4 @@ def _elsewhere(workspace: Path) -> str:
 def register(host: FeatureHost) -> None:
     """Register the trust questions."""
     trusting = TrustMessages(host.client)
-    host.before.setdefault("delegations/start", []).append(trusting.before_start)
+    host.client.before_command["delegations/start"] = trusting.before_start

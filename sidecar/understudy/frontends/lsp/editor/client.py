@@ -9,15 +9,16 @@ import itertools
 import json
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from understudy.api import internal_errors, method_table
-from understudy.api.serving.request import InFlightRequest
+from understudy.api.serving.request import Answer, InFlightRequest, RequestsInFlight
 from understudy.api.serving.subscriptions import Subscriptions, fingerprints
+from understudy.frontends import json_rpc
 from understudy.frontends.lsp.editor.documents import Documents
 from understudy.frontends.lsp.transport import framing
 from understudy.model import wire
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
 """How long to wait for an answer of the client that does not depend on the user."""
-CANCELLED_SECONDS = 5.0
-"""How long to wait for the answer to a cancelled request."""
 MOST_WATCHED = 64
 """How many workspaces besides the folders have their configuration watched."""
 _DELIVER_SECONDS = 60.0
@@ -59,20 +58,8 @@ class Options(msgspec.Struct, rename="camel"):
     """The client will subscribe to events, so it gets no messages and questions, not even before it subscribes."""
 
 
-Answer = Callable[[Any, UnderstudyError | None], None]
-"""Called once with the result or the error, in any thread."""
-
-
-class Requests(Protocol):
-    """The interface of the object that answers requests of the contract."""
-
-    def begin(self, method: str, params: Any, answer: Answer) -> InFlightRequest:
-        """Answer a request, by its wire name, in a thread."""
-        ...
-
-    def cancel_all(self) -> None:
-        """Cancel every request; none is answered after that."""
-        ...
+CommandHook = Callable[[InFlightRequest, Any, UnderstudyError | None], None]
+"""``(request, result, error)`` of a request of the contract that was executed as a command."""
 
 
 class Client:
@@ -82,8 +69,9 @@ class Client:
     lists of hooks before the client sends ``initialized``; an exception of a hook is logged as an internal error.
     """
 
-    requests: Requests
-    """Set by the server, because it needs the client."""
+    new_request: Callable[[str, Any, Answer, Any], InFlightRequest]
+    """Returns a request of the contract, by its wire name, with the key by which the client cancels it; ``requests``
+    begins it. Set by the server, because such a request needs the client."""
 
     def __init__(self) -> None:
         """Start unconnected; ``attach`` and ``introduce`` follow."""
@@ -94,6 +82,8 @@ class Client:
         self.encoding = "utf-16"
         self.documents = Documents("utf-16")
         self.folders: tuple[Path, ...] = ()
+        self.requests = RequestsInFlight()
+        """The requests of the contract, of the client and of the features."""
         self.unstructure: Callable[[Any], Any] = _no_lsprotocol
         """Converts lsprotocol's objects to builtins; set when lsprotocol is loaded."""
         self.on_ready: list[Callable[[], None]] = []
@@ -110,6 +100,12 @@ class Client:
         self.on_started: list[Callable[[str, Any], None]] = []
         """``(delegation, parameters)`` of every delegation that this client started, sent back or retried; the
         parameters are those of its request."""
+        self.before_command: dict[str, Callable[[Any], Awaitable[None]]] = {}
+        """Name of a request without prefix → what is awaited, with its parameters, before it runs as a command."""
+        self.on_command_begun: list[Callable[[InFlightRequest], None]] = []
+        """A request of the contract was received as a command."""
+        self.on_command: list[CommandHook] = []
+        """Called right before its answer is sent."""
         self.regained: set[Path] = set()
         """Workspaces that the user trusted after the editor had revoked trust for the session."""
         self._also_watched: tuple[Path, ...] = ()
@@ -188,17 +184,16 @@ class Client:
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification; ``params``: builtins, lsprotocol objects or a structure. Any thread may call this."""
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+        self.send(json_rpc.notification(method, params))
 
     def notify_when_room(self, method: str, params: Any) -> None:
         """Wait until the client has read most messages, then send a notification; not in the loop's thread.
 
         Errors: ``BrokenPipeError`` if the client is gone.
         """
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
         if self._outbox is None:
             raise BrokenPipeError
-        self._outbox.send_when_room(framing.frame(self.encode(message)))
+        self._outbox.send_when_room(framing.frame(self.encode(json_rpc.notification(method, params))))
 
     async def ask(self, method: str, params: Any, limit: float = ASK_SECONDS) -> Any:
         """Send a request and return the answer as parsed JSON.
@@ -209,13 +204,13 @@ class Client:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[identifier] = future
         try:
-            self.send({"jsonrpc": "2.0", "id": identifier, "method": method, "params": params})
+            self.send({"id": identifier, **json_rpc.notification(method, params)})
             async with asyncio.timeout(limit):
                 return await future
         finally:
             del self._asked[identifier]
             if future.cancelled() and not self._closed:
-                self.notify("$/cancelRequest", {"id": identifier})
+                self.notify(json_rpc.CANCEL, {"id": identifier})
 
     def answered(self, identifier: Any, result: Any, error: Any) -> None:
         """Handle the client's answer to a request of the server; ignore unexpected ones."""
@@ -231,12 +226,10 @@ class Client:
                 EditorRefused(code if isinstance(code, int) else 0, str(details.get("message", error)))
             )
 
-    async def call(self, name: str, params: Any, *, keep_result: bool = False) -> Any:
+    async def call(self, name: str, params: Any) -> Any:
         """Return the result of a request of the contract, by its name without prefix. Errors: ``UnderstudyError``.
 
-        ``params`` is parsed JSON or the structure. Cancelling this coroutine cancels the request. With
-        ``keep_result``, the cancellation is suppressed and the result of the request returned, because it may have
-        started something; the caller must return it without awaiting anything else.
+        ``params`` is parsed JSON or the structure. Cancelling this coroutine cancels the request.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
@@ -253,16 +246,14 @@ class Client:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(finish, result, error)
 
-        call = self.requests.begin(method_table.PREFIX + name, params, answer)
+        call = self.new_request(method_table.PREFIX + name, params, answer, None)
+        self.requests.begin(call)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             call.cancel()
-            if not keep_result:
-                future.cancel()
-                raise
-            async with asyncio.timeout(CANCELLED_SECONDS):
-                return await future
+            future.cancel()
+            raise
 
     def wait_in_loop(self, work: Coroutine[Any, Any, Any], limit: float) -> Any:
         """Run a coroutine in the loop's thread and return its result. Call this only in other threads.
@@ -292,11 +283,7 @@ class Client:
 
     def respond(self, identifier: Any, result: Any, error: tuple[int, str, Any] | None) -> None:
         """Answer a request of the client; ``error``: code, message, data. Any thread may call this."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": identifier}
-        if error is None:
-            message["result"] = result
-        else:
-            message["error"] = {"code": error[0], "message": error[1]} | ({"data": error[2]} if error[2] else {})
+        message = json_rpc.result(identifier, result) if error is None else json_rpc.error(identifier, *error)
         if isinstance(identifier, str) and wire.whole(identifier) != identifier:
             # msgspec cannot encode lone surrogates; JSON can escape them.
             del message["id"]
@@ -371,9 +358,13 @@ class Client:
             if not self._has_features:
                 self._early.append((delegation, params))
                 return
-        if self._loop is not None and not self._closed and self.on_started:
+        self.in_loop(self.run_hooks, self.on_started, delegation, params)
+
+    def in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function soon in the loop's thread. Any thread may call this."""
+        if self._loop is not None and not self._closed:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self.run_hooks, self.on_started, delegation, params)
+                self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
         """Cancel all requests, background tasks and subscriptions of this client."""
@@ -382,6 +373,7 @@ class Client:
             if self._following is not None:
                 self._following.close()
         self.requests.cancel_all()
+        self.requests.close()
         for task in list(self._tasks):
             task.cancel()
         for future in list(self._asked.values()):
@@ -402,16 +394,16 @@ class Client:
         """Forward a notification to the client, in the subscription's thread, as fast as the client reads."""
         self.notify_when_room(method_table.PREFIX + name, params)
         if name == "changed":
-            self._in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
+            self._wait_in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
 
     def _deliver(self, name: str, params: Any) -> None:
         """Pass events to the features in the loop's thread, and wait until they have handled them."""
         if name == "changed":
-            self._in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
+            self._wait_in_loop(self.run_hooks, self.on_changed, frozenset(params.collections))
         else:
-            self._in_loop(self.run_hooks, self.on_events, params.id, list(params.events))
+            self._wait_in_loop(self.run_hooks, self.on_events, params.id, list(params.events))
 
-    def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _wait_in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._loop is None:
             raise BrokenPipeError
         finished = threading.Event()

@@ -7,10 +7,6 @@ from typing import Any, Protocol
 
 from understudy.frontends.lsp.editor.aggregator import Aggregator
 from understudy.frontends.lsp.editor.client import Client
-from understudy.model.errors import UnderstudyError
-
-CommandHook = Callable[[str, Any, Any, UnderstudyError | None], None]
-"""``(wire name, parameters, result, error)`` of a request of the contract that was executed as a command."""
 
 
 class Review(Protocol):
@@ -29,12 +25,6 @@ class FeatureHost(Protocol):
     """Combines the answers of several features to one request."""
     review: Review
     """Set by the review feature."""
-    before: dict[str, list[Callable[[Any], Awaitable[None]]]]
-    """Command name without prefix → hooks that are awaited with the command's parameters before it runs."""
-    instead: dict[str, Callable[[Any], Awaitable[Any]]]
-    """Command name without prefix → the function that answers it with the command's parameters, and not the request
-    alone."""
-    on_command: list[CommandHook]
     on_progress_cancel: list[Callable[[str | int], None]]
     """Called with the token of a progress that the user cancelled."""
 

@@ -1,45 +1,35 @@
-"""Answer requests of the contract in threads, from raw JSON parameters."""
+"""A request of the contract, as the editor makes it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from understudy.frontends.lsp.editor import documents
-from understudy.frontends.lsp.editor.client import EditorRefused
-from understudy.model.errors import ErrorKind, UnderstudyError
-
-if TYPE_CHECKING:
-    from understudy.api.caller import BufferEdit
-    from understudy.frontends.lsp.editor.client import Client
-
 import os
-import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.api import method_table
 from understudy.api.caller import describe_asker
-from understudy.api.serving import request, thread_pool
+from understudy.api.serving.request import Answer, InFlightRequest
+from understudy.frontends.lsp.editor import documents
+from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.model.delegation.delegations import AskedBy
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     import msgspec
 
     from understudy.api.caller import BufferEdit
-    from understudy.frontends.lsp.editor.client import Answer, Client
+    from understudy.frontends.lsp.editor.client import Client
+
+log = logging.getLogger(__name__)
 
 STARTS = frozenset(
     method_table.PREFIX + name for name in ("delegations/start", "delegations/reply", "delegations/retry")
 )
 """Requests that start a delegation and return its id."""
-
-
-log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 30.0
 """How long to wait for the answer: some editors ask the user before they let a server change documents."""
@@ -50,35 +40,23 @@ LIMIT_SECONDS = 2 * (ANSWER_SECONDS + SHOWN_SECONDS) + 5.0
 _LOOK_SECONDS = 0.01
 
 
-class ApiRequest(request.InFlightRequest):
+class ApiRequest(InFlightRequest):
     """One request in flight, which is the ``Caller`` of its handler."""
 
     name = "lsp"
 
-    def __init__(self, client: Client, method: str, params: Any, answer: Answer) -> None:
-        """Prepare a request; ``params`` is parsed JSON or the method's structure."""
-        super().__init__()
-        self.method = method
-        self.params = params
+    def __init__(self, client: Client, method: str, params: Any, answer: Answer, key: Any = None) -> None:
+        """Create a request that has not started; ``params`` is parsed JSON or the method's structure."""
+        super().__init__(method, params, self._respond, key)
         self._client = client
-        self._answer = answer
+        self._then = answer
 
-    def run(self) -> None:
-        """Call the handler and answer the request."""
-        if not self.begins():
-            return
-        try:
-            result = method_table.call(self.method, self.params, self)
-        except UnderstudyError as error:
-            self.refuse(error)
-        else:
-            if self.first_to_answer():
-                self._answer(result, None)
-
-    def refuse(self, error: UnderstudyError) -> None:
-        """Answer with this error unless the request has been answered."""
-        if self.first_to_answer():
-            self._answer(None, error)
+    def _respond(self, result: Any, error: UnderstudyError | None) -> None:
+        self._client.requests.forget(self)
+        if error is None and self.method in STARTS:
+            # Before the client gets the answer, because its next request may be about this delegation.
+            self._client.started(result.id, self.params)
+        self._then(result, error)
 
     def asked_by(self) -> AskedBy:
         """Return a description of the editor, with this process's environment, which the editor has set."""
@@ -132,48 +110,6 @@ class ApiRequest(request.InFlightRequest):
     def tell(self, name: str, params: msgspec.Struct) -> None:
         """Send a notification, as fast as the editor reads."""
         self._client.notify_when_room(method_table.PREFIX + name, params)
-
-
-class ApiRequests:
-    """The requests in flight, and the threads that answer them."""
-
-    def __init__(self, client: Client) -> None:
-        """Start without requests and threads."""
-        self._client = client
-        self._threads = thread_pool.RequestThreads()
-        self._lock = threading.Lock()
-        self._pending: set[ApiRequest] = set()
-
-    def begin(self, method: str, params: Any, answer: Answer) -> ApiRequest:
-        """Answer a request of the contract, by its wire name, in a thread."""
-        call: ApiRequest
-
-        def finished(result: Any, error: UnderstudyError | None) -> None:
-            with self._lock:
-                self._pending.discard(call)
-            if error is None and method in STARTS:
-                # Before the client gets the answer, because its next request may be about this delegation.
-                self._client.started(result.id, call.params)
-            answer(result, error)
-
-        call = ApiRequest(self._client, method, params, finished)
-        with self._lock:
-            full = len(self._pending) >= request.MAX_IN_FLIGHT
-            if not full:
-                self._pending.add(call)
-        if full:
-            call.refuse(request.overloaded_error())
-        else:
-            self._threads.submit(method, call.run)
-        return call
-
-    def cancel_all(self) -> None:
-        """Cancel every request, because the session ends."""
-        with self._lock:
-            unanswered = list(self._pending)
-        for call in unanswered:
-            call.cancel()
-        self._threads.close()
 
 
 def can_edit(client: Client) -> bool:

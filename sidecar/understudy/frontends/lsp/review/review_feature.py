@@ -46,6 +46,7 @@ from understudy.model.states import State
 from understudy.model.text import path_quoting, sanitize, uris
 
 if TYPE_CHECKING:
+    from understudy.api.serving.request import InFlightRequest
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class ReviewFeature:
         self.client.on_document.append(self._document)
         self.aggregator.actions.append(self._actions)
         self.aggregator.lenses.append(self._lenses)
-        host.on_command.append(self._done)
+        self.client.on_command.append(self._done)
 
         async def opened(*arguments: Any) -> None:
             await self._open_command(*arguments)
@@ -314,8 +315,9 @@ class ReviewFeature:
 
     # -- results of commands ------------------------------------------------------------------------------------
 
-    def _done(self, method: str, params: Any, result: Any, error: UnderstudyError | None) -> None:
+    def _done(self, request: InFlightRequest, result: Any, error: UnderstudyError | None) -> None:
         """Show the outcome of a decision: editors do not show the result of a command."""
+        method, params = request.method, request.params
         if method not in _DECIDING or not self.client.options.review:
             return
         fields: Mapping[str, Any] = params if isinstance(params, dict) else {}
