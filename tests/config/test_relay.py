@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.config.loading.loader import load
-from understudy.model.relay.relay_bounds import RelayBounds
+from understudy.model.delegation.spec import RelayBounds
 
 
 def test_the_users_bounds_apply(user, write) -> None:

@@ -12,10 +12,9 @@ from understudy.model.config.delegators import Delegator, InputLimits, Launch, L
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.delegation.spec import Bootstrap, PauseBounds
+from understudy.model.delegation.spec import Bootstrap, PauseBounds, RelayBounds
 from understudy.model.errors import Location
 from understudy.model.evidence.checks import Check
-from understudy.model.relay.relay_bounds import RelayBounds
 
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""

@@ -24,8 +24,7 @@ from understudy.config.discovery import server_presets
 from understudy.frontends.cli import app
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import api_calls, exit_codes
-from understudy.frontends.cli.delegate import say as saying
-from understudy.frontends.cli.delegate import start
+from understudy.frontends.cli.delegate import answer, start
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import Model, ModelPrice
 from understudy.model.delegation import events as e
@@ -389,8 +388,8 @@ def test_say_sends_words_or_stdin_and_tells_what_happens(delivery, words, monkey
         said.append((method, params))
         return SayResult(message_id="m", delivery=delivery)
 
-    monkeypatch.setattr(saying, "resolve", lambda identifier: identifier)
-    monkeypatch.setattr(saying, "call", call)
+    monkeypatch.setattr(answer, "resolve", lambda identifier: identifier)
+    monkeypatch.setattr(answer, "call", call)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("é\n-x".encode())))
     assert app.main(["say", "k3f9q", "use", "pytest"]) == exit_codes.Exit.OK
     assert words in capsys.readouterr().out

@@ -22,9 +22,8 @@ from wait_until import until
 from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.slots import take_slot
 from understudy.judge.mutation.copies import parallel_runs
-from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
-from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation.copies.runs import MutantResult, MutantRuns, PlannedRun, RecordedTests
 from understudy.judge.mutation.mutation_test import MutationRequest, copies_that_fit, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter

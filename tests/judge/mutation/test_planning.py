@@ -8,8 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.runs import PlannedRun
+from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun
 from understudy.judge.mutation.planning import FurtherRuns, MutationPlan, further_runs, plan, score, without_busy
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.mutant import Mutant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.runs import MutantResult
 from understudy.judge.mutation.stryker_report import report
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of

@@ -38,7 +38,7 @@ from understudy.model.config.delegators import (
     ProgramLimits,
 )
 from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.relay.relay_bounds import RelayBounds
+from understudy.model.delegation.spec import RelayBounds
 
 Values = dict[str, Any]
 """The fields that a file sets, with their values."""

@@ -30,10 +30,17 @@ from understudy.model.config.delegators import Delegator, ProgramLimits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
-from understudy.model.delegation.spec import SPEC_VERSION, Bootstrap, PauseBounds, Spec, SpecCandidate, runs_in_checkout
+from understudy.model.delegation.spec import (
+    SPEC_VERSION,
+    Bootstrap,
+    PauseBounds,
+    RelayBounds,
+    Spec,
+    SpecCandidate,
+    runs_in_checkout,
+)
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.terminals import Pane
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux

@@ -21,9 +21,9 @@ def serve_stdio(tool_sets: tuple[str, ...] = ()) -> int:
     Errors: ``tool_missing`` without the official SDK.
     """
     require_sdk()
-    from understudy.frontends.mcp import stdio_transport
+    from understudy.frontends.mcp import mcp_server
 
-    return stdio_transport.serve(tool_sets)
+    return mcp_server.serve_stdio(tool_sets)
 
 
 def serve_http(tool_sets: tuple[str, ...], port: int, token_file: str | None, report: Callable[[str], None]) -> int:

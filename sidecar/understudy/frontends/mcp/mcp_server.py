@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +14,14 @@ import anyio.to_thread
 import mcp_types as types
 import msgspec
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from understudy import __version__
 from understudy.api import result_files
+from understudy.api.caller import current_folder
 from understudy.api.internal_errors import internal_error
+from understudy.api.serving import waiting_delegations
 from understudy.frontends.mcp.tools import tool_functions, tool_table
 from understudy.frontends.mcp.tools.client_requests import Context, Inputs, NeedsInput
 from understudy.frontends.mcp.tools.tool_answers import Answer, brief, of_group, status_of
@@ -328,3 +332,17 @@ def _activity(members: list[Delegation], done: int) -> str:
     if len(members) > 1:
         return f"{done} of {len(members)} finished"
     return members[0].activity or str(members[0].state)
+
+
+def serve_stdio(tool_sets: tuple[str, ...]) -> int:
+    """Serve until stdin ends."""
+    waiting_delegations.watch()
+    with contextlib.suppress(KeyboardInterrupt):
+        anyio.run(_serve_stdio, tool_sets)
+    return 0
+
+
+async def _serve_stdio(tool_sets: tuple[str, ...]) -> None:
+    server = new_server(tool_sets, current_folder(), local=True)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())

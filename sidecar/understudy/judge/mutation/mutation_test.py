@@ -23,7 +23,6 @@ import msgspec
 from understudy.files import tree_walk
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import planning, stryker_report
-from understudy.judge.mutation.copies.mutant_result import MutantResult
 from understudy.judge.mutation.copies.parallel_runs import (
     Lane,
     Progress,
@@ -32,7 +31,7 @@ from understudy.judge.mutation.copies.parallel_runs import (
     run_mutants,
     together,
 )
-from understudy.judge.mutation.copies.runs import RecordedTests
+from understudy.judge.mutation.copies.runs import MutantResult, RecordedTests
 from understudy.judge.mutation.mutant_identity import as_change, identities
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment

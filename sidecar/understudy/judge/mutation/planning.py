@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import TypeVar
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.runs import PlannedRun
+from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun
 from understudy.model.evidence.mutation import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.runs import PlannedRun, RecordedTests, pending_result
+from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun, RecordedTests, pending_result
 from understudy.judge.mutation.runners.kept_process import KeptProcess
 from understudy.judge.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
+from understudy.judge.mutation.copies.runs import MutantResult
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.mutant import Mutant
 

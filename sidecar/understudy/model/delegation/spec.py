@@ -14,7 +14,6 @@ from understudy.model.delegation.delegations import AskedBy, Delegation, Explana
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.model.hunks import Review
-from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.states import State
 from understudy.model.terminals import Pane
 from understudy.model.wire import Wire, camel, ready
@@ -84,6 +83,19 @@ class PauseBounds(Wire, kw_only=True):
     """How long the first pause is, unless the provider says when to try again; each further one is twice as long."""
     longest_pause_minutes: float = 60.0
     """How long a pause becomes at most."""
+
+
+class RelayBounds(Wire, kw_only=True):
+    """``[relay]``: how far agents with ``launch.relay`` may delegate further; in a user's own configuration only."""
+
+    max_depth: int = 2
+    """How many delegations may be below one that you started; `0`: agents delegate nothing."""
+    max_delegations: int = 8
+    """How many delegations the agents of one group start, all together."""
+    max_tokens: int | None = None
+    """The most tokens that these read and write, all together. Absent: as many as the first delegation may."""
+    max_usd: str | None = None
+    """What these cost, all together, in USD: `"0.50"`. Absent: as much as the first delegation may."""
 
 
 class Spec(Wire, kw_only=True):

@@ -16,8 +16,8 @@ from understudy.engine.running.relay.child_delegations import ChildDelegations, 
 from understudy.journal import delegation_folder, state_folder
 from understudy.journal.worker_requests import PeerMessage
 from understudy.model.delegation.delegations import AskedBy, GroupBudget, StartParams
+from understudy.model.delegation.spec import RelayBounds
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.model.relay.relay_tools import LONGEST_TEXT, TOOLS, Delegate
 
 LOCAL = 'model_server = "near"\nmodel = "m"\n'

@@ -13,11 +13,18 @@ from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
-from understudy.model.delegation.delegations import Delegation, PermissionRequest
+from understudy.model.delegation.delegations import Delegation, Delivery, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
 _INBOX = 100
+
+
+_OUTCOMES: dict[Delivery, str] = {
+    "sent": "sent to its agent",
+    "waiting": "waits for its agent, at the latest until the end of this turn",
+    "kept": "its agent takes nothing more; this is part of your next reply:\n    understudy reply {id} TEXT",
+}
 
 
 def complete_waiting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -193,4 +200,33 @@ def _list(*, as_json: bool) -> int:
         ],
         empty="No agent waits for an answer.",
     )
+    return exit_codes.Exit.OK
+
+
+@click.command(
+    epilog=options.examples(
+        "understudy say k3f9q 'do not touch the public names'",
+        "understudy say k3f9q - < notes.md",
+        "understudy say k3f9q --json 'test the empty string, too'",
+    )
+)
+@options.identifier
+@click.argument("words", metavar="TEXT...|-", nargs=-1, required=True)
+@options.as_json
+def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> int:
+    """Say something to the agent of a delegation in progress.
+
+    Some agents get it at once, others when their turn ends; the answer says which. Once a delegation has finished, use
+    `understudy reply`. `-` reads the text from stdin.
+    """
+    text = options.words_or_stdin(words)
+    if not text.strip():
+        raise click.UsageError("The message is empty.")
+    whole = resolve(identifier)
+    done = call("delegations/say", id=whole, text=text)
+    if json_:
+        output.json(done)
+    else:
+        delivery: Delivery = done.delivery
+        click.echo(f"{whole}: {_OUTCOMES[delivery].format(id=whole)}")
     return exit_codes.Exit.OK

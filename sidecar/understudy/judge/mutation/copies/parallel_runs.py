@@ -16,8 +16,14 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.runs import MutantRunner, MutantRuns, PlannedRun, RecordedTests, pending_result
+from understudy.judge.mutation.copies.runs import (
+    MutantResult,
+    MutantRunner,
+    MutantRuns,
+    PlannedRun,
+    RecordedTests,
+    pending_result,
+)
 from understudy.judge.runs.check_run import SpareSlot
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus

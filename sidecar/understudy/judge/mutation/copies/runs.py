@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.mutation import NOTICED, MutantStatus
 from understudy.mutants.mutant import Mutant
 
 
@@ -110,3 +109,33 @@ def pending_result(run: PlannedRun) -> MutantResult:
     """Return the result of a run that was not made."""
     status = MutantStatus.PENDING if run.tests else MutantStatus.NO_COVERAGE
     return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutantResult:
+    """One mutant and its result."""
+
+    path: str
+    """Its file, relative to the tree."""
+    mutant: Mutant
+    status: MutantStatus
+    killers: tuple[str, ...] = ()
+    """The ids of the tests that failed; the run ends at the first."""
+    ran: tuple[str, ...] = ()
+    """The ids of the tests that ran."""
+    crashed: bool = False
+    """The tests that failed ran into an error instead of comparing something, as far as the runner can tell: any test
+    that executes the line notices that."""
+    seconds: float = 0.0
+    sham: bool = False
+    """It changes nothing that a program does."""
+
+    @property
+    def noticed(self) -> bool:
+        """Return whether the tests noticed it."""
+        return self.status in NOTICED
+
+    @property
+    def viable(self) -> bool:
+        """Return whether it counts: it was judged, and could be built."""
+        return self.noticed or self.status is MutantStatus.SURVIVED

@@ -15,8 +15,7 @@ import msgspec
 
 from understudy.judge.deciding import inline_tests
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation.copies.mutant_result import MutantResult
-from understudy.judge.mutation.copies.runs import PlannedRun, RecordedTests, pending_result
+from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun, RecordedTests, pending_result
 from understudy.judge.mutation.runners import mutated_file
 from understudy.judge.mutation.runners.run_status import SeenRun, seen_run, status_of
 from understudy.judge.outcomes.outcome_comparison import SKIPPED
