@@ -14,8 +14,8 @@ from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import Delegation, GroupBudget
+from understudy.model.delegation.spec import RelayBounds
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.relay.relay_bounds import RelayBounds
 from understudy.policy.budget import COST, Budget, Shortage, Spending
 
 CHECK_SECONDS = 1.0
