@@ -65,8 +65,8 @@ class Runner:
 
 SCHEMAS = """
 from understudy.config.locations import FileKind
-from understudy.config.reference import file_schemas
-print(file_schemas.document(FileKind.DELEGATOR), file_schemas.document(FileKind.MODEL_SERVER))
+from understudy.config.reference import fields
+print(fields.schema_document(FileKind.DELEGATOR), fields.schema_document(FileKind.MODEL_SERVER))
 """
 
 

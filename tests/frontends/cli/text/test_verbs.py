@@ -277,7 +277,7 @@ def test_one_request_imports_only_what_it_needs(served):
     assert "httpx" in imported
     unneeded = {
         *("asyncio", "anyio.lowlevel", "subprocess", "ctypes", "jsonschema", "keyring", "pathspec", "pygls", "yaml"),
-        *("rich", "tree_sitter", "understudy.config.trust.records", "understudy.api.messages"),
+        *("tree_sitter", "understudy.config.trust.records", "understudy.api.messages"),
         "understudy.engine.running.lifecycle.delegation_run",
         *("understudy.runners.driver.driver", "understudy.runners.model_loop.toolbox"),
     }
