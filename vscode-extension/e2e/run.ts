@@ -73,14 +73,17 @@ function note(title: string, error: unknown): void {
   fs.appendFileSync(file, `${lines.join("\n")}\n`);
 }
 
-/** The files of a part: the longest files are distributed first, each to the part with the shortest ones so far. */
+/**
+ * The files of a part: the longest files are distributed first, each to the part with the shortest ones so far. With
+ * --only, a file is as long as it has tests whose own title contains the text.
+ */
 function filesOf(begin: string, part: string): string[] {
   const [which, count] = part.split("/").map(Number) as [number, number];
   const names = fs.readdirSync(path.join(E2E, "tests")).filter((name) => name.endsWith(".test.ts"));
   const files = names
     .filter((name) => name.startsWith(begin))
     .map((name) => path.join(E2E, "tests", name))
-    .map((file) => ({ file, size: fs.statSync(file).size }))
+    .map((file) => ({ file, size: lengthOf(fs.readFileSync(file, "utf8")) }))
     .sort((one, other) => other.size - one.size || one.file.localeCompare(other.file));
   const parts = Array.from({ length: count }, () => ({ size: 0, files: [] as string[] }));
   for (const { file, size } of files) {
@@ -89,4 +92,8 @@ function filesOf(begin: string, part: string): string[] {
     shortest.files.push(file);
   }
   return (parts[which - 1]?.files ?? []).sort();
+}
+
+function lengthOf(source: string): number {
+  return options.only === undefined ? source.length : source.split(options.only).length - 1;
 }
