@@ -157,5 +157,5 @@ class Configuration(msgspec.Struct, frozen=True):
 
     def definition_of(self, delegator: Delegator) -> ToolDefinition | None:
         """Return the definition of a delegator's tool; None for a tool that no file defines."""
-        found = self.tools.get(delegator.tool or "")
-        return found.definition if found is not None else None
+        entry = self.tools.get(delegator.tool or "")
+        return entry.definition if entry is not None else None

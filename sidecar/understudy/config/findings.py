@@ -63,11 +63,11 @@ def cause_of(error: UnderstudyError, what: str, name: str) -> str:
     return str(error.message).removeprefix(_unusable(what, name))
 
 
-def unusable(what: str, name: str, found: Finding | Problem, location: Location | None = None) -> UnderstudyError:
+def unusable(what: str, name: str, finding: Finding | Problem, location: Location | None = None) -> UnderstudyError:
     """Return the error for using an entry that has a finding: always ``config_invalid``."""
     return UnderstudyError(
         ErrorKind.CONFIG_INVALID,
-        f"{_unusable(what, name)}{found.message}",
-        hint=found.hint or "Correct its configuration.",
-        location=(found.location if isinstance(found, Problem) else None) or location,
+        f"{_unusable(what, name)}{finding.message}",
+        hint=finding.hint or "Correct its configuration.",
+        location=(finding.location if isinstance(finding, Problem) else None) or location,
     )

@@ -28,7 +28,7 @@ _MOST_NAMES = 256
 
 def is_bound(delegator: Delegator | None, server: ModelServer | None) -> bool:
     """Return whether the user declared that nothing may leave this machine."""
-    return any(one is not None and one.locality == "local" for one in (delegator, server))
+    return any(thing is not None and thing.locality == "local" for thing in (delegator, server))
 
 
 def is_local(delegator: Delegator | None, server: ModelServer | None) -> bool:
@@ -75,17 +75,17 @@ def resolve(host: str) -> tuple[str, ...]:
     if _address(host) is not None:
         return (host,)
     now = time.monotonic()
-    known = _resolved.get(host)
-    if known is not None and known[0] > now:
-        return known[1]
+    cached = _resolved.get(host)
+    if cached is not None and cached[0] > now:
+        return cached[1]
     answer: list[str] = []
 
     def look() -> None:
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             return
-        answer.extend(dict.fromkeys(str(entry[4][0]) for entry in found))
+        answer.extend(dict.fromkeys(str(entry[4][0]) for entry in infos))
 
     # The resolver of the C library cannot be interrupted, so it runs in a thread that may outlive this call.
     thread = threading.Thread(target=look, name="understudy-resolve", daemon=True)
@@ -100,8 +100,8 @@ def resolve(host: str) -> tuple[str, ...]:
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        found = ipaddress.ip_address(text.partition("%")[0])
+        address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address

@@ -67,9 +67,9 @@ class Layer(msgspec.Struct, frozen=True):
 
 def user_folder() -> Path:
     """Return the user's configuration folder: ``$UNDERSTUDY_CONFIG``, else the platform's."""
-    given = os.environ.get("UNDERSTUDY_CONFIG")
-    if given:
-        return Path(given).absolute()
+    folder = os.environ.get("UNDERSTUDY_CONFIG")
+    if folder:
+        return Path(folder).absolute()
     import platformdirs
 
     return Path(platformdirs.user_config_dir("understudy", appauthor=False))
@@ -77,12 +77,12 @@ def user_folder() -> Path:
 
 def layers(workspace: Path | None, *, trusted: bool) -> list[Layer]:
     """Return the layers that apply, the lowest first: builtin, user, workspace, the user's part of it."""
-    found = [Layer(Scope.BUILTIN, BUILTIN, None, "built in"), Layer(Scope.USER, user_folder(), None, "user")]
+    all_layers = [Layer(Scope.BUILTIN, BUILTIN, None, "built in"), Layer(Scope.USER, user_folder(), None, "user")]
     if workspace is not None and trusted:
         root = workspace / WORKSPACE_FOLDER
-        found.append(Layer(Scope.WORKSPACE, root, workspace, "workspace"))
-        found.append(Layer(Scope.WORKSPACE, root / LOCAL_FOLDER, workspace, "workspace, local"))
-    return found
+        all_layers.append(Layer(Scope.WORKSPACE, root, workspace, "workspace"))
+        all_layers.append(Layer(Scope.WORKSPACE, root / LOCAL_FOLDER, workspace, "workspace, local"))
+    return all_layers
 
 
 def place_of(path: Path) -> tuple[FileKind, Layer] | None:
@@ -95,9 +95,9 @@ def place_of(path: Path) -> tuple[FileKind, Layer] | None:
     if kind is None:
         return None
     root = path.parent if kind in SINGLE else path.parent.parent
-    own = user_folder()
-    if root == own or os.path.realpath(own / path.relative_to(root)) == os.path.realpath(path):
-        return kind, Layer(Scope.USER, own, None, "user")
+    folder_of_user = user_folder()
+    if root == folder_of_user or os.path.realpath(folder_of_user / path.relative_to(root)) == os.path.realpath(path):
+        return kind, Layer(Scope.USER, folder_of_user, None, "user")
     if root.name == WORKSPACE_FOLDER:
         return kind, Layer(Scope.WORKSPACE, root, root.parent, "workspace")
     if root.name == LOCAL_FOLDER and root.parent.name == WORKSPACE_FOLDER:

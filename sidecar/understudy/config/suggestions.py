@@ -33,8 +33,10 @@ def close(name: str, known: Iterable[str]) -> list[str]:
     import difflib
 
     names = sorted(known)
-    same = [one for one in names if _plain(one) == _plain(name)]
-    return [*same, *(one for one in difflib.get_close_matches(name, names, n=3) if one not in same)][:3]
+    same = [candidate for candidate in names if _plain(candidate) == _plain(name)]
+    return [*same, *(candidate for candidate in difflib.get_close_matches(name, names, n=3) if candidate not in same)][
+        :3
+    ]
 
 
 def _plain(name: str) -> str:

@@ -93,13 +93,13 @@ def _in_table(host: str, model: str, size: int) -> Price | None:
     table = PRICES.get(host, {})
     # Google's own clients write the name as a path.
     name = model.removeprefix("models/")
-    fits = [one for one in table if name.startswith(one) and _DATED.fullmatch(name[len(one) :])]
+    fits = [prefix for prefix in table if name.startswith(prefix) and _DATED.fullmatch(name[len(prefix) :])]
     if not fits:
         return None
-    found, written, cache_read, cache_write, largest = (*table[max(fits, key=len)], "", "", "")[:5]
+    read_price, written, cache_read, cache_write, largest = (*table[max(fits, key=len)], "", "", "")[:5]
     if largest and size > int(largest):
         return None
-    return Price(input=found, output=written, cache_read=cache_read or None, cache_write=cache_write or None)
+    return Price(input=read_price, output=written, cache_read=cache_read or None, cache_write=cache_write or None)
 
 
 def _cost(usage: UsageReport | Usage, price: Price) -> str | None:

@@ -35,10 +35,12 @@ class Identity(msgspec.Struct, frozen=True, rename="camel"):
 
 def current() -> Identity:
     """Return the identity of this process."""
-    own = of(os.getpid())
-    if own is None:  # pragma: no cover - neither /proc nor ps: no identity can be compared, so none will match
+    identity_of_process = of(os.getpid())
+    if (
+        identity_of_process is None
+    ):  # pragma: no cover - neither /proc nor ps: no identity can be compared, so none will match
         return Identity(os.getpid(), -1, boot_id())
-    return own
+    return identity_of_process
 
 
 def of(pid: int) -> Identity | None:

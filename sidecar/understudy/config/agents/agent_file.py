@@ -159,20 +159,20 @@ def read_header(source: Source) -> tuple[Header | None, list[LocatedFinding]]:
         return None, [
             source.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=at, code="syntax"),
         ]
-    found = _HEADER.match(text)
-    if found is None:
+    match = _HEADER.match(text)
+    if match is None:
         message = "It has no front matter."
         if _OPENING.match(text):
             message = "The front matter has no closing ---."
         hint = "An agent begins with YAML between two lines of ---."
         return None, [source.problem(message, hint=hint, code="syntax")]
-    header, remarks = Header(body=text[found.end() :].replace("\r\n", "\n").strip()), []
+    header, remarks = Header(body=text[match.end() :].replace("\r\n", "\n").strip()), []
     try:
         try:
-            _fill(header, found[1])
+            _fill(header, match[1])
         except Refused as refused:
             # Claude Code reads such lines, and most published agents have one: `description: Use it for: this`.
-            quoted = _FIELD.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", found[1])
+            quoted = _FIELD.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", match[1])
             try:
                 _fill(header, quoted)
             except Refused:

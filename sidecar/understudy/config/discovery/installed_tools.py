@@ -172,7 +172,7 @@ def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
     answer: dict[str, Any] = {"version": None, "problem": None, "stranger": False}
     try:
         environment = base_environment({"NO_COLOR": "1"} if path is None else {"NO_COLOR": "1", "PATH": path})
-        done = run_unguarded(
+        completed = run_unguarded(
             Program([str(program), *tool.version_arguments], Path("/"), environment, OWN),
             timeout_seconds=PROBE_SECONDS,
             output_limit=MAX_CACHE_BYTES,
@@ -181,15 +181,15 @@ def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
         return answer | {"problem": f"{program} cannot be started: {error.message}"}
     except OSError as error:
         return answer | {"problem": f"{program} cannot be started: {error.strerror}."}
-    text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
-    if done.timed_out:
+    text = (completed.stdout + b"\n" + completed.stderr).decode("utf-8", "replace")
+    if completed.timed_out:
         return answer | {"problem": f"{program} did not print its version within {PROBE_SECONDS:g} s."}
     if tool.foreign_output and re.search(tool.foreign_output, text):
         return answer | {"stranger": True}
     if tool.own_output and not re.search(tool.own_output, text):
         return answer | {"stranger": True}
-    if done.code != 0:
-        return answer | {"problem": f"{program} exited with code {done.code} when asked for its version."}
+    if completed.code != 0:
+        return answer | {"problem": f"{program} exited with code {completed.code} when asked for its version."}
     version = _VERSION.search(text[:2000]) if tool.version_arguments != ("--help",) else None
     return answer | {"version": version[0] if version else None}
 

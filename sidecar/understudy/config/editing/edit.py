@@ -149,13 +149,13 @@ class Editor:
         with self._locked(root):
             before = self._load()
             self._refuse_untrusted(before, scope)
-            known = name in declarations.tools()
-            if known or name in before.tools or os.path.lexists(path):
+            built_in = name in declarations.tools()
+            if built_in or name in before.tools or os.path.lexists(path):
                 entry = before.tools.get(name)
                 raise UnderstudyError(
                     ErrorKind.ALREADY_EXISTS,
-                    f"Understudy knows the tool `{name}`." if known else f"The tool `{name}` is already defined.",
-                    hint=_another_name(name) if known else "Choose another name, or edit that file.",
+                    f"Understudy knows the tool `{name}`." if built_in else f"The tool `{name}` is already defined.",
+                    hint=_another_name(name) if built_in else "Choose another name, or edit that file.",
                     location=entry.location if entry is not None else None,
                 )
             self._apply(root, [(path, template(name, like).encode())])
@@ -193,7 +193,9 @@ class Editor:
         where the user wrote the default, ``state_unavailable``.
         """
         root = self._root(scope)
-        layer = next(one for one in locations.layers(self.workspace, trusted=True) if one.root == root)
+        layer = next(
+            candidate for candidate in locations.layers(self.workspace, trusted=True) if candidate.root == root
+        )
         with self._locked(root):
             before = self._load()
             self._refuse_untrusted(before, scope)
@@ -233,7 +235,9 @@ class Editor:
         Nothing is written, and the delegators need not exist yet. Raises ``not_editable`` if the user edited the file.
         """
         root = self._root(scope)
-        layer = next(one for one in locations.layers(self.workspace, trusted=True) if one.root == root)
+        layer = next(
+            candidate for candidate in locations.layers(self.workspace, trusted=True) if candidate.root == root
+        )
         path = root / SINGLE[FileKind.DEFAULTS]
         reading = config_file.read_file(layer, FileKind.DEFAULTS, path)
         table = _own_defaults(reading, path)
@@ -257,8 +261,8 @@ class Editor:
 
     def generate_name(self, tool: str, model: str = "") -> str:
         """Return an unused name for a delegator of ``tool`` and ``model``."""
-        own = model.rpartition("/")[2]
-        base = re.sub(r"[^a-z0-9._-]+", "-", f"{tool}-{own}".lower()).strip("-._")[:56] or "delegator"
+        last_part = model.rpartition("/")[2]
+        base = re.sub(r"[^a-z0-9._-]+", "-", f"{tool}-{last_part}".lower()).strip("-._")[:56] or "delegator"
         taken = self._load().delegators
         name, number = base, 2
         while name in taken:
@@ -365,11 +369,11 @@ class Editor:
                 around = delegator_rules.Surroundings(own_servers, own_tools)
             findings = list(delegator_rules.check_delegator(thing, around))
             if scope is Scope.WORKSPACE:
-                own = {
+                own_delegators = {
                     name: entry.delegator for name, entry in personal.delegators.items() if entry.scope is Scope.USER
                 }
                 foreign = tools.keys() - own_tools.keys()
-                findings += workspace_rules.check_workspace_delegator(thing, own, servers, foreign)
+                findings += workspace_rules.check_workspace_delegator(thing, own_delegators, servers, foreign)
         errors = [finding for finding in findings if finding.severity == "error"]
         if errors:
             message = " ".join(finding.message for finding in errors)
@@ -474,12 +478,12 @@ def _file(root: Path, kind: Kind, name: str) -> Path:
     return root / _FOLDER[kind] / f"{name}.toml"
 
 
-def _profile(delegator: Path, given: tuple[str, bytes] | None) -> list[tuple[Path, bytes | None]]:
+def _profile(delegator: Path, profile: tuple[str, bytes] | None) -> list[tuple[Path, bytes | None]]:
     """Return the changes that keep a profile and its base beside a delegator's file, or remove those that exist."""
     places = kept_profiles.place(delegator), kept_profiles.base_place(delegator)
-    if given is None:
+    if profile is None:
         return [(place, None) for place in places if os.path.lexists(place)]
-    return [(places[0], kept_profiles.encode(given[0])), (places[1], given[1])]
+    return [(places[0], kept_profiles.encode(profile[0])), (places[1], profile[1])]
 
 
 def _schemas(root: Path, changes: list[tuple[Path, bytes | None]]) -> list[tuple[Path, bytes | None]]:
@@ -563,7 +567,7 @@ def _holds_null(value: object) -> bool:
     return value is None
 
 
-def _another_name(known: str) -> str:
-    if known not in ready_made():
+def _another_name(tool: str) -> str:
+    if tool not in ready_made():
         return "Choose another name."
-    return f"Choose another name and begin with its definition: understudy tools new my-{known} --like {known}"
+    return f"Choose another name and begin with its definition: understudy tools new my-{tool} --like {tool}"

@@ -50,16 +50,18 @@ def load(workspace: Path | None, *, trusted: bool) -> Configuration:
 
     Files of an untrusted workspace are not read.
     """
-    found = readings(workspace, trusted=trusted)
-    return Loader(workspace, found, trusted=trusted).run()
+    files = readings(workspace, trusted=trusted)
+    return Loader(workspace, files, trusted=trusted).run()
 
 
 def readings(workspace: Path | None, *, trusted: bool) -> list[Reading]:
     """Return every file, read and decoded, the lowest layer first."""
     return [
-        one
+        reading
         for layer in locations.layers(workspace, trusted=trusted)
-        for one in ([shipped.fresh() for shipped in _shipped(layer)] if layer.scope is Scope.BUILTIN else _read(layer))
+        for reading in (
+            [shipped.fresh() for shipped in _shipped(layer)] if layer.scope is Scope.BUILTIN else _read(layer)
+        )
     ]
 
 
@@ -74,7 +76,7 @@ _shipped = functools.cache(_read)
 class Loader:
     """Check and merge files, the lowest layer first; modifies the readings it is given."""
 
-    def __init__(self, workspace: Path | None, found: Iterable[Reading], *, trusted: bool) -> None:
+    def __init__(self, workspace: Path | None, files: Iterable[Reading], *, trusted: bool) -> None:
         """Take the arguments of ``load`` and the result of ``readings``."""
         self.workspace = workspace
         self.trusted = trusted
@@ -87,16 +89,16 @@ class Loader:
         self.recipes: list[Item] = []
         self.tools: list[Item] = []
         self.sections: dict[str, list[Item]] = {name: [] for name in file_schema.TABLES}
-        for one in found:
-            self.delegators += one.delegators
-            self.servers += one.servers
-            self.checks += one.checks
-            self.recipes += one.recipes
-            self.tools += one.tools
-            self.problems += one.problems
-            self.missing += one.missing
-            self.broken |= one.broken
-            for name, item in one.sections:
+        for reading in files:
+            self.delegators += reading.delegators
+            self.servers += reading.servers
+            self.checks += reading.checks
+            self.recipes += reading.recipes
+            self.tools += reading.tools
+            self.problems += reading.problems
+            self.missing += reading.missing
+            self.broken |= reading.broken
+            for name, item in reading.sections:
                 self.sections[name].append(item)
 
     def remarks(self) -> list[LocatedFinding]:
@@ -178,27 +180,27 @@ class Loader:
             if first is item:
                 kept.append(item)
                 continue
-            for one, other in ((first, item), (item, first)):
+            for item_of_pair, other in ((first, item), (item, first)):
                 place = f"{other.source.path}:{other.source.where((*other.path, 'name')).start.line + 1}"
                 message = f"The name `{item.value.name}` is also given in {place}."
-                one.note(Finding(("name",), message, "Keep one.", code="duplicate"))
+                item_of_pair.note(Finding(("name",), message, "Keep one.", code="duplicate"))
             self.problems += item.problems
         items[:] = kept
 
     def _judge_servers(self) -> dict[str, Item]:
-        own = self._values(self.servers, Scope.USER)
+        own_servers = self._values(self.servers, Scope.USER)
         for item in self.servers:
             self._note(item, server_rules.check_server(item.value))
             if item.layer.scope is Scope.WORKSPACE:
-                self._note(item, workspace_rules.check_workspace_server(item.value, own))
+                self._note(item, workspace_rules.check_workspace_server(item.value, own_servers))
         return _winners(self.servers, lambda item: item.value.name)
 
     def _judge_tools(self) -> dict[str, Item]:
-        own = self._values(self.tools, Scope.USER)
+        own_tools = self._values(self.tools, Scope.USER)
         for item in self.tools:
             self._note(item, tool_rules.check_tool(item.value))
             if item.layer.scope is Scope.WORKSPACE:
-                self._note(item, workspace_rules.check_workspace_tool(item.value, own))
+                self._note(item, workspace_rules.check_workspace_tool(item.value, own_tools))
         # The name of a tool that Understudy knows always means that one.
         return {
             name: item
@@ -207,7 +209,7 @@ class Loader:
         }
 
     def _judge_delegators(self, servers: dict[str, Item], tools: dict[str, Item]) -> None:
-        own = self._values(self.delegators, Scope.USER)
+        own_delegators = self._values(self.delegators, Scope.USER)
         everywhere = {name: item.value for name, item in servers.items()}
         broken = {("model_server", name) for name, item in servers.items() if not item.usable}
         broken |= {("tool", name) for name, item in tools.items() if not item.usable}
@@ -220,15 +222,19 @@ class Loader:
                 around = Surroundings(everywhere, defined)
             else:
                 around = Surroundings(personal, own_tools)
-            for one in delegator_rules.check_delegator(item.value, around):
+            for finding in delegator_rules.check_delegator(item.value, around):
                 kind, name = (
-                    ("tools", item.value.tool) if one.path == ("tool",) else ("model_servers", item.value.model_server)
+                    ("tools", item.value.tool)
+                    if finding.path == ("tool",)
+                    else ("model_servers", item.value.model_server)
                 )
-                item.note(self._broken(one, kind, name))
+                item.note(self._broken(finding, kind, name))
             self._check_fallback(item)
             if item.layer.scope is Scope.WORKSPACE:
                 foreign = defined.keys() - own_tools.keys()
-                self._note(item, workspace_rules.check_workspace_delegator(item.value, own, everywhere, foreign))
+                self._note(
+                    item, workspace_rules.check_workspace_delegator(item.value, own_delegators, everywhere, foreign)
+                )
             for field in ("model_server", "tool"):
                 name = getattr(item.value, field)
                 if (field, name) in broken:
@@ -240,13 +246,20 @@ class Loader:
         names = item.value.fallback
         if names is None:
             return
-        own = item.layer.scope is not Scope.WORKSPACE
-        known = [one.value.name for one in self.delegators if not own or one.layer.scope is not Scope.WORKSPACE]
+        of_user = item.layer.scope is not Scope.WORKSPACE
+        known = [
+            candidate.value.name
+            for candidate in self.delegators
+            if not of_user or candidate.layer.scope is not Scope.WORKSPACE
+        ]
         self._note(item, delegator_rules.check_fallback(names, item.value.name))
         for number, name in enumerate(names):
             if name not in known:
                 item.note(self._broken(_unknown(("fallback", number), "delegator", name, known), "delegators", name))
-            elif any(one.value.name == name and one.value.remote_agent is not None for one in self.delegators):
+            elif any(
+                candidate.value.name == name and candidate.value.remote_agent is not None
+                for candidate in self.delegators
+            ):
                 message = f"`{name}` stands for an agent on another service, so it cannot take over."
                 item.note(delegator_rules.no_effect(("fallback", number), message))
 
@@ -324,9 +337,9 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
 
     An item with errors overrides nothing: a repository cannot disable the user's configuration.
     """
-    found: dict[str, Item] = {}
+    winners: dict[str, Item] = {}
     for item in items:
-        hidden = found.get(name(item))
+        hidden = winners.get(name(item))
         if hidden is not None and not item.usable:
             continue
         if (
@@ -336,8 +349,8 @@ def _winners(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, It
         ):
             message = f"This overrides `{name(item)}` in {hidden.source.path}."
             item.note(Finding((), message, severity="information", code="overrides"))
-        found[name(item)] = item
-    return found
+        winners[name(item)] = item
+    return winners
 
 
 def _defined_tool(item: Item) -> DefinedTool:
@@ -346,8 +359,8 @@ def _defined_tool(item: Item) -> DefinedTool:
 
 def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) -> DelegatorEntry:
     name = item.value.tool or ""
-    known = declarations.tools().get(name)
-    tool = known or (tools[name].value if name in tools else None)
+    built_in = declarations.tools().get(name)
+    tool = built_in or (tools[name].value if name in tools else None)
     return DelegatorEntry(
         delegator=item.value,
         scope=item.layer.scope,
@@ -355,7 +368,7 @@ def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) 
         editable=_editable(item),
         location=_location(item),
         tool_display_name=tool.title if tool is not None else None,
-        follows_instructions=known is None or known.follows_instructions,
+        follows_instructions=built_in is None or built_in.follows_instructions,
         is_default=defaults.delegator == item.value.name,
         default_for=sorted(recipe for recipe, name in defaults.recipes.items() if name == item.value.name),
         state=EntryState(ready=item.usable, problems=plain(item.problems), running=0, queued=0),
@@ -439,33 +452,33 @@ class Snapshot:
             return []
         kind, layer = place
         draft = config_file.read_text(layer, kind, path, data)
-        others = [one.fresh() for one in self.readings if not _same(one, draft)]
+        others = [reading.fresh() for reading in self.readings if not _same(reading, draft)]
         loader = Loader(
             self.configuration.workspace,
             sorted([*others, draft], key=_order),
             trusted=self.configuration.trusted,
         )
         uri = path.as_uri()
-        found = [remark for remark in loader.remarks() if remark.location is not None and remark.location.uri == uri]
+        remarks = [remark for remark in loader.remarks() if remark.location is not None and remark.location.uri == uri]
         if layer.scope is Scope.WORKSPACE and not self.configuration.trusted:
-            found = [_doubtful(remark) if remark.code == "unknown_name" else remark for remark in found]
-        return sorted(_once(found), key=_position)
+            remarks = [_doubtful(remark) if remark.code == "unknown_name" else remark for remark in remarks]
+        return sorted(_once(remarks), key=_position)
 
 
 def snapshot(workspace: Path | None, *, trusted: bool) -> Snapshot:
     """Return the configuration of ``workspace`` with its files; arguments as for ``load``."""
-    found = readings(workspace, trusted=trusted)
-    kept = tuple(one.fresh() for one in found)
-    configuration = Loader(workspace, found, trusted=trusted).run()
+    files = readings(workspace, trusted=trusted)
+    kept = tuple(reading.fresh() for reading in files)
+    configuration = Loader(workspace, files, trusted=trusted).run()
     return Snapshot(configuration, kept)
 
 
 _KINDS = list(FileKind)
 
 
-def _order(one: Reading) -> tuple[int, int, str]:
+def _order(reading: Reading) -> tuple[int, int, str]:
     """Return a key that sorts readings in the order in which ``load`` finds them."""
-    return _rank(one.layer), _KINDS.index(one.kind), one.path.name
+    return _rank(reading.layer), _KINDS.index(reading.kind), reading.path.name
 
 
 def _rank(layer: Layer) -> int:
@@ -474,12 +487,14 @@ def _rank(layer: Layer) -> int:
     return 1 if layer.scope is Scope.USER else 0
 
 
-def _same(one: Reading, other: Reading) -> bool:
-    if one.path == other.path:
+def _same(reading: Reading, other: Reading) -> bool:
+    if reading.path == other.path:
         return True
     # The same file under another path.
-    alike = one.kind is other.kind and one.layer.scope is other.layer.scope and one.path.name == other.path.name
-    return alike and os.path.realpath(one.path) == os.path.realpath(other.path)
+    alike = (
+        reading.kind is other.kind and reading.layer.scope is other.layer.scope and reading.path.name == other.path.name
+    )
+    return alike and os.path.realpath(reading.path) == os.path.realpath(other.path)
 
 
 def _doubtful(remark: LocatedFinding) -> LocatedFinding:

@@ -154,7 +154,7 @@ def _hand_written(into: Reading, source: Source) -> None:
         into.missing += problems
         return
     for name, value in document.items():
-        known = len(into.problems)
+        before = len(into.problems)
         if name in file_schema.TABLES:
             decoded = decode(value, file_schema.TABLES[name], source, (name,), into.problems)
             if decoded is not None:
@@ -170,7 +170,7 @@ def _hand_written(into: Reading, source: Source) -> None:
         else:
             into.problems.append(_stranger(name, source))
         if name not in REPLACEABLE:
-            into.missing += into.problems[known:]
+            into.missing += into.problems[before:]
 
 
 def _defaults(into: Reading, source: Source) -> None:
@@ -227,12 +227,12 @@ def _fresh(item: Item) -> Item:
 
 def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None, Source, list[LocatedFinding]]:
     """Return the recipe in a file, the source that knows the places of its front matter, and the problems."""
-    found = front_matter(source.data)
-    if found is None:
+    span = front_matter(source.data)
+    if span is None:
         yaml = source.data.lstrip().startswith(b"---")
         hint = "Put TOML between two lines of +++" + (" instead of YAML between lines of ---." if yaml else ".")
         return None, source, [source.problem("A recipe begins with its front matter.", hint=hint, code="syntax")]
-    start, end = found
+    start, end = span
     if end is None:
         return None, source, [source.problem("The front matter has no closing +++.", code="syntax")]
     source = Source(source.path, source.data, start=start, end=end)

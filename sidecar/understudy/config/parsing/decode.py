@@ -73,13 +73,13 @@ def explain(
     import jsonschema
 
     schema = _without_null(msgspec.json.schema(twin))
-    found: list[LocatedFinding] = []
+    problems: list[LocatedFinding] = []
     for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
         for leaf in _leaves(error):
-            found += _problems(leaf, source, path)
-    if not found:
-        found = [source.problem(f"{fault.partition(' - at')[0]}.", at=source.where(path), code="wrong_type")]
-    unique = {(problem.message, str(problem.location)): problem for problem in found}
+            problems += _problems(leaf, source, path)
+    if not problems:
+        problems = [source.problem(f"{fault.partition(' - at')[0]}.", at=source.where(path), code="wrong_type")]
+    unique = {(problem.message, str(problem.location)): problem for problem in problems}
     return sorted(unique.values(), key=_place)
 
 
@@ -104,9 +104,9 @@ def _problems(error: Any, source: Source, prefix: findings.KeyPath) -> Iterator[
     path: findings.KeyPath = (*prefix, *error.absolute_path)
     label = _label(error.absolute_path)
     if error.validator == "additionalProperties":
-        known = set(error.schema.get("properties", {}))
-        for name in error.instance.keys() - known:
-            hint = _KNOWN_STRANGERS.get(name) or near(name, known)
+        names_known = set(error.schema.get("properties", {}))
+        for name in error.instance.keys() - names_known:
+            hint = _KNOWN_STRANGERS.get(name) or near(name, names_known)
             yield source.unknown_key((*path, name), hint=hint)
     elif error.validator == "required":
         for name in error.validator_value:
@@ -122,8 +122,8 @@ def _problems(error: Any, source: Source, prefix: findings.KeyPath) -> Iterator[
         message = "A key is never written into a configuration file."
         yield source.problem(message, hint=_KEY_HINT, at=source.where(path), code="secret")
     else:
-        wanted = error.schema.get("anyOf", [error.schema])
-        names = [_NAMES.get(_type(kind), "something else") for kind in wanted]
+        kinds = error.schema.get("anyOf", [error.schema])
+        names = [_NAMES.get(_type(kind), "something else") for kind in kinds]
         what = " or ".join(dict.fromkeys(names))
         message = f"{f'`{label}`' if label else 'This'} must be {what}, not {_type_name(error.instance)}."
         yield source.problem(message, at=source.where(path), code="wrong_type")

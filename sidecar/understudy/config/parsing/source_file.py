@@ -49,7 +49,7 @@ class Source:
             message = "The file is not UTF-8 text."
             return None, [self.problem(message, hint="Save it as UTF-8.", at=at, code="syntax")]
         too_deep = [self.problem("The file cannot be read: nested too deeply.", code="syntax")]
-        if any(_names(found[0]) > _MAX_NAMES for found in _DOTTED.finditer(text)):
+        if any(_names(dotted[0]) > _MAX_NAMES for dotted in _DOTTED.finditer(text)):
             return None, too_deep
         try:
             value = tomllib.loads(text)
@@ -96,9 +96,9 @@ class Source:
         spelled = path
         while spelled:
             for candidate in self._spellings(spelled):
-                found = self._positions.key(candidate) if key else self._positions.value(candidate)
-                if found is not None:
-                    return self._shifted(found)
+                place = self._positions.key(candidate) if key else self._positions.value(candidate)
+                if place is not None:
+                    return self._shifted(place)
             spelled = spelled[:-1]
         return toml_positions.START
 
@@ -122,12 +122,12 @@ class Source:
         place = Position(line + self._line, character)
         return Range(place, place)
 
-    def _shifted(self, found: Range) -> Range:
+    def _shifted(self, place: Range) -> Range:
         if not self._line:
-            return found
+            return place
         return Range(
-            Position(found.start.line + self._line, found.start.character),
-            Position(found.end.line + self._line, found.end.character),
+            Position(place.start.line + self._line, place.start.character),
+            Position(place.end.line + self._line, place.end.character),
         )
 
 

@@ -123,12 +123,12 @@ def syntax_tree(data: bytes) -> Node:
 
 def syntax_problem(text: str, error: tomllib.TOMLDecodeError) -> tuple[str, int]:
     """Return what is wrong with ``text``, and the offset at which it is."""
-    said = str(error)
-    found = _AT.search(said)
-    if found is None or found[1] is None:
-        return _AT.sub("", said), len(text)
-    lines = text.split("\n")[: int(found[1]) - 1]
-    return _AT.sub("", said), sum(len(line) + 1 for line in lines) + int(found[2]) - 1
+    message = str(error)
+    match = _AT.search(message)
+    if match is None or match[1] is None:
+        return _AT.sub("", message), len(text)
+    lines = text.split("\n")[: int(match[1]) - 1]
+    return _AT.sub("", message), sum(len(line) + 1 for line in lines) + int(match[2]) - 1
 
 
 def utf16(text: str) -> int:

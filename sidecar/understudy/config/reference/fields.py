@@ -149,7 +149,9 @@ class _Maker:
 
     def __init__(self) -> None:
         declared = [*declarations.tools().values(), *declarations.backends().values()]
-        self.launch = frozenset(name for one in declared for mode in one.in_each_mode() for name in mode.launch)
+        self.launch = frozenset(
+            name for capabilities in declared for mode in capabilities.in_each_mode() for name in mode.launch
+        )
 
     def section(self, name: str) -> FieldShape:
         """Return the shape of a table that ``config.toml`` has once."""
@@ -157,36 +159,40 @@ class _Maker:
             return self.table(file_schema.TABLES[name])
         section = SECTIONS[name]
         table = self.table(section.structure)
-        found: dict[str, FieldShape] = {}
-        for one in section.fields:
-            if (shape := (table.fields or {}).get(one.name)) is not None:
-                default = section.defaults.get(one.name) if one.default in {None, msgspec.NODEFAULT} else one.default
-                bound = section.bounds.get(one.name, Bound())
+        shapes: dict[str, FieldShape] = {}
+        for field in section.fields:
+            if (shape := (table.fields or {}).get(field.name)) is not None:
+                default = (
+                    section.defaults.get(field.name) if field.default in {None, msgspec.NODEFAULT} else field.default
+                )
+                bound = section.bounds.get(field.name, Bound())
                 facts = {"least": bound.least, "above": bound.above, "most": bound.most, "default": default}
-                found[one.name] = replaced(shape, **{key: value for key, value in facts.items() if value is not None})
-        return replaced(table, doc=section.doc or table.doc, fields=found)
+                shapes[field.name] = replaced(
+                    shape, **{key: value for key, value in facts.items() if value is not None}
+                )
+        return replaced(table, doc=section.doc or table.doc, fields=shapes)
 
     def table(self, python: type[msgspec.Struct]) -> FieldShape:
         """Return the shape of a table of this structure."""
         docs = field_docs(python)
         hints = typing.get_type_hints(python)
-        found: dict[str, FieldShape] = {}
-        for one in msgspec.structs.fields(python):
-            name = one.name
+        shapes: dict[str, FieldShape] = {}
+        for field in msgspec.structs.fields(python):
+            name = field.name
             if python is Launch and name not in self.launch:
                 continue
             shape = self._typed(hints[name], _facts(python, name))
             if (python, name) == (ModelServer, "protocols") and shape.items is not None:
                 shape = replaced(shape, items=replaced(shape.items, allowed=tuple(declarations.protocols())))
-            found[name] = replaced(shape, doc=docs.get(name, shape.doc), required=one.required)
+            shapes[name] = replaced(shape, doc=docs.get(name, shape.doc), required=field.required)
         for alias, name in file_schema.ALIASES.get(python, {}).items():
-            if name in found:
+            if name in shapes:
                 doc = f"An alias of `{name}`, for files of other tools."
-                found[alias] = replaced(found[name], doc=doc, required=False, other=name)
-        return FieldShape(doc=doc_of(python), kinds=("table",), fields=found)
+                shapes[alias] = replaced(shapes[name], doc=doc, required=False, other=name)
+        return FieldShape(doc=doc_of(python), kinds=("table",), fields=shapes)
 
     def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
-        each = facts.pop("each", {})
+        facts_of_items = facts.pop("each", {})
         shape = FieldShape()
         for part in _alternatives(annotation):
             origin, arguments = typing.get_origin(part), typing.get_args(part)
@@ -196,7 +202,9 @@ class _Maker:
             elif origin is Literal:
                 shape = replaced(shape, kinds=(*shape.kinds, "string"), allowed=arguments)
             elif origin is list:
-                shape = replaced(shape, kinds=(*shape.kinds, "array"), items=self._typed(arguments[0], dict(each)))
+                shape = replaced(
+                    shape, kinds=(*shape.kinds, "array"), items=self._typed(arguments[0], dict(facts_of_items))
+                )
             elif origin is dict:
                 inner = self._typed(arguments[1], {})
                 shape = replaced(shape, kinds=(*shape.kinds, "table"), values=inner)
@@ -263,9 +271,11 @@ def _part(shape: FieldShape, kind: Kind) -> dict[str, Any]:
 
 def _own_name(shape: FieldShape) -> FieldShape:
     """Return the shape of a file with one entry, which may omit its name: the file's name is the default."""
-    given = dict(shape.fields or {})
-    given["name"] = replaced(given["name"], required=False, doc="The file's name without its ending; may be left out.")
-    return replaced(shape, fields=given)
+    fields = dict(shape.fields or {})
+    fields["name"] = replaced(
+        fields["name"], required=False, doc="The file's name without its ending; may be left out."
+    )
+    return replaced(shape, fields=fields)
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -276,35 +286,35 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 def doc_of(python: type) -> str:
     """Return the class's own docstring as one line of Markdown (reStructuredText's double ticks become single)."""
-    own = python.__dict__.get("__doc__")
-    return _prose(own) if isinstance(own, str) else ""
+    docstring = python.__dict__.get("__doc__")
+    return _prose(docstring) if isinstance(docstring, str) else ""
 
 
 def field_docs(python: type) -> dict[str, str]:
     """Return the documentation of the fields of a structure and its bases, by name, as far as there is any."""
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for base in reversed(python.__mro__):
         if base is not msgspec.Struct and issubclass(base, msgspec.Struct):
-            found |= docs_below(base)
-    return found
+            docs |= docs_below(base)
+    return docs
 
 
 @functools.cache
 def docs_below(python: type) -> dict[str, str]:
     """Return the string that follows each assignment of a class body, by the name assigned."""
     (declaration,) = ast.parse(textwrap.dedent(inspect.getsource(python))).body
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     name: str | None = None
     for statement in typing.cast("ast.ClassDef", declaration).body:
         match statement:
             case ast.AnnAssign(target=ast.Name(id=assigned)) | ast.Assign(targets=[ast.Name(id=assigned)]):
                 name = assigned
             case ast.Expr(value=ast.Constant(value=str(text))) if name is not None:
-                found[name] = _prose(text)
+                docs[name] = _prose(text)
                 name = None
             case _:
                 name = None
-    return found
+    return docs
 
 
 def _prose(text: str) -> str:

@@ -114,13 +114,13 @@ class Section:
     @functools.cached_property
     def table(self) -> type[msgspec.Struct]:
         """What a file may contain: the same fields, None unless set."""
-        fields = [(one.name, one.type | None, None) for one in self.fields]
+        fields = [(field.name, field.type | None, None) for field in self.fields]
         return msgspec.defstruct(self.structure.__name__, fields, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def fields(self) -> list[Any]:
         """The fields of the structure that the section has."""
-        return [one for one in msgspec.structs.fields(self.structure) if one.name not in self.without]
+        return [field for field in msgspec.structs.fields(self.structure) if field.name not in self.without]
 
     def problems(self, values: Values, context: FileContext) -> Iterator[Finding]:
         """Find what is wrong in any file."""

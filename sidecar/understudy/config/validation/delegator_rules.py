@@ -222,11 +222,11 @@ def _check_model(
     if delegator.model_properties and not supported.properties and not supported.own_properties:
         yield no_effect(("model_properties",), f"`model_properties` is not supported by {what}.")
     elif supported.own_properties:
-        known = list(supported.own_properties)
-        for name in sorted(set(delegator.model_properties or ()) - set(known)):
+        names = list(supported.own_properties)
+        for name in sorted(set(delegator.model_properties or ()) - set(names)):
             message = f"`model_properties.{name}` is not supported by {what}."
             yield Finding(
-                ("model_properties", name), message, near(name, known), code="not_allowed", names=close(name, known)
+                ("model_properties", name), message, near(name, names), code="not_allowed", names=close(name, names)
             )
     if delegator.env and delegator.tool is None:
         yield no_effect(("env",), "`env` has no effect: no process is started for a model server.")
@@ -365,9 +365,9 @@ def no_effect(path: KeyPath, message: str, hint: str = "Remove it.") -> Finding:
 
 def _not_driven(delegator: Delegator, server: ModelServer | None, defined: Mapping[str, ToolDefinition]) -> Finding:
     if delegator.tool is None:
-        known = sorted({word for one in declarations.backends().values() for word in one.protocols})
+        protocols = sorted({word for backend in declarations.backends().values() for word in backend.protocols})
         spoken = _spoken(server) if server is not None else f"`{declarations.DEFAULT_PROTOCOL}`"
-        hint = f"Name one whose `protocols` have {_either(known)}, or name a `tool`."
+        hint = f"Name one whose `protocols` have {_either(protocols)}, or name a `tool`."
         message = f"The model server `{delegator.model_server}` speaks {spoken}, which no backend supports yet."
         return Finding(("model_server",), message, hint)
     if delegator.tool in defined:

@@ -55,9 +55,9 @@ def check_server(server: ModelServer) -> Iterator[Finding]:
         yield Finding(("locality",), message, 'Use a loopback address, or locality = "remote".')
     key = server.api_key
     if key is not None:
-        given = [name for name in ("from_env", "keyring", "file") if getattr(key, name) is not None]
-        if len(given) != 1:
-            message = f"`api_key` needs exactly one of from_env, keyring, file; this one has {len(given)}."
+        sources = [name for name in ("from_env", "keyring", "file") if getattr(key, name) is not None]
+        if len(sources) != 1:
+            message = f"`api_key` needs exactly one of from_env, keyring, file; this one has {len(sources)}."
             yield Finding(("api_key",), message)
         elif key.from_env is not None and not VARIABLE.fullmatch(key.from_env):
             yield Finding(("api_key", "from_env"), "`from_env` must name a variable, not contain the key.")

@@ -74,8 +74,8 @@ def check_tool(tool: ToolDefinition) -> Iterator[Finding]:
         if len(getattr(tool, name)) > MOST_RULES:
             yield Finding((name, MOST_RULES), f"`{name}` has more than {MOST_RULES} rules.", "Remove some.")
     yield from _check_environment(tool)
-    for number, one in enumerate(tool.repository_paths):
-        if not is_inside(one.path):
+    for number, repository_path in enumerate(tool.repository_paths):
+        if not is_inside(repository_path.path):
             message = "`repository_paths` accepts only paths inside a repository."
             yield Finding(("repository_paths", number, "path"), message, "Use a relative path without `..`.")
 
@@ -123,7 +123,7 @@ def _check_interactive(tool: ToolDefinition) -> Iterator[Finding]:
 
 def _check_options(tool: ToolDefinition) -> Iterator[Finding]:
     options = tool.options or DefinedOptions()
-    given: list[tuple[KeyPath, list[str], tuple[str, ...]]] = [
+    arguments_with_slots: list[tuple[KeyPath, list[str], tuple[str, ...]]] = [
         (("options", name), value, slots)
         for name, value, slots in (
             ("model", options.model, ("{model}",)),
@@ -133,11 +133,11 @@ def _check_options(tool: ToolDefinition) -> Iterator[Finding]:
         )
         if value is not None
     ]
-    given += [
+    arguments_with_slots += [
         (("permission_modes", number, "arguments"), mode.arguments, ())
         for number, mode in enumerate(tool.permission_modes)
     ]
-    for path, arguments, slots in given:
+    for path, arguments, slots in arguments_with_slots:
         yield from _check_arguments(arguments, path, slots)
         if slots and not any(slots[0] in argument for argument in arguments):
             yield Finding(path, f"`{path[-1]}` has no {slots[0]}, so its value would be lost.", f"Add {slots[0]}.")
@@ -148,9 +148,9 @@ def _check_options(tool: ToolDefinition) -> Iterator[Finding]:
         if not name.strip() or name in names[:number]:
             message = "A permission mode needs a name of its own."
             yield Finding(("permission_modes", number, "name"), message, code="duplicate")
-    if given and OPTIONS_SLOT not in tool.command:
-        message = f"`{given[0][0][0]}` has no effect: the command does not say where its arguments go."
-        yield no_effect((given[0][0][0],), message, f"Add {OPTIONS_SLOT} to `command`.")
+    if arguments_with_slots and OPTIONS_SLOT not in tool.command:
+        message = f"`{arguments_with_slots[0][0][0]}` has no effect: the command does not say where its arguments go."
+        yield no_effect((arguments_with_slots[0][0][0],), message, f"Add {OPTIONS_SLOT} to `command`.")
     if "sessionId" in tool.slots() and not tool.names_session:
         path = ("options", "resume") if options.resume else ("command",)
         message = "{sessionId} has no effect: nothing that the tool prints names its session."
@@ -174,23 +174,23 @@ def _check_dialect(tool: ToolDefinition) -> Iterator[Finding]:
 
 def _check_event(rule: EventRule, path: KeyPath) -> Iterator[Finding]:
     needed, possible = FIELDS[rule.event]
-    known = {*needed, *possible}
-    given = [
+    names_known = {*needed, *possible}
+    names_given = [
         name for name in rule.__struct_fields__ if name not in {"event", "when"} and getattr(rule, name) is not None
     ]
-    for name in given:
-        if name not in known:
+    for name in names_given:
+        if name not in names_known:
             message = f'`{name}` has no effect on a rule with event = "{rule.event}".'
-            names = sorted(known)
+            names = sorted(names_known)
             hint = f"It may have {', '.join(f'`{one}`' for one in names)}." if names else "Remove it."
             yield no_effect((*path, name), message, hint)
         elif name not in _LITERALS:
             yield from _check_path(getattr(rule, name), (*path, name))
     for name in needed:
-        if name not in given:
+        if name not in names_given:
             message = f'`{name}` is missing: event = "{rule.event}" needs it.'
             yield Finding(path, message, f'Write {name} = "PATH".', code="missing")
-    if rule.event == "usage" and not set(given) - {"totals"}:
+    if rule.event == "usage" and not set(names_given) - {"totals"}:
         yield no_effect(path, "This rule names no count.", 'Write, for example, input_tokens = "usage.input".')
     yield from _check_conditions(rule.when, (*path, "when"))
     if rule.failed is not None:
@@ -250,12 +250,14 @@ def _check_arguments(arguments: Sequence[str], path: KeyPath, slots: Sequence[st
 def _check_conditions(conditions: dict[str, Any], path: KeyPath) -> Iterator[Finding]:
     if len(conditions) > MOST_TEXTS:
         yield Finding(path, f"`{path[-1]}` has more than {MOST_TEXTS} conditions.")
-    for name, wanted in conditions.items():
+    for name, condition in conditions.items():
         yield from _check_path(name, (*path, name), key=True)
-        values = wanted if isinstance(wanted, list) else [wanted]
+        values = condition if isinstance(condition, list) else [condition]
         if not 1 <= len(values) <= MOST_TEXTS or not all(isinstance(one, str | int | float | bool) for one in values):
             message = f"`{name}` must be a text, a number, true or false, or a list of up to {MOST_TEXTS} of these."
-            hint = 'Write the whole path in quotes: { "item.type" = "message" }.' if isinstance(wanted, dict) else None
+            hint = (
+                'Write the whole path in quotes: { "item.type" = "message" }.' if isinstance(condition, dict) else None
+            )
             yield Finding((*path, name), message, hint, code="wrong_type")
 
 

@@ -94,15 +94,17 @@ def check_workspace_check(check: Check, user: Mapping[str, Check]) -> Iterator[F
         if getattr(check, name):
             message = f"`{name}` is allowed only in your own configuration: agents can read the files of a workspace."
             yield Finding((name,), message, "Move the check and its files to your own configuration folder.")
-    own = user.get(check.name)
-    if own is not None and own.hidden:
+    own_check = user.get(check.name)
+    if own_check is not None and own_check.hidden:
         message = "A workspace file may not replace your hidden check of this name."
         yield Finding(("name",), message, "Give it another name.")
 
 
 def _runs_with(own: Delegator, delegator: Delegator) -> bool:
     """Return whether ``own`` passes the same variables to the same program."""
-    command, other = (one.launch.command if one.launch is not None else None for one in (own, delegator))
+    command, other = (
+        candidate.launch.command if candidate.launch is not None else None for candidate in (own, delegator)
+    )
     return own.tool == delegator.tool and own.env == delegator.env and command == other
 
 

@@ -53,11 +53,11 @@ def record_base(
     if origin is None:
         worktree.make_base(emit, base_snapshots.find(root, folder.id))
         return
-    found = repository.locate(workspace)
+    repo = repository.locate(workspace)
     if origin.kind == "retry":
-        base = follow_up_base.same_base(origin, lambda: worktree.claim(found), worktree.name)
+        base = follow_up_base.same_base(origin, lambda: worktree.claim(repo), worktree.name)
     else:
-        base = follow_up_base.next_base(origin, folder.id, found, worktree.buffers(), root)
+        base = follow_up_base.next_base(origin, folder.id, repo, worktree.buffers(), root)
     worktree.adopt(base, emit)
 
 

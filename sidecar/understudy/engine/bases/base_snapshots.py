@@ -96,7 +96,7 @@ def captured(
         raise
 
 
-def current_tree(root: Path, found: repository.Repository) -> str:
+def current_tree(root: Path, repo: repository.Repository) -> str:
     """Return the id of the tree of what the user sees now, unsaved text aside; the snapshot is not kept.
 
     Raises the errors of ``git_base.write_base``.
@@ -106,7 +106,7 @@ def current_tree(root: Path, found: repository.Repository) -> str:
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with locks.file_lock(folder / _LOCK):
-            return git_base.write_base(ObjectStore.create(folder / "store.git", found), found).tree
+            return git_base.write_base(ObjectStore.create(folder / "store.git", repo), repo).tree
 
 
 def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:

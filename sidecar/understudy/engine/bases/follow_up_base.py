@@ -30,7 +30,7 @@ SUPERSEDE_TRIES = 50
 def next_base(
     origin: Origin,
     identifier: str,
-    found: repository.Repository,
+    repo: repository.Repository,
     buffers: Mapping[str | bytes, bytes],
     state: Path,
 ) -> FollowUpBase:
@@ -41,14 +41,16 @@ def next_base(
     ownership.assign(Path(record.root), identifier)
     head = origin.head or origin.base
     files = git_diff.file_diffs(objects, origin.base, head)
-    wanted = set(origin.undecided)
-    undecided = review_state.selection([(f.path, hunk.id) for f in files for hunk in f.hunks if hunk.id in wanted])
-    made = carry_over.follow_up(objects, found, origin.base, head, undecided, buffers=buffers)
+    undecided_hunks = set(origin.undecided)
+    undecided = review_state.selection(
+        [(f.path, hunk.id) for f in files for hunk in f.hunks if hunk.id in undecided_hunks]
+    )
+    made = carry_over.follow_up(objects, repo, origin.base, head, undecided, buffers=buffers)
     notes = [events.Note(level="warning", text=text) for text in made.base.notes]
     place = Path(record.tree)
     if removal.has_tree(place):
         opened = worktree.Worktree.open(objects, place)
-        reference = rescue.save(state, found, opened, objects, origin.parent)
+        reference = rescue.save(state, repo, opened, objects, origin.parent)
         opened.remove(state / "trash")
         failpoint("worktree removed")
         text = "The previous contents of the worktree can be restored, once the new result is discarded: "
@@ -63,7 +65,7 @@ def next_base(
             tree=record.tree,
             base_commit=made.base.commit,
             start=made.start,
-            parent=found.head_commit,
+            parent=repo.head_commit,
         ),
         store=objects,
         base=events.Base(commit=made.base.commit, files=made.base.files, left_out=made.base.left_out),
@@ -118,9 +120,9 @@ def _supersede(parent: delegation_folder.Folder, origin: Origin, identifier: str
 
 def _events(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - events in order
     tail = reader.Tail(folder)
-    while found := tail.read():
-        yield from found
+    while entries := tail.read():
+        yield from entries
 
 
 def _line(files: list[FileDiff], hunk: str) -> int:
-    return next((one.old_start for file in files for one in file.hunks if one.id == hunk), 0)
+    return next((candidate.old_start for file in files for candidate in file.hunks if candidate.id == hunk), 0)

@@ -36,19 +36,19 @@ _NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT})
 def admit(state: Path, delegator: Delegator, server: ModelServer | None) -> Pause | None:
     """Let an attempt of this process begin: return None, or the pause that is against it."""
     me, now = identity.current(), time.time()
-    with _changing(state, delegator, server) as known:
-        for kind, one in known.items():
-            if circuits.refuses(one, now=now, by=me, alive=identity.alive):
-                return _pause(kind, one)
-        for kind, one in known.items():
-            known[kind] = circuits.admitted(one, me)
+    with _changing(state, delegator, server) as by_kind:
+        for kind, circuit in by_kind.items():
+            if circuits.refuses(circuit, now=now, by=me, alive=identity.alive):
+                return _pause(kind, circuit)
+        for kind, circuit in by_kind.items():
+            by_kind[kind] = circuits.admitted(circuit, me)
     return None
 
 
 def succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
     """Close every circuit of a delegator, after an attempt finished or when the user asks for it."""
-    with _changing(state, delegator, server) as known:
-        known.clear()
+    with _changing(state, delegator, server) as by_kind:
+        by_kind.clear()
 
 
 def failed(
@@ -57,12 +57,12 @@ def failed(
     """Record that an attempt of this process failed, or was stopped, with ``error``."""
     kind = class_of(error.kind) if error.kind not in _NOT_ITS_FAULT else None
     me, now = identity.current(), time.time()
-    with _changing(state, delegator, server) as known:
-        for other in known.keys() - {kind}:
-            known[other] = circuits.released(known[other], me)
+    with _changing(state, delegator, server) as by_kind:
+        for other in by_kind.keys() - {kind}:
+            by_kind[other] = circuits.released(by_kind[other], me)
         if kind is not None:
-            known[kind] = circuits.failed(
-                known.get(kind, Circuit()),
+            by_kind[kind] = circuits.failed(
+                by_kind.get(kind, Circuit()),
                 now=now,
                 message=" ".join(error.message.split())[:_MOST_MESSAGE],
                 bounds=bounds,
@@ -73,11 +73,11 @@ def failed(
 
 def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:
     """Return the circuits of a delegator that would refuse an attempt of another process now."""
-    found, now = _decoded(store.circuits(state, _key(delegator, server))), time.time()
+    by_kind, now = _decoded(store.circuits(state, _key(delegator, server))), time.time()
     return [
-        _pause(kind, one)
-        for kind, one in sorted(found.items())
-        if circuits.refuses(one, now=now, by=_NO_PROCESS, alive=identity.alive)
+        _pause(kind, circuit)
+        for kind, circuit in sorted(by_kind.items())
+        if circuits.refuses(circuit, now=now, by=_NO_PROCESS, alive=identity.alive)
     ]
 
 
@@ -92,27 +92,27 @@ def _key(delegator: Delegator, server: ModelServer | None) -> str:
 def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
     """Yield the circuits to change; no other process changes them meanwhile."""
     with store.circuits_to_change(state, _key(delegator, server)) as kept:
-        known = _decoded(kept.content)
-        yield known
-        kept.content = msgspec.json.encode(known) if known else None
+        by_kind = _decoded(kept.content)
+        yield by_kind
+        kept.content = msgspec.json.encode(by_kind) if by_kind else None
 
 
 def _decoded(content: bytes | None) -> _ByClass:
     """Return the circuits that are stored; none if they are of another version."""
     try:
-        found: _ByClass = msgspec.json.decode(content or b"{}", type=ready(_ByClass))
+        by_kind: _ByClass = msgspec.json.decode(content or b"{}", type=ready(_ByClass))
     except msgspec.MsgspecError:
         return {}
-    return found
+    return by_kind
 
 
-def _pause(kind: FailureClass, one: Circuit) -> Pause:
+def _pause(kind: FailureClass, circuit: Circuit) -> Pause:
     return Pause(
         failure=kind,
-        state=one.state,
-        failures=one.failures,
-        until=retry_time(one.until) or "",
-        message=one.message,
+        state=circuit.state,
+        failures=circuit.failures,
+        until=retry_time(circuit.until) or "",
+        message=circuit.message,
     )
 
 

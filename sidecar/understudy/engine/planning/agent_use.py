@@ -86,16 +86,16 @@ def _why_not_model(model: str, delegator: Delegator, around: Surroundings) -> st
 def _of_our_loop(agent: AgentEntry) -> tuple[list[str], str]:
     """Return the tools of our own loop that the agent leaves, and what is said about them."""
     left = loop_tools(agent.tools, agent.disallowed_tools)
-    said = [f"only the tools {', '.join(left.names) or '(none)'}"]
+    remarks = [f"only the tools {', '.join(left.names) or '(none)'}"]
     if left.unknown:
-        said.append(
+        remarks.append(
             f"{', '.join(left.unknown)} is not a tool here"
             if len(left.unknown) == 1
             else f"{', '.join(left.unknown)} are not tools here"
         )
     if left.with_arguments:
-        said.append(f"{', '.join(left.with_arguments)} permits nothing, because arguments cannot be checked")
-    return left.names, ", ".join(said)
+        remarks.append(f"{', '.join(left.with_arguments)} permits nothing, because arguments cannot be checked")
+    return left.names, ", ".join(remarks)
 
 
 def _restricted(agent: AgentEntry, delegator: Delegator) -> tuple[Delegator, str]:
@@ -103,7 +103,7 @@ def _restricted(agent: AgentEntry, delegator: Delegator) -> tuple[Delegator, str
     if delegator.tool != _CLAUDE or delegator.mode not in {None, "headless"}:
         whom = "only Claude Code without a terminal and models without an agent"
         return delegator, f"its `tools` do not restrict {delegator.name}, {whom}"
-    flags, said = [], []
+    flags, remarks = [], []
     for flag, what, names in (
         ("--tools", "only the tools", agent.tools),
         ("--disallowedTools", "without the tools", agent.disallowed_tools),
@@ -112,10 +112,10 @@ def _restricted(agent: AgentEntry, delegator: Delegator) -> tuple[Delegator, str
             continue
         plain = list(dict.fromkeys(name.partition("(")[0] for name in names)) if flag == "--tools" else names
         flags.append(f"{flag}={','.join(plain)}")
-        said.append(f"{what} {', '.join(plain) or '(none)'}")
+        remarks.append(f"{what} {', '.join(plain) or '(none)'}")
         widened = [name for name in names if flag == "--tools" and "(" in name]
         if widened:
-            said.append(f"the arguments in {', '.join(widened)} restrict nothing")
+            remarks.append(f"the arguments in {', '.join(widened)} restrict nothing")
     launch = delegator.launch or Launch()
     launch = msgspec.structs.replace(launch, flags=[*(launch.flags or []), *flags])
-    return msgspec.structs.replace(delegator, launch=launch), ", ".join(said)
+    return msgspec.structs.replace(delegator, launch=launch), ", ".join(remarks)

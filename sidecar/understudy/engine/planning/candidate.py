@@ -115,8 +115,8 @@ def limits_for(
         value = getattr(configuration.limits, name)
         if value is None:
             continue
-        one = msgspec.structs.replace(Limits(), **{name: value})
-        if any(delegator_rules.check_supported_limits(one, delegator, supported)):
+        limit = msgspec.structs.replace(Limits(), **{name: value})
+        if any(delegator_rules.check_supported_limits(limit, delegator, supported)):
             notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
         else:
             general = msgspec.structs.replace(general, **{name: value})
@@ -132,10 +132,10 @@ def without_keys(params: StartParams, delegator: Delegator, server: ModelServer 
     names = [value.from_env for value in (delegator.env or {}).values() if isinstance(value, EnvReference)]
     if server is not None and server.api_key is not None and server.api_key.from_env is not None:
         names.append(server.api_key.from_env)
-    known = {name: os.environ[name] for name in names if os.environ.get(name)}
-    if not known:
+    keys = {name: os.environ[name] for name in names if os.environ.get(name)}
+    if not keys:
         return params
-    redactor = Redactor(known)
+    redactor = Redactor(keys)
     return msgspec.structs.replace(
         params,
         task=redactor.redact(params.task) if params.task else params.task,
@@ -145,8 +145,8 @@ def without_keys(params: StartParams, delegator: Delegator, server: ModelServer 
 
 def _require_relay(delegator: Delegator) -> None:
     """Raise ``tool_missing`` if an agent CLI would get relay tools, and the SDK that serves them is not installed."""
-    wanted = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
-    if wanted and importlib.util.find_spec("mcp") is None:
+    asks_for_relay = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
+    if asks_for_relay and importlib.util.find_spec("mcp") is None:
         raise extras.MCP.missing(
             f"The relay tools of {delegator.name} need",
             otherwise="Or remove `launch.relay`. A delegator without a tool needs no package.",
@@ -192,30 +192,30 @@ def with_launch_defaults(
     checkout, for a delegator of the workspace, which the user has not written. Of ``branch`` and ``use_worktree =
     false``, which exclude each other, the delegator's own one applies, and of two defaults the second.
     """
-    own = delegator.launch or Launch()
-    in_checkout = own.use_worktree is False or (
-        own.use_worktree is None
+    launch = delegator.launch or Launch()
+    in_checkout = launch.use_worktree is False or (
+        launch.use_worktree is None
         and defaults.use_worktree is False
         and scope is not Scope.WORKSPACE
-        and own.branch is None
+        and launch.branch is None
         and _has(supported, "use_worktree", False)
     )
-    decided = scope is Scope.WORKSPACE or any(getattr(own, name) is not None for name in _PERMISSIONS)
+    decided = scope is Scope.WORKSPACE or any(getattr(launch, name) is not None for name in _PERMISSIONS)
     taken = {
         name: value
         for name, value in msgspec.structs.asdict(defaults).items()
         if value is not None
-        and getattr(own, name) is None
+        and getattr(launch, name) is None
         and not (decided and name in _PERMISSIONS)
         and not (scope is Scope.WORKSPACE and name == "unanswered" and value == "allow")
         and not (name == "use_worktree" and value is False and not in_checkout)
         and not (name == "branch" and in_checkout)
-        and not (name == "relay" and value and delegator_rules.lacks_relay_slot(own, supported))
+        and not (name == "relay" and value and delegator_rules.lacks_relay_slot(launch, supported))
         and _has(supported, name, value)
     }
     if not taken:
         return delegator, []
-    return msgspec.structs.replace(delegator, launch=msgspec.structs.replace(own, **taken)), list(taken)
+    return msgspec.structs.replace(delegator, launch=msgspec.structs.replace(launch, **taken)), list(taken)
 
 
 def described_defaults(taken: list[str]) -> str:
@@ -227,4 +227,4 @@ def _has(supported: Capabilities, name: str, value: object) -> bool:
     values = supported.launch.get(name)
     if values is None or (name == "permission_mode" and not values):  # no one knows which modes it has
         return False
-    return not values or any(one.value == value for one in values)
+    return not values or any(option.value == value for option in values)

@@ -146,17 +146,17 @@ def _successors(configuration: Configuration, entry: DelegatorEntry) -> list[str
     where = (entry.delegator, server.model_server if server is not None else None)
     if locality.is_bound(*where) or (locality.is_local(*where) and not configuration.fallback.remote):
         return []
-    known = [
+    entries = [
         configuration.delegators[name] for name in entry.delegator.fallback or () if name in configuration.delegators
     ]
     foreign = entry.scope is not Scope.WORKSPACE
-    return [one.delegator.name for one in known if not (foreign and one.scope is Scope.WORKSPACE)]
+    return [one.delegator.name for one in entries if not (foreign and one.scope is Scope.WORKSPACE)]
 
 
 def able(configuration: Configuration, recipe: Recipe) -> list[str]:
     """Return the configured delegators that could run a recipe if a request named them."""
-    own = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
-    return [entry.delegator.name for entry in own if why_unusable(configuration, entry, recipe) is None]
+    entries = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
+    return [entry.delegator.name for entry in entries if why_unusable(configuration, entry, recipe) is None]
 
 
 def _is_of(problem: Problem, name: str) -> bool:

@@ -119,8 +119,8 @@ def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
     chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
     limits = limits_for(asked, chosen, request.configuration, [])
     for limit in _SHARED:
-        most, own = getattr(request.limits, limit), getattr(limits, limit)
-        if most is not None and (own is None or float(own) > float(most)):
+        most, value = getattr(request.limits, limit), getattr(limits, limit)
+        if most is not None and (value is None or float(value) > float(most)):
             limits = msgspec.structs.replace(limits, **{limit: most})
     shared = _only(limits, request.limits)
     for finding in delegator_rules.check_supported_limits(shared, chosen.delegator, chosen.supported):
@@ -157,14 +157,18 @@ def _refuse_remote(earlier: Sequence[ChosenCandidate], chosen: ChosenCandidate, 
     """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
     if locality.is_local(chosen.delegator, chosen.model_server):
         return
-    bound = next((one for one in earlier if locality.is_bound(one.delegator, one.model_server)), None)
+    bound = next(
+        (candidate for candidate in earlier if locality.is_bound(candidate.delegator, candidate.model_server)), None
+    )
     if bound is not None:
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,
             f"{bound.delegator.name} is declared local; {chosen.delegator.name} may send texts to other machines.",
             hint="Name a local delegator.",
         )
-    local = next((one for one in earlier if locality.is_local(one.delegator, one.model_server)), None)
+    local = next(
+        (candidate for candidate in earlier if locality.is_local(candidate.delegator, candidate.model_server)), None
+    )
     if local is not None and not configuration.fallback.remote:
         raise UnderstudyError(
             ErrorKind.SECRET_WITHHELD,

@@ -62,7 +62,7 @@ def limits_of(params: StartParams) -> Limits | None:
     named = params.launch.limits if params.launch is not None else None
     if not named:
         return params.limits
-    found = params.limits or Limits()
+    limits = params.limits or Limits()
     known = {spelling: name for name in Limits.__struct_fields__ for spelling in (name, camel(name))}
     for spelling, value in named.items():
         name = known.get(spelling)
@@ -74,12 +74,12 @@ def limits_of(params: StartParams) -> Limits | None:
                 hint=near(spelling, names),
                 names=close(spelling, names) or list(names),
             )
-        if getattr(found, name) is not None:
+        if getattr(limits, name) is not None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, f"The limit `{name}` is named twice.", hint="Leave one of the two out."
             )
         try:
-            one = msgspec.convert({camel(name): str(value)}, ready(Limits), strict=False)
+            limit = msgspec.convert({camel(name): str(value)}, ready(Limits), strict=False)
         except msgspec.ValidationError:
             kind = "a whole number" if name in _WHOLE else "a number"
             raise UnderstudyError(
@@ -87,8 +87,8 @@ def limits_of(params: StartParams) -> Limits | None:
                 f"The limit `{name}` must be {kind}, not {str(value)[:40]!r}.",
                 hint=f"For example {name}={20 if name in _WHOLE else 600}.",
             ) from None
-        found = msgspec.structs.replace(found, **{name: getattr(one, name)})
-    return found
+        limits = msgspec.structs.replace(limits, **{name: getattr(limit, name)})
+    return limits
 
 
 def takes_model(delegator: Delegator, around: Surroundings) -> bool:

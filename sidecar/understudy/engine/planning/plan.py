@@ -99,7 +99,9 @@ class Plan:
     def _names(files: list[str]) -> str:
         parts = (name.split("/") for name in files[:3])
         # Every package has an __init__.py: with its folder, the name says which one.
-        return ", ".join("/".join(one[-2:] if one[-1].split(".")[0] in _COMMON_NAMES else one[-1:]) for one in parts)
+        return ", ".join(
+            "/".join(names[-2:] if names[-1].split(".")[0] in _COMMON_NAMES else names[-1:]) for names in parts
+        )
 
     def read(self, path: str) -> bytes | None:
         """Return what the user sees in a file of the workspace."""
@@ -178,7 +180,7 @@ class Plan:
 
 def caller_pane(candidates: Sequence[SpecCandidate]) -> Pane | None:
     """Return the tmux pane in which this process runs, if a candidate may be shown beside it."""
-    if not any(one.delegator.mode == "tmux" for one in candidates):
+    if not any(candidate.delegator.mode == "tmux" for candidate in candidates):
         return None
     return tmux.pane_of(os.environ.get("TMUX"), os.environ.get("TMUX_PANE"))
 
@@ -284,7 +286,7 @@ def plan(
         )
     )
     explain.candidates += chain.left_out
-    explain.fallback = [one.delegator.name for one in chain.following]
+    explain.fallback = [candidate.delegator.name for candidate in chain.following]
     notes += chain.notes
     candidates = [
         SpecCandidate(
@@ -296,8 +298,8 @@ def plan(
         ),
         *chain.following,
     ]
-    for one in candidates:
-        params = without_keys(params, one.delegator, one.model_server)
+    for candidate in candidates:
+        params = without_keys(params, candidate.delegator, candidate.model_server)
     return Plan(
         params=params,
         recipe=recipe,
@@ -336,21 +338,23 @@ def _missing_file(workspace: Path, path: str) -> UnderstudyError:
 
 def _near(workspace: Path, path: Path) -> Path | None:
     """Return the file whose path is nearest to one that does not exist, in folders as in its own name, or None."""
-    found = Path()
+    nearest = Path()
     for position, name in enumerate(path.parts, 1):
         is_file = position == len(path.parts)
-        there = workspace / found / name
+        there = workspace / nearest / name
         if there.is_file() if is_file else there.is_dir():
-            found /= name
+            nearest /= name
             continue
         near: list[str] = []
         with contextlib.suppress(OSError), os.scandir(there.parent) as entries:
-            known = [one.name for one in islice(entries, _LOOKED_AT) if (one.is_file() if is_file else one.is_dir())]
-            near = close(name, known)
+            names = [
+                entry.name for entry in islice(entries, _LOOKED_AT) if (entry.is_file() if is_file else entry.is_dir())
+            ]
+            near = close(name, names)
         if not near:
             return None
-        found /= near[0]
-    return found
+        nearest /= near[0]
+    return nearest
 
 
 def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapping[str, bytes]) -> None:
@@ -418,7 +422,7 @@ def _repairs(params: StartParams, recipe: Recipe, delegator: Delegator) -> int:
 
 def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:
     """Return the unsaved texts as bytes by path, and a note for each that could not be encoded."""
-    found: dict[str, bytes] = {}
+    buffers: dict[str, bytes] = {}
     notes: list[str] = []
     current = {workspaces.inside(workspace, item.uri): item.text for item in params.buffers or []}
     for uri in documents:
@@ -434,8 +438,8 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
         if content is None:
             notes.append(f"the unsaved text of {path} cannot be stored in the file's encoding and was not used")
         elif content != disk:
-            found[path] = content
-    return found, notes
+            buffers[path] = content
+    return buffers, notes
 
 
 def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> None:

@@ -17,20 +17,22 @@ _MOST_CHARACTERS = 200
 """Of the name of a test or function."""
 
 
-def missed(found: Noticed) -> list[JudgedMutant]:
+def missed(measured: Noticed) -> list[JudgedMutant]:
     """Return the survivors that may be shown to an agent: not those in files that look like secrets."""
-    return [one for one in found.survivors if not path_rules.looks_secret(path_quoting.unquote(one.path))]
+    return [
+        survivor for survivor in measured.survivors if not path_rules.looks_secret(path_quoting.unquote(survivor.path))
+    ]
 
 
-def is_worthwhile(found: Noticed | None) -> bool:
+def is_worthwhile(measured: Noticed | None) -> bool:
     """Return whether there is something to ask for."""
-    return found is not None and (found.nothing_executed or bool(missed(found)))
+    return measured is not None and (measured.nothing_executed or bool(missed(measured)))
 
 
-def request_of(found: Noticed) -> str:
+def request_of(measured: Noticed) -> str:
     """Return the request: at most 20 survivors, evenly over functions, the idle tests, and what good tests do."""
     parts = []
-    chosen = over_functions(missed(found), MOST_MUTANTS)
+    chosen = over_functions(missed(measured), MOST_MUTANTS)
     if chosen:
         boundary = secrets.token_hex(6)
         listed = "\n\n".join(_described(mutant, boundary) for mutant in sorted(chosen, key=_place))
@@ -42,14 +44,14 @@ def request_of(found: Noticed) -> str:
             "Write or extend tests so that each of these mistakes makes a test fail, while all tests pass on the code "
             "as it is. Leave out a change that makes no difference to any caller."
         )
-    elif found.nothing_executed:
-        what = "files under test" if found.scope == "files" else "lines that you changed"
+    elif measured.nothing_executed:
+        what = "files under test" if measured.scope == "files" else "lines that you changed"
         parts.append(
             f"Your tests pass, but they execute none of the {what}. Write tests that call this code and look at what "
             "it does."
         )
-    if found.idle:
-        names = "\n".join(f"- `{_short(test)}`" for test in found.idle[:MOST_IDLE])
+    if measured.idle:
+        names = "\n".join(f"- `{_short(test)}`" for test in measured.idle[:MOST_IDLE])
         parts.append(
             "These tests pass whatever the code returns. Let each of them compare a result with the value that it "
             f"must have, or remove it:\n\n{names}"

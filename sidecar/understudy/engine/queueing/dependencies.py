@@ -49,15 +49,15 @@ def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) 
             message = f"Two tasks have the name {name[:64]!r}." if name in numbers else "The name of a task is empty."
             raise _refused(number, "name", message, "Give each task its own name.")
         numbers[name] = number
-    found: list[list[int]] = []
-    for number, wanted in enumerate(after):
-        for name in wanted or ():
+    predecessors: list[list[int]] = []
+    for number, wished in enumerate(after):
+        for name in wished or ():
             if name not in numbers:
                 hint = suggestions.near(name, numbers) or 'Give the other task a name: name = "…".'
                 raise _refused(number, "after", f"There is no task {name[:64]!r}.", hint)
-        found.append(sorted({numbers[name] for name in wanted or ()}))
-    _refuse_cycles(names, found)
-    return found
+        predecessors.append(sorted({numbers[name] for name in wished or ()}))
+    _refuse_cycles(names, predecessors)
+    return predecessors
 
 
 def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
@@ -75,23 +75,23 @@ def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
 
 def unended(spec: Spec) -> list[str]:
     """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
-    found: list[str] = []
+    running: list[str] = []
     for identifier in spec.after:
         try:
             ended = _current(identifier)
         except UnderstudyError as error:
             if _may_pass(error):
-                found.append(identifier)
+                running.append(identifier)
                 continue
             how = "was removed" if error.kind is ErrorKind.UNKNOWN_DELEGATION else "cannot be read"
             raise Blocked(Verdict.FAILED, _failed(identifier, how)) from None
         if ended.verdict is None or not _is_over(ended):
-            found.append(identifier)
+            running.append(identifier)
         elif ended.verdict not in SUCCEEDED:
             verdict = Verdict.CANCELLED if ended.verdict is Verdict.CANCELLED else Verdict.FAILED
             how = f"ended as “{ended.verdict.replace('_', ' ')}” ({meaning(ended.verdict, ended.error)})"
             raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
-    return found
+    return running
 
 
 def has_ended(identifier: str) -> bool:
@@ -116,7 +116,7 @@ def after_retries(spec: Spec) -> list[str]:
                 other = delegation_folder.read_spec(delegation_folder.open_folder(member))
                 if other.origin is not None and other.origin.kind == "retry":
                     retries[other.origin.parent] = member  # the last one, which is the newest
-    found: list[str] = []
+    newest_tries: list[str] = []
     for identifier in spec.after:
         newest, seen = identifier, {identifier}
         while (again := retries.get(newest)) is not None and again not in seen:
@@ -124,12 +124,12 @@ def after_retries(spec: Spec) -> list[str]:
             seen.add(again)
         with suppress(UnderstudyError):
             if _current(newest).state is not State.FINISHED:
-                found.append(newest)
-    return found
+                newest_tries.append(newest)
+    return newest_tries
 
 
-def _is_over(found: Delegation) -> bool:
-    return found.state is State.FINISHED and found.verdict is not None
+def _is_over(delegation: Delegation) -> bool:
+    return delegation.state is State.FINISHED and delegation.verdict is not None
 
 
 def _may_pass(error: UnderstudyError) -> bool:
@@ -141,11 +141,11 @@ def _may_pass(error: UnderstudyError) -> bool:
 def _current(identifier: str) -> Delegation:
     """Return a delegation; first end it if its worker died."""
     folder = delegation_folder.open_folder(identifier)
-    found = summary.load(folder)
-    waits = found.state is State.PREPARING and store.contains(state_folder.state_root(), identifier)
-    if found.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
-        found = summary.load(folder)
-    return found
+    delegation = summary.load(folder)
+    waits = delegation.state is State.PREPARING and store.contains(state_folder.state_root(), identifier)
+    if delegation.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
+        delegation = summary.load(folder)
+    return delegation
 
 
 def _refuse_cycles(names: Sequence[str | None], after: Sequence[Sequence[int]]) -> None:

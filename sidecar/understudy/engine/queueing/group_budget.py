@@ -30,12 +30,12 @@ class Watch:
         self._group_id = group_id
         self._checked = float("-inf")
 
-    def check(self, own: Delegation) -> None:
+    def check(self, member: Delegation) -> None:
         """Raise ``budget_exhausted`` if the budget is spent; ``own`` is the current state of this member."""
         group = self._group_id()
         if group is None or time.monotonic() - self._checked < CHECK_SECONDS:
             return
-        spent = exceeded(group, own)
+        spent = exceeded(group, member)
         if spent is not None:
             raise spent
         self._checked = time.monotonic()
@@ -58,8 +58,10 @@ def exceeded(group_id: str | None, own: Delegation | None = None) -> UnderstudyE
     budget = budget_of(group.budget)
     for member in group.delegations:
         with suppress(UnderstudyError):  # one that was removed
-            found = own if own is not None and own.id == member else summary.peek(delegation_folder.open_folder(member))
-            budget = budget.charge(spent_by(found))
+            delegation = (
+                own if own is not None and own.id == member else summary.peek(delegation_folder.open_folder(member))
+            )
+            budget = budget.charge(spent_by(delegation))
     short = budget.exceeded() if own is not None else budget.reserve()
     return _spent(group_id, described(short)) if isinstance(short, Shortage) else None
 

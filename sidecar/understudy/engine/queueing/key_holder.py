@@ -85,11 +85,11 @@ def hold(root: Path, digest: str, lock: int, serve: Callable[[], object]) -> Non
 
 
 def _digest(names: Iterable[str], environment: Mapping[str, str]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in names:
         value = environment.get(name)
-        found.update(repr((name, value)).encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
+        digest.update(repr((name, value)).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _place(root: Path, digest: str) -> Path:

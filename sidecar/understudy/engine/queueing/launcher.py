@@ -211,8 +211,10 @@ def spare_slot(root: Path, slots: int) -> SpareSlot | None:
 def needs_worktree(spec: Spec | Plan) -> bool:
     """Return whether a run needs a worktree: for every recipe that changes files, and for every agent CLI."""
     return spec.recipe.returns != "text" or any(
-        declarations.require_capabilities(one.delegator, one.model_server, one.tool_definition).process_in_worktree
-        for one in spec.candidates
+        declarations.require_capabilities(
+            candidate.delegator, candidate.model_server, candidate.tool_definition
+        ).process_in_worktree
+        for candidate in spec.candidates
     )
 
 
@@ -457,7 +459,7 @@ def _finish(claim: Claim, error: ErrorInfo, verdict: Verdict | None = None) -> N
     verdict = verdict or _VERDICTS.get(error.kind, Verdict.FAILED)
     with contextlib.suppress(UnderstudyError), Writer(claim.folder, claim.lock) as writer:
         if writer.delegation.state in NOT_STARTED:
-            attempt = max((one.number for one in writer.delegation.attempts), default=0)
+            attempt = max((attempt_entry.number for attempt_entry in writer.delegation.attempts), default=0)
             writer.append(Finished(verdict=verdict, reservations=[], error=error), attempt=attempt)
 
 

@@ -17,7 +17,9 @@ SECONDS = 60.0
 
 def name_for(spec: Spec, identifier: str, delegator: str) -> str | None:
     """Return the name of the branch for a result of ``delegator``; None if it is configured without one."""
-    launch = next((one.delegator.launch for one in spec.candidates if one.delegator.name == delegator), None)
+    launch = next(
+        (candidate.delegator.launch for candidate in spec.candidates if candidate.delegator.name == delegator), None
+    )
     if launch is None or launch.branch is None or spec.recipe.returns == "text":
         return None
     return result_branch.filled(launch.branch, identifier, spec.recipe.name, delegator)
@@ -31,9 +33,9 @@ def keep(folder: Folder, name: str) -> str:
     made = _record_file(folder)
     if made.exists():
         return "A branch was made when this was verified before; it is not changed or made again."
-    done = result_export.commit(folder, None, name)
-    durable.replace(made, f"{done.commit} {name}\n".encode())
-    return " ".join([f"The result is also on the branch {name}.", *done.notes])
+    exported = result_export.commit(folder, None, name)
+    durable.replace(made, f"{exported.commit} {name}\n".encode())
+    return " ".join([f"The result is also on the branch {name}.", *exported.notes])
 
 
 def failure_text(identifier: str, name: str, error: UnderstudyError) -> str:

@@ -102,15 +102,15 @@ def _ask(
         )
     except UnderstudyError as error:
         return _step(_failure(error), began, ok=False)
-    said = " ".join((outcome.text or outcome.summary or "").split())
-    if not said:
+    answer = " ".join((outcome.text or outcome.summary or "").split())
+    if not answer:
         return _step("The agent finished without an answer.", began, ok=False)
-    shown = said if len(said) <= _SHOWN_CHARACTERS else said[: _SHOWN_CHARACTERS - 1] + "…"
+    shown = answer if len(answer) <= _SHOWN_CHARACTERS else answer[: _SHOWN_CHARACTERS - 1] + "…"
     return _step(f"It replied in {time.monotonic() - began:.1f} s: “{shown}”", began)
 
 
-def _limits(own: Limits | None) -> Limits:
-    limits = own or Limits()
+def _limits(configured: Limits | None) -> Limits:
+    limits = configured or Limits()
     seconds = min(limits.total_seconds or SECONDS, SECONDS)
     return msgspec.structs.replace(limits, total_seconds=seconds, first_event_seconds=seconds)
 
@@ -131,10 +131,10 @@ def _understood(defined: ToolDefinition, events: Sequence[Event], output: bytes)
         ("usage", UsageReport, defined.reports_usage),
         ("session", Session, defined.names_session),
     ):
-        found = [event for event in events if isinstance(event, kind)]
-        said = _shown(found[-1]) if found else "Nothing." if expected else "The definition describes none."
+        matching = [event for event in events if isinstance(event, kind)]
+        message = _shown(matching[-1]) if matching else "Nothing." if expected else "The definition describes none."
         # Some models do not report what they use, and not every run has a session.
-        yield ConnectionTestStep(name=name, ok=True, message=said, seconds=0.0)
+        yield ConnectionTestStep(name=name, ok=True, message=message, seconds=0.0)
 
 
 def _shown(event: UsageReport | Session) -> str:

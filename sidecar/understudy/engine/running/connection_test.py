@@ -84,11 +84,11 @@ def _answer(request: ConnectionTestRequest) -> ConnectionTestAnswer:
         )
     if request.kind == "models":
         return ConnectionTestAnswer(models=server_test.list_models(server, key=lambda: key))
-    found = server_test.probe(
+    probed = server_test.probe(
         server,
         model=(delegator.model or None) if delegator is not None else None,
         delegator=delegator,
         key=lambda: key,
         round_trip=delegator is not None,
     )
-    return ConnectionTestAnswer(steps=found.steps)
+    return ConnectionTestAnswer(steps=probed.steps)

@@ -103,9 +103,9 @@ class PermissionRequests:
         waiting, request = self._answer, self._open
         if waiting is None or request is None or waiting.done():
             return
-        found = worker_requests.first_answer(list(items), request)
-        if found is not None:
-            waiting.set_result(found)
+        answer = worker_requests.first_answer(list(items), request)
+        if answer is not None:
+            waiting.set_result(answer)
 
     async def _put(self, request: PermissionRequest) -> tuple[PermissionOption, str | None]:
         self._open, self._answer = request, asyncio.get_running_loop().create_future()
@@ -145,14 +145,14 @@ class PermissionRequests:
 
     def _on_deadline(self, request: PermissionRequest, by: str | None = None) -> Answer:
         """Answer with the default, unless the user has just answered."""
-        own = Answer(request_id=request.request_id, option=request.deadline_action, by=by or DEADLINE)
+        default = Answer(request_id=request.request_id, option=request.deadline_action, by=by or DEADLINE)
         try:
-            worker_requests.append_answer(self._folder, own, request)
+            worker_requests.append_answer(self._folder, default, request)
         except UnderstudyError as error:
             if error.kind is ErrorKind.CONFLICT:
-                return worker_requests.first_answer(worker_requests.read_requests(self._folder), request) or own
+                return worker_requests.first_answer(worker_requests.read_requests(self._folder), request) or default
             # The default applies even if it cannot be written: a full disk must not grant a permission.
-        return own
+        return default
 
 
 def _asked(request: PermissionRequest) -> events.Permission:

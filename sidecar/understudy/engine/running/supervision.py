@@ -35,54 +35,54 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     With ``raise_problem``, raise ``disk_full`` or ``state_unavailable`` if that is why it cannot start now; a later
     call starts it.
     """
-    found = recover(summary.load(folder), folder)
-    if found.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
+    delegation = recover(summary.load(folder), folder)
+    if delegation.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         problems: dict[str, UnderstudyError] = {}
         launcher.serve(state_folder.state_root(), problems=problems)
-        found = summary.load(folder)
+        delegation = summary.load(folder)
         problem = problems.get(folder.id) or problems.get("")
-        if raise_problem and problem is not None and found.state in launcher.NOT_STARTED:
+        if raise_problem and problem is not None and delegation.state in launcher.NOT_STARTED:
             raise UnderstudyError(
                 problem.kind,
                 f"{folder.id} cannot start yet. {problem}",
                 hint=f"{problem.hint} The delegation waits; start and follow it then: understudy watch {folder.id}",
             ) from problem
-    return found
+    return delegation
 
 
-def recover(found: Delegation, folder: Folder | None = None) -> Delegation:
+def recover(delegation: Delegation, folder: Folder | None = None) -> Delegation:
     """Finish a run, decision or follow-up that a dead process interrupted; return the delegation after that.
 
     Accepted hunks that only an editor showed which has ended are pending again.
 
     Raises ``disk_full`` and ``state_unavailable``; the next caller then tries again.
     """
-    folder = folder or Folder(found.id, delegation_folder.delegations_root() / found.id)
+    folder = folder or Folder(delegation.id, delegation_folder.delegations_root() / delegation.id)
     with durable.named_failures(folder.path):
-        return _recover(found, folder)
+        return _recover(delegation, folder)
 
 
-def _recover(found: Delegation, folder: Folder) -> Delegation:
-    interrupted = (folder.path / "decision-intent.json").exists() or ownership.has_failed_follow_up(found)
+def _recover(delegation: Delegation, folder: Folder) -> Delegation:
+    interrupted = (folder.path / "decision-intent.json").exists() or ownership.has_failed_follow_up(delegation)
     if interrupted and not worker_lock.is_held(folder):
         from understudy.engine.review import decision_recovery
 
         if decision_recovery.recover_delegation(folder):
-            found = summary.load(folder)
-    if found.review.accepted and not worker_lock.is_held(folder):
+            delegation = summary.load(folder)
+    if delegation.review.accepted and not worker_lock.is_held(folder):
         from understudy.engine.review.editors import editor_accepts
 
         if documents := editor_accepts.abandoned(folder.id):
             from understudy.engine.review import reconciliation
 
             reconciliation.reconcile_with_disk(documents, by="understudy")
-            found = summary.load(folder)
-    if found.state is State.FINISHED or worker_lock.is_held(folder):
-        return found
+            delegation = summary.load(folder)
+    if delegation.state is State.FINISHED or worker_lock.is_held(folder):
+        return delegation
     root = state_folder.state_root()
-    if found.state is State.QUEUED:
+    if delegation.state is State.QUEUED:
         launcher.ensure_entry(folder)
-    elif not (found.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
+    elif not (delegation.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
         launcher.serve(root)
     return summary.load(folder)
 

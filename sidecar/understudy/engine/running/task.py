@@ -84,8 +84,8 @@ def build_task(
     key: str | None = None
     if server is not None and server.api_key is not None:
         key = keys.resolve(server.api_key, os.environ)
-    known = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
-    redactor = Redactor(known) if known else None
+    with_key = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
+    redactor = Redactor(with_key) if with_key else None
     text = prompt.text if redactor is None else redactor.redact(prompt.text)
     _write_private(folder.prompt, text.encode("utf-8", "replace"))
     task = Task(
@@ -177,12 +177,12 @@ def _interpreter(spec: Spec, folder: Folder, tree: Path) -> ProjectPython | None
     """Return the project's Python as the checks of the result will start it."""
     from understudy.judge.project import interpreter
 
-    found = interpreter.project_python(
+    project = interpreter.project_python(
         Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"
     )
-    if found is None:
+    if project is None:
         return None
-    return ProjectPython(found.facts.executable, interpreter.first_imports(found.plan, found.shadows, tree))
+    return ProjectPython(project.facts.executable, interpreter.first_imports(project.plan, project.shadows, tree))
 
 
 def _log(path: Path, number: int) -> Path:

@@ -36,7 +36,7 @@ class WorkerThreads(ThreadPoolExecutor):
         """
         future = asyncio.get_running_loop().run_in_executor(self, functools.partial(call, *args))
         # The caller may have stopped waiting for this thread; then its exception is never retrieved.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             async with asyncio.timeout(limit_seconds):
                 return await asyncio.shield(future)

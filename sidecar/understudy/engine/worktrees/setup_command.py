@@ -28,14 +28,14 @@ async def run(
 ) -> None:
     """Run the command; raise ``timed_out``, ``resource_limit``, or ``tool_crashed`` with the end of its output."""
     program = Program(argv, tree, env, AccessProfile(Role.SETUP), mark=mark, limits=limits_of(limits))
-    done = await children.run(program, timeout_seconds=timeout_seconds, output_limit=64 * 1024)
-    if done.limit_error is not None:
-        raise done.limit_error
-    if done.timed_out or done.code != 0:
-        how = "timed out" if done.timed_out else f"failed with exit code {done.code}"
-        tail = (done.stderr or done.stdout)[-400:].decode("utf-8", "replace").strip()
+    completed = await children.run(program, timeout_seconds=timeout_seconds, output_limit=64 * 1024)
+    if completed.limit_error is not None:
+        raise completed.limit_error
+    if completed.timed_out or completed.code != 0:
+        how = "timed out" if completed.timed_out else f"failed with exit code {completed.code}"
+        tail = (completed.stderr or completed.stdout)[-400:].decode("utf-8", "replace").strip()
         raise UnderstudyError(
-            ErrorKind.TIMED_OUT if done.timed_out else ErrorKind.TOOL_CRASHED,
+            ErrorKind.TIMED_OUT if completed.timed_out else ErrorKind.TOOL_CRASHED,
             f"The setup command {argv[0]!r} {how}: {tail}",
             hint="Correct `setup` under [worktrees] in the configuration.",
         )

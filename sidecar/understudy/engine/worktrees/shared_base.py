@@ -25,12 +25,12 @@ class SharedBase(msgspec.Struct, frozen=True):
 
 
 def capture(
-    folder: Path, found: repository.Repository, *, kind: str, buffers: Mapping[str | bytes, bytes]
+    folder: Path, repo: repository.Repository, *, kind: str, buffers: Mapping[str | bytes, bytes]
 ) -> SharedBase:
     """Capture what the user sees into an empty folder. Raises the errors of ``git_base.write_base``."""
-    store = ObjectStore.create(folder / "store.git", found)
-    base = git_base.write_base(store, found, kind=kind, buffers=buffers)
-    kept = found.head_commit if kind == "current" else base.commit
+    store = ObjectStore.create(folder / "store.git", repo)
+    base = git_base.write_base(store, repo, kind=kind, buffers=buffers)
+    kept = repo.head_commit if kind == "current" else base.commit
     if base.commit != kept:
         with disk_full_errors(folder):
             verification.write_copy(store, folder / BASE_COPY, base.commit, kept)

@@ -240,7 +240,7 @@ class Block:
 
 def find_block(content: bytes) -> Block | None:
     """Return the block in ``content``; the last one if there are several."""
-    found = None
+    block = None
     begins = list(_BEGIN.finditer(content))
     for number, begin in enumerate(begins):
         limit = begins[number + 1].start() if number + 1 < len(begins) else len(content)
@@ -250,8 +250,8 @@ def find_block(content: bytes) -> Block | None:
             edited = begin[2].decode() != _digest(body)
             made = int(begin[4]) if begin[3] == b"made" else None
             added = int(begin[4]) if made is None else 0
-            found = Block(begin.start(), end.end(), body, added, made, edited)
-    return found
+            block = Block(begin.start(), end.end(), body, added, made, edited)
+    return block
 
 
 def insert_block(content: bytes | None, body: str, made: int = 0) -> bytes:
@@ -293,11 +293,11 @@ def whole_file(body: str, made: int) -> bytes:
 
 def find_file(content: bytes) -> Block | None:
     """Return the block that such a file is; None if the file is not ours."""
-    found = _FILE.search(content)
-    if found is None:
+    match = _FILE.search(content)
+    if match is None:
         return None
-    body = _lines(content[: found.start()])
-    return Block(0, len(content), body, 0, int(found[3]), found[2].decode() != _digest(body))
+    body = _lines(content[: match.start()])
+    return Block(0, len(content), body, 0, int(match[3]), match[2].decode() != _digest(body))
 
 
 def _block(body: str, how: str, eol: bytes) -> bytes:

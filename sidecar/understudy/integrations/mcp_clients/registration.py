@@ -378,11 +378,11 @@ class ClientProgram:
             raise problem
         name = re.escape(self.entry)
         # Claude Code, Codex and Copilot CLI print lines of one entry; Gemini CLI and Qwen Code a line for each.
-        found = re.search(
+        match = re.search(
             rf"^\s*command: (.*)(?:\n\s*args: (.*))?$|^\W*{name}: (.*) \(stdio\)", text, re.IGNORECASE | re.MULTILINE
         )
-        if found is not None:
-            return " ".join(part.strip() for part in found.groups() if part)
+        if match is not None:
+            return " ".join(part.strip() for part in match.groups() if part)
         return "" if re.search(rf"^\W*{name}(?:: .*|:?)$", text, re.MULTILINE) else None
 
     def _run(self, argv: Sequence[str]) -> tuple[str, UnderstudyError | None]:
@@ -390,18 +390,20 @@ class ClientProgram:
         passed = {name: value for name, value in self.environment.items() if is_allowed(name) or name in variables}
         # In no project: a client would read the configuration of the current one, and might run what it names.
         program = Program(argv, Path("/"), {**passed, "NO_COLOR": "1"}, OWN)
-        done = run_unguarded(program, timeout_seconds=COMMAND_SECONDS, output_limit=_MOST_BYTES)
-        text = sanitize.sanitize((done.stdout + b"\n" + done.stderr).decode("utf-8", "replace"))
-        if done.code == 0 and not done.timed_out:
+        completed = run_unguarded(program, timeout_seconds=COMMAND_SECONDS, output_limit=_MOST_BYTES)
+        text = sanitize.sanitize((completed.stdout + b"\n" + completed.stderr).decode("utf-8", "replace"))
+        if completed.code == 0 and not completed.timed_out:
             return text, None
-        shown = sanitize.one_line((done.stderr.strip() or done.stdout).decode("utf-8", "replace"))[-_MOST_SHOWN:]
+        shown = sanitize.one_line((completed.stderr.strip() or completed.stdout).decode("utf-8", "replace"))[
+            -_MOST_SHOWN:
+        ]
         end = (
             f"did not end within {COMMAND_SECONDS:g} s"
-            if done.timed_out
-            else f"exited with code {done.code}"
-            if done.code is not None
-            else f"was ended by signal {done.signal}"
+            if completed.timed_out
+            else f"exited with code {completed.code}"
+            if completed.code is not None
+            else f"was ended by signal {completed.signal}"
         )
-        kind = ErrorKind.TIMED_OUT if done.timed_out else ErrorKind.TOOL_CRASHED
+        kind = ErrorKind.TIMED_OUT if completed.timed_out else ErrorKind.TOOL_CRASHED
         message = f"`{shlex.join(argv)}` {end}{f': {shown}' if shown else ''}".rstrip(".") + "."
         return text, UnderstudyError(kind, message, hint=f"Run it in a terminal, or change the entry in {self.file}.")

@@ -29,11 +29,11 @@ def dismiss(root: Path, workspace: str, mutants: list[str]) -> None:
 
 def dismissed(root: Path, workspace: str) -> frozenset[str]:
     """Return the identities of all dismissed mutants of a workspace; what cannot be read is not dismissed."""
-    found = set()
+    mutants = set()
     with suppress(OSError):
         for line in durable.read_whole(root / _NAME, _LIMIT).splitlines():
             with suppress(ValueError):
                 of, mutant = json.loads(line)
                 if of == workspace:
-                    found.add(str(mutant))
-    return frozenset(found)
+                    mutants.add(str(mutant))
+    return frozenset(mutants)

@@ -493,7 +493,7 @@ def runner_for(plan: PreparedCheck, context: CheckContext, *, keep: bool = True)
     to run the tests of many mutants, where that gives the same results.
     """
     folder = working_folder(plan.check, context.tree)
-    runner = next((each for each in RUNNERS if each.starts(plan.check.argv, folder)), plan.runner)
+    runner = next((candidate for candidate in RUNNERS if candidate.starts(plan.check.argv, folder)), plan.runner)
     if not runner.mutants:
         return CheckMutants(_naming_tests(plan), context)
     module, _, name = runner.mutants.partition(":")
@@ -529,9 +529,9 @@ async def confirm_kills(
     check = limited(plan, max(_LEAST_SECONDS, _SLOWER * seconds))
     unconfirmed: list[MutantResult] = []
     confirmed, spent = 0, 0.0
-    for one in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
-        source = await asyncio.to_thread(mutated_file.read, context.tree, one.path)
-        with mutated_file.in_place(context.tree, one.path, one.mutant.apply(source)):
+    for kill in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
+        source = await asyncio.to_thread(mutated_file.read, context.tree, kill.path)
+        with mutated_file.in_place(context.tree, kill.path, kill.mutant.apply(source)):
             passed = True
             for _ in range(2):  # a flaky test may pass once
                 if passed:
@@ -541,7 +541,7 @@ async def confirm_kills(
         await asyncio.to_thread(copied.reset)
         confirmed += not passed
         if passed:
-            unconfirmed.append(one)
+            unconfirmed.append(kill)
         if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
             break
     return ConfirmedKills(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), seconds=spent)

@@ -37,11 +37,11 @@ def misspelt(command: Sequence[str]) -> Iterator[tuple[int, str]]:
     """
     starts = {name[:_SAME].lower() for name in NAMES}
     for number, argument in enumerate(command):
-        for found in _BRACES.finditer(argument):
-            word, closed = found[1], bool(found[2])
-            meant = found[0] == argument or word[:_SAME].lower() in starts
+        for match in _BRACES.finditer(argument):
+            word, closed = match[1], bool(match[2])
+            meant = match[0] == argument or word[:_SAME].lower() in starts
             if (word in NAMES and not closed) or (word not in NAMES and closed and meant):
-                yield number, found[0]
+                yield number, match[0]
 
 
 def delivery_of(command: list[str], asked: str | None) -> tuple[str, str | None]:

@@ -13,7 +13,7 @@ _MOST_CHARACTERS = 200
 def filled(template: str, identifier: str, recipe: str, delegator: str) -> str:
     """Return the name for one delegation."""
     values = dict(zip(PLACEHOLDERS, (identifier, recipe, delegator), strict=True))
-    return re.sub("|".join(map(re.escape, PLACEHOLDERS)), lambda found: values[found[0]], template)
+    return re.sub("|".join(map(re.escape, PLACEHOLDERS)), lambda match: values[match[0]], template)
 
 
 def why_invalid(template: str) -> str | None:
@@ -21,7 +21,9 @@ def why_invalid(template: str) -> str | None:
 
     The text goes on after the name of the option: "`branch` …".
     """
-    unknown = next((one for one in re.findall(r"\{[^{}]*\}", template) if one not in PLACEHOLDERS), None)
+    unknown = next(
+        (placeholder for placeholder in re.findall(r"\{[^{}]*\}", template) if placeholder not in PLACEHOLDERS), None
+    )
     if unknown is not None:
         return f"has no placeholder {unknown}; there are {', '.join(PLACEHOLDERS)}."
     if "{id}" not in template:

@@ -182,19 +182,19 @@ def parameters_of(params: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_inlined(one, definitions) for one in value]
+        return [_inlined(item, definitions) for item in value]
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
         referred = _inlined(definitions[value["$ref"].rpartition("/")[2]], definitions)
         return {key: part for key, part in referred.items() if key != "description"}
     if "anyOf" in value:
-        kinds = [one for one in value["anyOf"] if one != {"type": "null"}]
+        kinds = [item for item in value["anyOf"] if item != {"type": "null"}]
         rest = {key: part for key, part in value.items() if key not in {"anyOf", "default"}}
         return _inlined({**kinds[0], **rest} if len(kinds) == 1 else {"anyOf": kinds, **rest}, definitions)
-    found = {key: part for key, part in value.items() if key not in {"title", "default", "$defs"}}
-    if "properties" in found:
-        found["properties"] = {key: _inlined(part, definitions) for key, part in found["properties"].items()}
-        found.pop("description", None)
-        return found
-    return {key: _inlined(part, definitions) for key, part in found.items()}
+    schema = {key: part for key, part in value.items() if key not in {"title", "default", "$defs"}}
+    if "properties" in schema:
+        schema["properties"] = {key: _inlined(part, definitions) for key, part in schema["properties"].items()}
+        schema.pop("description", None)
+        return schema
+    return {key: _inlined(part, definitions) for key, part in schema.items()}

@@ -36,4 +36,4 @@ def decode(data: bytes | str, decoder: Callable[[bytes], Any] = msgspec.json.dec
 
 def with_whole_pairs(data: bytes) -> bytes:
     r"""Return JSON with ``\ufffd`` for each escape that is half of a surrogate pair."""
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)

@@ -32,11 +32,11 @@ def uri_of(path: Path | str) -> str:
 
 def folders_of(params: Mapping[str, Any]) -> tuple[Path, ...]:
     """Return the workspace folders that ``initialize`` names, else its root."""
-    given = params.get("workspaceFolders")
-    uris = [one.get("uri") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    listed = params.get("workspaceFolders")
+    uris = [folder.get("uri") for folder in listed if isinstance(folder, dict)] if isinstance(listed, list) else []
     if not uris and params.get("rootUri"):
         uris = [params["rootUri"]]
-    found = [path_of(uri) for uri in uris if isinstance(uri, str)]
+    paths = [path_of(uri) for uri in uris if isinstance(uri, str)]
     if not uris and isinstance(params.get("rootPath"), str) and params["rootPath"].startswith("/"):
-        found = [Path(params["rootPath"])]
-    return tuple(dict.fromkeys(path for path in found if path is not None))
+        paths = [Path(params["rootPath"])]
+    return tuple(dict.fromkeys(path for path in paths if path is not None))

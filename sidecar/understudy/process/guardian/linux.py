@@ -119,15 +119,15 @@ def share_bytes(pid: int) -> int:
 def children_of(pid: int) -> list[int]:
     """Return the children of ``pid``."""
     if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # a kernel without CONFIG_PROC_CHILDREN
-        return [one for one in all_pids() if stat_of(one)[1] == str(pid)]
-    found: list[int] = []
+        return [candidate for candidate in all_pids() if stat_of(candidate)[1] == str(pid)]
+    children: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                found += map(int, file.read().split())
+                children += map(int, file.read().split())
     except OSError:  # the process or thread has ended: its children now belong to the guardian
         pass
-    return found
+    return children
 
 
 def send(pid: int, signum: int) -> None:

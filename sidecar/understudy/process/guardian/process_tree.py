@@ -176,15 +176,15 @@ class DescendantTree:
             for pid in living:
                 send(pid, signum)
             return living
-        found: set[int] = set()
+        pids: set[int] = set()
         waiting = children_of(os.getpid())
         for pid in waiting:  # grows while it is walked: parents come before their children
-            if pid not in found:
+            if pid not in pids:
                 if state_of(pid) not in "ZX":
-                    found.add(pid)
+                    pids.add(pid)
                     send(pid, signum)
                 waiting += children_of(pid)
-        return found
+        return pids
 
     def _living_by_table(self) -> set[int]:
         """Return the descendants and the program's process group from ``ps``: macOS has no ``/proc``."""
@@ -196,12 +196,14 @@ class DescendantTree:
             rows = [line.split() for line in answer.read().splitlines()]
         os.waitpid(pid, 0)
         table = {int(row[0]): (int(row[1]), int(row[2])) for row in rows if not row[3].startswith(b"Z")}
-        found = {one for one, (_, group) in table.items() if group == self.program.pid}
+        living = {process for process, (_, group) in table.items() if group == self.program.pid}
         while True:
-            more = {one for one, (parent, _) in table.items() if parent in found or parent == os.getpid()} - found
+            more = {
+                process for process, (parent, _) in table.items() if parent in living or parent == os.getpid()
+            } - living
             if not more:
-                return found - {pid}
-            found |= more
+                return living - {pid}
+            living |= more
 
 
 def launch(call: Call, control: int, *, reason: str, reached: str) -> MainProgram | None:
@@ -318,8 +320,8 @@ def supervise(
                 if deadline is None and grace:
                     tree.signal(signal.SIGTERM)
                     tree.signal(signal.SIGCONT)  # a stopped process handles a signal only after it continues
-                wanted = time.monotonic() + grace
-                deadline = wanted if deadline is None else min(wanted, deadline)
+                asked_deadline = time.monotonic() + grace
+                deadline = asked_deadline if deadline is None else min(asked_deadline, deadline)
     had_ended = program.status is not None
     killed = tree.kill(program)
     status = program.status

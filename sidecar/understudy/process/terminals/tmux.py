@@ -55,8 +55,8 @@ def pane_of(tmux: str | None, pane: str | None) -> Pane | None:
 
 def exists(tmux: str, pane: Pane) -> bool:
     """Return whether the pane is still there."""
-    done = _call(tmux, pane.socket, ["display-message", "-p", "-t", pane.id, "#{pane_id}"])
-    return done.code == 0 and done.stdout.decode("utf-8", "replace").strip() == pane.id
+    completed = _call(tmux, pane.socket, ["display-message", "-p", "-t", pane.id, "#{pane_id}"])
+    return completed.code == 0 and completed.stdout.decode("utf-8", "replace").strip() == pane.id
 
 
 def open_beside(tmux: str, beside: Pane, argv: Sequence[str], *, cwd: Path, mark: str, title: str) -> Opened:
@@ -71,11 +71,11 @@ def open_beside(tmux: str, beside: Pane, argv: Sequence[str], *, cwd: Path, mark
     ours = [row[1] for row in rows if row[2:]]
     where = ["-v", "-t", ours[-1]] if ours else ["-h", "-t", beside.id]
     options = ["-d", "-P", "-F", "#{pane_id}", "-c", _literal(cwd), "-e", f"{MARK}={mark}", "--", *argv]
-    done = _call(tmux, beside.socket, ["split-window", *where, *options])
-    if done.code != 0 and _NO_ROOM in done.stderr.decode("utf-8", "replace"):
+    completed = _call(tmux, beside.socket, ["split-window", *where, *options])
+    if completed.code != 0 and _NO_ROOM in completed.stderr.decode("utf-8", "replace"):
         window = next((row[0] for row in rows), "")
-        done = _call(tmux, beside.socket, ["new-window", "-a", "-t", window, *options])
-    pane = Pane(socket=beside.socket, id=_pane_in(done))
+        completed = _call(tmux, beside.socket, ["new-window", "-a", "-t", window, *options])
+    pane = Pane(socket=beside.socket, id=_pane_in(completed))
     # Closed when its program ends, whatever the user's configuration says.
     _call(
         tmux,
@@ -103,9 +103,9 @@ def open_detached(tmux: str, socket: Path, argv: Sequence[str], *, cwd: Path, ma
         "mouse": "on",
     }
     status = [word for name, value in options.items() for word in (";", "set-option", "-g", name, value)]
-    done = _call(tmux, str(socket), [*start, *status], configuration=False, mark=mark)
-    pane = Pane(socket=str(socket), id=_pane_in(done))
-    return Opened(pane, own_server=identity.of(int(done.stdout.split()[1])))
+    completed = _call(tmux, str(socket), [*start, *status], configuration=False, mark=mark)
+    pane = Pane(socket=str(socket), id=_pane_in(completed))
+    return Opened(pane, own_server=identity.of(int(completed.stdout.split()[1])))
 
 
 def end_server(tmux: str, opened: Opened) -> None:

@@ -59,12 +59,12 @@ class Conversation:
             number,
             declared.messages,
             continues=self._has_next_turn(candidate, declared),
-            known_to=[one.number for one in attempts if session is not None and one.session_id == session],
+            known_to=[attempt.number for attempt in attempts if session is not None and attempt.session_id == session],
         )
 
-    def told(self, said: Sequence[str]) -> Spec:
-        """Return what the agent is asked, with what the user ``said`` after that."""
-        return _with(self._spec, _SAID, said)
+    def told(self, messages: Sequence[str]) -> Spec:
+        """Return what the agent is asked, with the ``messages`` of the user after that."""
+        return _with(self._spec, _SAID, messages)
 
     def asked_for(self, request: str, candidate: SpecCandidate) -> Spec:
         """Return what the agent is asked when ``request`` follows; a new session gets everything from before."""
@@ -80,11 +80,11 @@ def _declared(candidate: SpecCandidate) -> Capabilities:
     return declarations.require_capabilities(candidate.delegator, candidate.model_server, candidate.tool_definition)
 
 
-def _with(spec: Spec, title: str, said: Sequence[str]) -> Spec:
+def _with(spec: Spec, title: str, messages: Sequence[str]) -> Spec:
     """Return ``spec`` with further texts of the user in its task."""
-    if not said:
+    if not messages:
         return spec
     params = spec.asked()
     before = (params.task or "").strip()
-    asked = "\n\n".join([before, title, *said] if before else said)
+    asked = "\n\n".join([before, title, *messages] if before else messages)
     return msgspec.structs.replace(spec, params=msgspec.structs.replace(params, task=asked), origin=None)

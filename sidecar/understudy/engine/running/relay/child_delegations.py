@@ -112,15 +112,17 @@ class ChildDelegations:
                 self.cancel(identifier)
 
     def _folder_of(self, named: str) -> delegation_folder.Folder:
-        found = [one for one in self.ids if one == named or (named and one.endswith(f"-{named}"))]
-        if len(found) != 1:
+        matching = [
+            identifier for identifier in self.ids if identifier == named or (named and identifier.endswith(f"-{named}"))
+        ]
+        if len(matching) != 1:
             raise UnderstudyError(
                 ErrorKind.UNKNOWN_DELEGATION,
                 f"You have started no delegation {named[:64]!r}.",
                 hint="Use an id that `delegate` returned.",
                 names=self.ids[:20] or None,
             )
-        return delegation_folder.open_folder(found[0])
+        return delegation_folder.open_folder(matching[0])
 
     def _params(self, args: Delegate) -> StartParams:
         workspace = Path(self._spec.workspace)
@@ -140,11 +142,11 @@ class ChildDelegations:
         the child's answer would show it.
         """
         named = [*decided.files, *decided.context]
-        given = {os.fsdecode(path_quoting.unquote(path)) for path in (*self._spec.files, *self._spec.context)}
-        known = given | self._in_base(named)
+        named_paths = {os.fsdecode(path_quoting.unquote(path)) for path in (*self._spec.files, *self._spec.context)}
+        readable = named_paths | self._in_base(named)
         local = locality.is_local(candidate.delegator, candidate.model_server)
         for path in named:
-            if path not in known:
+            if path not in readable:
                 raise _bound(f"{path} is not among the files that you started from.")
             if not local and path_rules.looks_secret(os.fsencode(path)):
                 raise _bound(f"The name of {path} suggests that it contains secrets, and you may work elsewhere.")
@@ -157,10 +159,10 @@ class ChildDelegations:
         if not named:
             return set()
         paths = [os.fsencode(path) for path in named]
-        found = store.git_output(
+        listed = store.git_output(
             "ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", record.base_commit, *paths
         )
-        return {os.fsdecode(path) for path in found.split(b"\0")}
+        return {os.fsdecode(path) for path in listed.split(b"\0")}
 
     def _origin(self) -> Origin | None:
         try:
@@ -183,9 +185,9 @@ class ChildDelegations:
         bounds, started = self._spec.relay, list[Delegation]()
         for member in members:
             with contextlib.suppress(UnderstudyError):  # one that was removed
-                found = summary.peek(delegation_folder.open_folder(member))
-                if found.asked_by.frontend == RELAY:
-                    started.append(found)
+                delegation = summary.peek(delegation_folder.open_folder(member))
+                if delegation.asked_by.frontend == RELAY:
+                    started.append(delegation)
         if len(started) >= bounds.max_delegations:
             raise _bound(
                 f"The agents of your group have started {len(started)} delegations, as many as they may "
@@ -215,24 +217,26 @@ def _require_no_more(decided: Plan, parent: SpecCandidate) -> None:
     """Raise ``permission_denied`` if a child could do more than its parent."""
     free = _is_unrestricted(parent)
     stays = locality.is_local(parent.delegator, parent.model_server)
-    for one in decided.candidates:
-        name = one.delegator.name
-        if runs_in_checkout(one.delegator, decided.recipe):
+    for candidate in decided.candidates:
+        name = candidate.delegator.name
+        if runs_in_checkout(candidate.delegator, decided.recipe):
             raise _bound(f"{name} works in the user's checkout, where an agent may start nothing.")
-        if _is_unrestricted(one) and not free:
+        if _is_unrestricted(candidate) and not free:
             raise _bound(f"{name} does everything without asking, and you do not.")
-        if stays and not locality.is_local(one.delegator, one.model_server):
+        if stays and not locality.is_local(candidate.delegator, candidate.model_server):
             raise _bound(f"{name} may send texts to other machines, and you work on this one only.")
 
 
-def _is_unrestricted(one: SpecCandidate) -> bool:
-    launch = one.delegator.launch or Launch()
+def _is_unrestricted(candidate: SpecCandidate) -> bool:
+    launch = candidate.delegator.launch or Launch()
     if launch.yolo or launch.unanswered == "allow":
         return True
-    supported = declarations.require_capabilities(one.delegator, one.model_server, one.tool_definition)
+    supported = declarations.require_capabilities(
+        candidate.delegator, candidate.model_server, candidate.tool_definition
+    )
     # Over the Agent Client Protocol, an agent names its modes itself: those that are known have the same names.
-    own = declarations.tools().get(one.delegator.tool or "")
-    modes = [*supported.permission_modes, *(own.permission_modes if own is not None else ())]
+    declared = declarations.tools().get(candidate.delegator.tool or "")
+    modes = [*supported.permission_modes, *(declared.permission_modes if declared is not None else ())]
     return any(mode.value == launch.permission_mode and mode.unrestricted for mode in modes)
 
 

@@ -23,33 +23,35 @@ MOST_FILES = 100
 Answer = dict[str, Any]
 
 
-def brief(found: Delegation) -> Answer:
+def brief(delegation: Delegation) -> Answer:
     """Return the state of a delegation; ``status`` is ``running`` or ``finished``."""
-    done = found.state is State.FINISHED
+    finished = delegation.state is State.FINISHED
     answer: Answer = {
-        "id": found.id,
-        "status": "finished" if done else "running",
-        "title": found.title,
-        "delegator": found.delegator,
+        "id": delegation.id,
+        "status": "finished" if finished else "running",
+        "title": delegation.title,
+        "delegator": delegation.delegator,
     }
-    if not done:
-        asks = "it waits for an answer of the user" if found.waiting_for is not None else found.activity
-        return answer | {"state": str(found.state), "activity": asks, "next": "wait"}
-    text = found.result and (found.result.text if found.result.text is not None else found.result.summary)
+    if not finished:
+        asks = "it waits for an answer of the user" if delegation.waiting_for is not None else delegation.activity
+        return answer | {"state": str(delegation.state), "activity": asks, "next": "wait"}
+    text = delegation.result and (
+        delegation.result.text if delegation.result.text is not None else delegation.result.summary
+    )
     answer |= {
-        "verdict": str(found.verdict),
-        "meaning": verdict_sentence(found),
+        "verdict": str(delegation.verdict),
+        "meaning": verdict_sentence(delegation),
         "text": text and text[:MOST_TEXT],
-        "tokens": found.usage.input_tokens + found.usage.output_tokens or None,
-        "cost_usd": found.cost_usd if found.cost_known else None,
+        "tokens": delegation.usage.input_tokens + delegation.usage.output_tokens or None,
+        "cost_usd": delegation.cost_usd if delegation.cost_known else None,
     }
-    if found.result is not None and found.result.files:
-        answer["files"] = [f"{one.status} {one.path}" for one in found.result.files[:MOST_FILES]]
+    if delegation.result is not None and delegation.result.files:
+        answer["files"] = [f"{file.status} {file.path}" for file in delegation.result.files[:MOST_FILES]]
         answer["next"] = "diff"
-    if found.checks:
-        answer["checks"] = {check.name: "passed" if check.ok else "failed" for check in found.checks}
-    if found.error is not None:
-        answer["error"] = f"{found.error.message} {found.error.hint or ''}".strip()
+    if delegation.checks:
+        answer["checks"] = {check.name: "passed" if check.ok else "failed" for check in delegation.checks}
+    if delegation.error is not None:
+        answer["error"] = f"{delegation.error.message} {delegation.error.hint or ''}".strip()
     return {key: value for key, value in answer.items() if value is not None}
 
 
@@ -58,15 +60,15 @@ def patch_of(folder: Folder, files: list[str]) -> str:
 
     Errors: ``conflict`` (no result yet), ``base_unavailable``, ``invalid_params`` (files that it does not change).
     """
-    found = summary.load(folder)
-    if found.state is not State.FINISHED:
-        raise UnderstudyError(ErrorKind.CONFLICT, f"{found.id} has no result yet.", hint="Call `wait` first.")
-    if found.head is None:
+    delegation = summary.load(folder)
+    if delegation.state is not State.FINISHED:
+        raise UnderstudyError(ErrorKind.CONFLICT, f"{delegation.id} has no result yet.", hint="Call `wait` first.")
+    if delegation.head is None:
         return "Nothing changed."
     record, objects = load_record(folder)
-    patch = diff.unified(objects, record.base_commit, found.head)
+    patch = diff.unified(objects, record.base_commit, delegation.head)
     if files:
-        changed = [one.path for one in found.result.files] if found.result is not None else []
+        changed = [one.path for one in delegation.result.files] if delegation.result is not None else []
         names = {path for path in changed if path in {one.removeprefix("./") for one in files}}
         if not names:
             raise UnderstudyError(

@@ -63,11 +63,15 @@ class PeerMessages:
     def take(self, items: Iterable[Item]) -> None:
         """Read new lines of ``requests.jsonl``."""
         came = False
-        for given in items:
-            if not isinstance(given, PeerMessage) or given.message_id in self._seen or len(self._seen) >= MOST_RECEIVED:
+        for received in items:
+            if (
+                not isinstance(received, PeerMessage)
+                or received.message_id in self._seen
+                or len(self._seen) >= MOST_RECEIVED
+            ):
                 continue
             came = True
-            item = msgspec.structs.replace(given, text=strip_controls(given.text))
+            item = msgspec.structs.replace(received, text=strip_controls(received.text))
             self._seen[item.message_id] = item
             self._emit(
                 events.AgentMessage(
@@ -90,10 +94,10 @@ class PeerMessages:
     async def read(self, seconds: float) -> list[dict[str, Any]]:
         """Return the unread messages; wait up to ``seconds`` for the first."""
         await self._wait_for(lambda: bool(self._unread), seconds)
-        lengths = itertools.accumulate(len(one.text) for one in self._unread[:MOST_READ])
+        lengths = itertools.accumulate(len(message.text) for message in self._unread[:MOST_READ])
         count = max(sum(length <= MOST_TEXT for length in lengths), 1)
         read, self._unread = self._unread[:count], self._unread[count:]
-        return [_shown(one) for one in read]
+        return [_shown(message) for message in read]
 
     async def answer_to(self, to: str, text: str, seconds: float, send: Callable[[str], Any]) -> str | None:
         """Ask a peer, unless the same was asked before; return its answer, None if there is none yet.
@@ -129,22 +133,28 @@ class PeerMessages:
 
     def peers(self, group_id: str | None) -> list[Delegation]:
         """Return the delegations of a group whose agents can be talked to; blocks."""
-        found: list[Delegation] = []
+        peers: list[Delegation] = []
         for member in groups.read(group_id).delegations if group_id is not None else ():
-            if member == self._folder.id or len(found) >= MOST_PEERS:
+            if member == self._folder.id or len(peers) >= MOST_PEERS:
                 continue
             with contextlib.suppress(UnderstudyError):  # one that was removed
                 folder = delegation_folder.open_folder(member)
-                one = summary.peek(folder)
-                if one.state in _AT_WORK and delegation_folder.read_spec(folder).has_relay:
-                    found.append(one)
-        return found
+                peer = summary.peek(folder)
+                if peer.state in _AT_WORK and delegation_folder.read_spec(folder).has_relay:
+                    peers.append(peer)
+        return peers
 
-    def describe(self, one: Delegation) -> dict[str, Any]:
+    def describe(self, peer: Delegation) -> dict[str, Any]:
         """Return what an agent reads about a peer."""
-        parent, own = one.asked_by.parent, self._spec.relay_parent
-        relation = "child" if parent == self._folder.id else "parent" if one.id == own else "peer"
-        return {"id": one.id, "title": one.title, "delegator": one.delegator, "is": relation, "state": str(one.state)}
+        parent, own_parent = peer.asked_by.parent, self._spec.relay_parent
+        relation = "child" if parent == self._folder.id else "parent" if peer.id == own_parent else "peer"
+        return {
+            "id": peer.id,
+            "title": peer.title,
+            "delegator": peer.delegator,
+            "is": relation,
+            "state": str(peer.state),
+        }
 
     def send(
         self,
@@ -192,7 +202,7 @@ class PeerMessages:
                 hint="Use the `message_id` of a message that you read.",
                 parameter="message_id",
             )
-        if asked.sender not in {one.id for one in self.peers(group_id)}:
+        if asked.sender not in {peer.id for peer in self.peers(group_id)}:
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"{asked.sender} has finished.", hint="No one reads your reply: leave it out."
             )
@@ -204,7 +214,7 @@ class PeerMessages:
 
 
 def _append(folder: Folder, item: PeerMessage) -> None:
-    received = sum(isinstance(one, PeerMessage) for one in worker_requests.read_requests(folder))
+    received = sum(isinstance(request, PeerMessage) for request in worker_requests.read_requests(folder))
     if received >= MOST_RECEIVED:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
@@ -214,6 +224,6 @@ def _append(folder: Folder, item: PeerMessage) -> None:
     worker_requests.append_request(folder, item)
 
 
-def _shown(one: PeerMessage) -> dict[str, Any]:
-    shown = {"message_id": one.message_id, "from": one.sender, "kind": one.kind, "text": one.text}
-    return shown if one.reply_to is None else shown | {"reply_to": one.reply_to}
+def _shown(message: PeerMessage) -> dict[str, Any]:
+    shown = {"message_id": message.message_id, "from": message.sender, "kind": message.kind, "text": message.text}
+    return shown if message.reply_to is None else shown | {"reply_to": message.reply_to}

@@ -123,7 +123,7 @@ class RelayHost:
     def tools(self) -> Sequence[t.RelayTool]:
         """The tools of this agent: without those for delegating where it may not."""
         may_delegate = self._spec.asked_by.depth < self._spec.relay.max_depth and self._spec.relay.max_delegations > 0
-        return [one for one in t.TOOLS.values() if may_delegate or not one.delegates]
+        return [tool for tool in t.TOOLS.values() if may_delegate or not tool.delegates]
 
     @property
     def waiting(self) -> bool:
@@ -136,9 +136,9 @@ class RelayHost:
 
     async def call(self, name: str, arguments: Any) -> tuple[str, bool]:
         """Execute a call."""
-        tool = next((one for one in self.tools if one.name == name), None)
+        tool = next((candidate for candidate in self.tools if candidate.name == name), None)
         if tool is None:
-            names = ", ".join(one.name for one in self.tools)
+            names = ", ".join(candidate.name for candidate in self.tools)
             return f"There is no tool {name[:80]!r}. The tools are: {names}.", False
         self._count(1)
         try:
@@ -160,7 +160,8 @@ class RelayHost:
     async def _answer(self, request: Request) -> Response:
         if request.tool is None:
             tools = [
-                {"name": one.name, "description": one.description, "inputSchema": one.parameters} for one in self.tools
+                {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+                for tool in self.tools
             ]
             return Response(ok=True, tools=tools)
         text, ok = await self.call(request.tool, request.arguments)
@@ -184,8 +185,8 @@ class RelayHost:
                 )
             self._questions[key] = asyncio.ensure_future(self._put(args))
         question = self._questions[key]
-        done, _ = await asyncio.wait({question}, timeout=t.CALL_SECONDS)
-        if not done:
+        answered, _ = await asyncio.wait({question}, timeout=t.CALL_SECONDS)
+        if not answered:
             return {"status": "waiting", "next": "make the same call again"}
         self._questions.pop(key, None)
         return question.result()
@@ -234,8 +235,8 @@ class RelayHost:
 
         start = partial(self._children.start, args, self._candidate, joined)
         # A start that was begun is finished: a child that no one knows would not end with its parent.
-        found: Delegation = await asyncio.shield(self._in_thread(start))
-        return child_view.brief(found)
+        delegation: Delegation = await asyncio.shield(self._in_thread(start))
+        return child_view.brief(delegation)
 
     async def _show(self, args: t.Named) -> dict[str, Any]:
         return child_view.brief(await self._in_thread(self._children.get, args.id))
@@ -243,10 +244,10 @@ class RelayHost:
     async def _wait(self, args: t.Wait) -> dict[str, Any]:
         deadline = asyncio.get_running_loop().time() + args.timeout_seconds
         while True:
-            found: Delegation = await self._in_thread(self._children.get, args.id)
+            delegation: Delegation = await self._in_thread(self._children.get, args.id)
             left = deadline - asyncio.get_running_loop().time()
-            if found.state is State.FINISHED or left <= 0:
-                return child_view.brief(found)
+            if delegation.state is State.FINISHED or left <= 0:
+                return child_view.brief(delegation)
             await asyncio.sleep(min(POLL_SECONDS, left))
 
     async def _diff(self, args: t.Diff) -> str:
@@ -260,8 +261,8 @@ class RelayHost:
 
     async def _list_peers(self, args: t.NoArguments) -> dict[str, Any]:
         _ = args
-        found = await self._in_thread(self._peers.peers, self.group_id)
-        return {"peers": [self._peers.describe(one) for one in found]}
+        peers = await self._in_thread(self._peers.peers, self.group_id)
+        return {"peers": [self._peers.describe(peer) for peer in peers]}
 
     async def _message(self, args: t.Message) -> dict[str, Any]:
         [peer] = await self._in_thread(self._peers.send, self.group_id, args.to, args.text, "message")

@@ -57,9 +57,9 @@ class Response(msgspec.Struct, rename="camel", omit_defaults=True):
 class RelaySocket:
     """The socket of one run, for one event loop."""
 
-    def __init__(self, wanted: Path, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        """Listen in the folder ``wanted``, or in one with a shorter path; ``answer`` answers what is allowed."""
-        self._wanted = wanted
+    def __init__(self, folder: Path, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        """Listen in ``folder``, or in one with a shorter path; ``answer`` answers what is allowed."""
+        self._wanted = folder
         self._answer = answer
         self._folder: Path | None = None
         self._server: asyncio.Server | None = None
@@ -137,8 +137,8 @@ class RelaySocket:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else None
         finally:
-            for one in (work, gone):
-                one.cancel()
+            for unneeded in (work, gone):
+                unneeded.cancel()
             await asyncio.gather(work, gone, return_exceptions=True)
 
 

@@ -267,7 +267,7 @@ def _first_place(suffix: str, output: str) -> str | None:
         case ".go":
             panic = _GO_PANIC.search(output)
             frames = _GO_FRAME.findall(output, panic.end()) if panic is not None else []
-            return next((frame for frame in frames if not any(own in frame for own in _GO_OWN)), None)
+            return next((frame for frame in frames if not any(part in frame for part in _GO_OWN)), None)
         case _:
             frames = _SCRIPT_FRAME.findall(_SCRIPT_TEST.sub("", output))
-            return next((frame for frame in frames if not any(own in frame for own in _SCRIPT_OWN)), None)
+            return next((frame for frame in frames if not any(part in frame for part in _SCRIPT_OWN)), None)

@@ -275,7 +275,7 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
 
     ``complete``: a file about which no process reports was not loaded; otherwise its lines are unknown.
     """
-    found: dict[str, set[int]] = {}
+    lines_of: dict[str, set[int]] = {}
     groups: dict[str, tuple[set[str], dict[str, set[int]]]] = {}
     reports = sorted(folder.glob("*.json"))
     whole = len(reports) <= _MOST_REPORTS
@@ -284,7 +284,7 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
         if path.name == "coverage-final.json":
             for name, lines in lines_by_istanbul(report).items():
                 if name in files:
-                    found.setdefault(files[name], set()).update(lines)
+                    lines_of.setdefault(files[name], set()).update(lines)
             continue
         test = report.get("test")
         # Modules may be loaded once for all test files of a worker.
@@ -296,16 +296,16 @@ def recorded_lines(folder: Path, files: Mapping[str, str], *, complete: bool) ->
         for name, ran in _executed(report, files):
             if name in files:
                 of_group.setdefault(files[name], set()).update(ran)
-                found.setdefault(files[name], set()).update(ran)
+                lines_of.setdefault(files[name], set()).update(ran)
     by_test: dict[str, dict[str, set[int]]] = {}
     for tests, of_group in groups.values():
         for test in tests:
             of_test = by_test.setdefault(test, {})
             for file, ran in of_group.items():
                 of_test.setdefault(file, set()).update(ran)
-    known = files.values() if complete and reports else found.keys()
+    recorded = files.values() if complete and reports else lines_of.keys()
     return RecordedLines(
-        lines={file: frozenset(found.get(file, ())) for file in known},
+        lines={file: frozenset(lines_of.get(file, ())) for file in recorded},
         by_test={test: {file: frozenset(ran) for file, ran in of.items()} for test, of in by_test.items()}
         if whole
         else {},
