@@ -100,7 +100,7 @@ from understudy.judge import test_runners
 test_runners.__path__.append(sys.argv[1])
 
 from understudy.engine.check_setup.known_runners import propose
-from understudy.judge.base_judge.suites import runs_tests, suite_of
+from understudy.judge.base_runs.suites import runs_tests, suite_of
 from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides, is_test_file
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.runs import builtin_checks, change_scope

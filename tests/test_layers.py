@@ -58,7 +58,7 @@ FOLDERS: dict[str, list[str]] = {
         "test_runners",
         "runs",
         "deciding",
-        "base_judge",
+        "base_runs",
         "tampering",
         "mutation",
         OWN_MODULES,

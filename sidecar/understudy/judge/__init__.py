@@ -7,7 +7,7 @@ and the behaviour of the programs it runs.
 
 ``project`` finds the project's interpreter and makes it import the judged worktree instead of the user's checkout;
 ``test_runners`` declares what is known about each test runner; ``runs`` detects tests, runs a check and keeps every
-run; ``outcomes`` reads reports and compares tests; ``deciding`` finds the files that decide a check; ``base_judge``
+run; ``outcomes`` reads reports and compares tests; ``deciding`` finds the files that decide a check; ``base_runs``
 runs checks with the files of the base; ``mutation`` finds out which small changes of the code the tests notice;
 ``check_findings`` collects what the runs show; ``probes`` and ``tampering`` guard the reports, and ``injected/`` runs
 inside the project's programs.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from understudy.judge.base_judge.restored_runs import Finding
-from understudy.judge.mutation.mutation_judge import MutationFinding
+from understudy.judge.base_runs.restored_runs import Finding
+from understudy.judge.mutation.mutation_evidence import MutationFinding
 from understudy.judge.runs.check_run import CheckOutcome
 from understudy.judge.runs.evidence_record import EvidenceRecord, printable
 from understudy.model.delegation.events import Event, Note

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from understudy.git.worktree.cleanup import delete_folder
 from understudy.journal import check_leftovers
-from understudy.judge.base_judge.restored_runs import BaseJudge, Finding
+from understudy.judge.base_runs.restored_runs import BaseRuns, Finding
 from understudy.judge.check_findings import CheckFindings, ResultFindings
 from understudy.judge.mutation.lost_kills import BaseRun
-from understudy.judge.mutation.mutation_judge import MutationFinding, MutationJudge, MutationSettings
+from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.outcome_cache import OutcomeCache
 from understudy.judge.outcomes.outcome_comparison import Observed, function_of, newly_red
@@ -127,8 +127,8 @@ class _Judge:
         self._record: EvidenceRecord
         self._findings: ResultFindings
         self._check: CheckFindings
-        self._base_judge: BaseJudge
-        self._mutation_judge: MutationJudge
+        self._base_runs: BaseRuns
+        self._mutation: MutationEvidence
         self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
         self._tree_id = ""
@@ -169,7 +169,7 @@ class _Judge:
                 await request.after_check(results[-1])
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
-        self._findings.reserve(*await asyncio.to_thread(self._mutation_judge.conclude))
+        self._findings.reserve(*await asyncio.to_thread(self._mutation.conclude))
         if request.reports is not None:
             await self._save_record(request.reports)
         reservations = in_order(self._findings.reservations)
@@ -222,10 +222,10 @@ class _Judge:
             context=self._setting,
             test_patterns=self._test_patterns,
         )
-        self._base_judge = BaseJudge(
+        self._base_runs = BaseRuns(
             trial, cache=OutcomeCache(request.cache), run=self._once, composed=self._record.composed
         )
-        self._mutation_judge = MutationJudge(
+        self._mutation = MutationEvidence(
             trial,
             MutationSettings(
                 evidence=request.evidence,
@@ -234,7 +234,7 @@ class _Judge:
                 sample=request.sample,
             ),
             tell=self._tell,
-            test_support=self._base_judge.test_support,
+            test_support=self._base_runs.test_support,
         )
 
     def _plans(self) -> list[PreparedCheck]:
@@ -335,9 +335,9 @@ class _Judge:
             return Finding()
         self._tell(plan.check, "running the earlier tests, with and without the result")
         if self._writes_tests:
-            finding = await self._base_judge.judge_tests(plan, last, last.seconds)
+            finding = await self._base_runs.judge_tests(plan, last, last.seconds)
         else:
-            finding = await self._base_judge.judge_code(plan, last)
+            finding = await self._base_runs.judge_code(plan, last)
         self._findings.reserve(*finding.reservations)
         self._findings.note(*finding.notes, *([finding.red] if finding.red else []))
         return finding
@@ -378,7 +378,7 @@ class _Judge:
             self._read_base,
             self._read_head,
             patterns=self._test_patterns,
-            besides=self._base_judge.test_support,
+            besides=self._base_runs.test_support,
         )
 
     # -- new tests ---------------------------------------------------------------------------------------------
@@ -446,33 +446,33 @@ class _Judge:
         """Let the tests of a check that passed run on mutants of the result."""
         self._tell(plan.check, "making small changes to the code, to see whether the tests notice")
         if self._writes_tests:
-            suite = await asyncio.to_thread(self._base_judge.suite, plan, green)
+            suite = await asyncio.to_thread(self._base_runs.suite, plan, green)
             on_base, seconds = Observed(green=True), 0.0
             if suite is not None:
-                on_base, seconds = await self._base_judge.on_base(suite)
+                on_base, seconds = await self._base_runs.on_base(suite)
             earlier = () if on_base.timed_out else on_base.outcomes
             # A name of a new test can also be that of an earlier one in another file.
             new = (green.observed.passing - before).difference(earlier)
-            commit = await self._base_judge.without_unchanged_tests(new, earlier)
+            commit = await self._base_runs.without_unchanged_tests(new, earlier)
             await self._materialise(commit)
-            finding = await self._mutation_judge.judge_tests(plan, green, new, emptied=commit != self._request.head)
+            finding = await self._mutation.judge_tests(plan, green, new, emptied=commit != self._request.head)
             finding.seconds += seconds
             if suite is not None:
                 base = BaseRun(
                     observed=on_base,
-                    key=await asyncio.to_thread(self._base_judge.key, suite),
+                    key=await asyncio.to_thread(self._base_runs.key, suite),
                     seconds=seconds or green.seconds,
                     cache=OutcomeCache(self._request.cache),
                     materialise=self._materialise,
                 )
-                lost = await self._mutation_judge.lost_kills(plan, suite, base)
+                lost = await self._mutation.lost_kills(plan, suite, base)
                 finding.seconds += lost.seconds
                 finding.reservations += lost.reservations()
                 if lost.why and not lost.unknown:
                     self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
             await self._materialise(self._request.head)
-            finding = await self._mutation_judge.judge_code(plan, green)
+            finding = await self._mutation.judge_code(plan, green)
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)

@@ -110,7 +110,7 @@ def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early
         (root / store.NAME).write_bytes(content)
 
     def is_held_again() -> bool:
-        launcher.serve(root)  # does nothing while another process records the base
+        launcher.start_waiting(root)  # does nothing while another process records the base
         return store.awaited(root) == [first]
 
     wait_until.until(is_held_again)

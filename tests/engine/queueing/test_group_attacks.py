@@ -141,7 +141,7 @@ def test_a_store_that_is_planted_stops_nothing(project, go, tmp_path, number):
     place.unlink()
     _junk(place, secret)[number]()
     go.touch()
-    launcher.serve(state_folder.state_root())
+    launcher.start_waiting(state_folder.state_root())
     assert project.call("queue/get").paused is False
     assert [project.finish(one).verdict for one in (first, second)] == ["answered"] * 2
     assert secret.read_text() == "secret content"

@@ -235,7 +235,7 @@ class Queue(RuleBasedStateMachine):
     @rule(kill_at=KILLS)
     def a_process_serves(self, kill_at: str | int | None) -> None:
         with self.killed(kill_at):
-            launcher.serve(self.root)
+            launcher.start_waiting(self.root)
 
     @rule()
     def the_disk_is_written(self) -> None:
@@ -306,7 +306,7 @@ class Queue(RuleBasedStateMachine):
             assert len(ends) == 1, (folder.id, summary.load(folder).state)
             assert ends[0].verdict is not Verdict.VERIFIED or may_start(folder.id)
         # A process that serves the queue removes what killed ones left.
-        launcher.serve(self.root)
+        launcher.start_waiting(self.root)
         if self.machine.recorder is not None:
             self.recorder_works(dies=False)
         assert [*store.queued(self.root), *store.launched(self.root), *store.awaited(self.root)] == []
@@ -356,7 +356,7 @@ class Queue(RuleBasedStateMachine):
                 return
             worker.slot.close()
             if then != "is killed":
-                launcher.serve(self.root)
+                launcher.start_waiting(self.root)
             return
         worker.slot.close()
 
@@ -462,7 +462,7 @@ def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
             assert launcher.next_for(root, busy) is None
         busy.close()
         for _ in range(launcher.MOST_LAUNCHES + 1):
-            assert not launcher.serve(root)
+            assert not launcher.start_waiting(root)
             assert store.waiting(root) == [folder.id]
         assert supervision.current(folder).state is State.QUEUED
         with pytest.raises(UnderstudyError, match=f"{folder.id} cannot start yet. No space") as caught:
@@ -517,15 +517,15 @@ def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypat
     for folder, lock in waiting:
         store.add(root, Entry(folder.id, 1), record=False)
         os.close(lock)
-    launcher.serve(root)
+    launcher.start_waiting(root)
     looked: list[str] = []
     for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_lock, "try_lock")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda folder, real=real: (looked.append(folder.id), real(folder))[1])
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert looked == [], "no slot is free"
     busy.close()
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert list(alone.workers) == [waiting[0][0].id]
     assert set(looked) == {waiting[0][0].id}
 
@@ -577,13 +577,13 @@ def test_serving_a_slot_costs_the_same_however_many_are_held(alone, monkeypatch,
     costs = []
     for count in counts:
         hold_many(root, first.id, count - len(store.queued(root)), shape)
-        launcher.serve(root)
+        launcher.start_waiting(root)
         folder, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=2), {})
         os.close(lock)
         store.add(root, Entry(folder.id, 2), record=False)
         with monkeypatch.context() as patch:
             calls = DiskCalls(patch)
-            launcher.serve(root)
+            launcher.start_waiting(root)
             costs.append(calls.count)
         assert folder.id in alone.workers
         alone.workers.pop(folder.id).die()
@@ -597,7 +597,7 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
     assert list(alone.workers) == [folder.id]
-    assert not launcher.serve(state_folder.state_root())
+    assert not launcher.start_waiting(state_folder.state_root())
 
 
 def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
@@ -616,13 +616,13 @@ def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).touch()
     busy.close()
-    assert not launcher.serve(root)
+    assert not launcher.start_waiting(root)
     assert not alone.workers, "it was paused"
     assert store.queued(root) == [folder.id]
     assert not any((root / "queue").iterdir())
     assert not (root / "circuits").exists()
     store.pause(root, paused=False)
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert list(alone.workers) == [folder.id]
 
 
@@ -684,17 +684,17 @@ def test_only_a_process_that_has_the_keys_starts_what_needs_them(alone, monkeypa
 
     monkeypatch.delenv("KEY_OF_A_TEST")
     busy.close()
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert not alone.workers, "the holder starts it"
     monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert list(alone.workers) == [folder.id]
     assert store.needs_keys(root, digest)
 
     monkeypatch.delenv("KEY_OF_A_TEST")
     alone.kill_all()
     os.close(held)
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert list(alone.workers) == [folder.id], "without its holder, any process starts it and reports the missing key"
 
 
@@ -707,10 +707,10 @@ def test_a_holder_that_hangs_does_not_stop_the_queue(alone, monkeypatch) -> None
     launcher.submit(folder, lock)
     monkeypatch.delenv("KEY_OF_A_TEST")
     busy.close()
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert not alone.workers
     long_ago = 1_000_000_000 - key_holder.HANGS_SECONDS
     os.utime(helpers[0], (long_ago, long_ago))
-    launcher.serve(root)
+    launcher.start_waiting(root)
     assert list(alone.workers) == [folder.id]
     os.close(helpers[0])

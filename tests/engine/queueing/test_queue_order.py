@@ -23,7 +23,7 @@ def test_what_waits_starts_in_the_order_of_the_user_once_the_queue_goes_on(proje
     assert project.call("queue/pause", paused=True).paused
     first, second, third = [project.start("ask", delegator="quick", task=str(number)) for number in range(3)]
     root = state_folder.state_root()
-    assert not launcher.serve(root)
+    assert not launcher.start_waiting(root)
     found = project.call("queue/get")
     assert (found.paused, [one.id for one in found.delegations]) == (True, [first, second, third])
 

@@ -107,7 +107,7 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
             fresh.append(supervision.recover(item, delegation_folder.Folder(item.id, root / item.id)))
         except UnderstudyError:
             fresh.append(item)  # a full disk must not hide the list; the next reader tries again
-    launcher.serve(state_folder.state_root())
+    launcher.start_waiting(state_folder.state_root())
     return messages.ListResult(delegations=fresh, cursor=cursor)
 
 

@@ -19,7 +19,7 @@ def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
     """Return what waits; start what can."""
     _ = caller, params
     root = state_folder.state_root()
-    launcher.serve(root)
+    launcher.start_waiting(root)
     found = []
     for identifier in store.queued(root):
         with contextlib.suppress(UnderstudyError):  # it was removed meanwhile

@@ -26,7 +26,7 @@ def _watch() -> None:
 
     while True:
         try:
-            launcher.serve(state_folder.state_root())
+            launcher.start_waiting(state_folder.state_root())
         except UnderstudyError:
             pass  # a full disk or a state folder that cannot be used: every request reports it
         except Exception as error:

@@ -3,8 +3,8 @@
 One process at a time does this, for all that wait: ``understudy worker --record-bases``. Otherwise a thousand starts at
 once would be a thousand processes that read the repository. It captures the checkout for all of them at once
 (``base_snapshots``), then makes the object store of each, oldest first, and captures again whenever others were started
-meanwhile. If it dies, the next ``launcher.serve`` starts another one. The worker of a delegation that gets a slot first
-records the base itself.
+meanwhile. If it dies, the next ``launcher.start_waiting`` starts another one. The worker of a delegation that gets a
+slot first records the base itself.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def record_all(root: Path, lock: int) -> None:
             identifier = next(iter(todo))
             if not _record(root, identifier):
                 left.add(identifier)
-            launcher.serve(root)
+            launcher.start_waiting(root)
         base_snapshots.remove_unused(root)
         os.close(held)
         # An entry that was added just now found this recorder.

@@ -83,9 +83,9 @@ def ask(request: CheckTrialRequest, cancelled: Callable[[], bool]) -> CheckTrial
     return answer.trial
 
 
-def serve() -> int:
+def run_worker() -> int:
     """Answer the request on standard input; return the exit code."""
-    return short_worker.serve(_served)
+    return short_worker.answer_request(_served)
 
 
 def _served(data: bytes) -> CheckTrialAnswer:

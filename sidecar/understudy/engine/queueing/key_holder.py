@@ -69,14 +69,14 @@ def lock_holder(root: Path, digest: str) -> int | None:
         return descriptor
 
 
-def hold(root: Path, digest: str, lock: int, serve: Callable[[], object]) -> None:
-    """Start what waits for these keys, with ``serve()``, until nothing does; ``lock`` is the holder's."""
+def hold(root: Path, digest: str, lock: int, start_waiting: Callable[[], object]) -> None:
+    """Start what waits for these keys, with ``start_waiting()``, until nothing does; ``lock`` is the holder's."""
     held: int | None = lock
     while held is not None:
         with change_notifications.ChangeListener(only=[TOPIC]) as listener:
             while store.needs_keys(root, digest):
                 os.utime(held)
-                serve()
+                start_waiting()
                 listener.wait(change_notifications.POLL_SECONDS)
         _place(root, digest).unlink(missing_ok=True)
         os.close(held)

@@ -1,13 +1,13 @@
 """Start workers: the oldest waiting delegation gets the next free slot.
 
-No process is in charge of the queue. ``serve`` is called by each start, by each worker that ends, by each process that
-releases the lock of a waiting delegation, and by frontends when they begin and while they follow a delegation. What a
-killed process left undone, the next call does.
+No process is in charge of the queue. ``start_waiting`` is called by each start, by each worker that ends, by each
+process that releases the lock of a waiting delegation, and by frontends when they begin and while they follow a
+delegation. What a killed process left undone, the next call does.
 
 The queue is in the ``store``; a process takes a slot (a lock that the kernel frees), then the lock of the first
 delegation that may have it, and passes both to the worker. One that finds a delegation's lock taken passes it over: its
-holder calls ``serve`` after it has released it. One that gives a slot back looks once more for entries that were added
-meanwhile, because their starts found that slot taken.
+holder calls ``start_waiting`` after it has released it. One that gives a slot back looks once more for entries that
+were added meanwhile, because their starts found that slot taken.
 
 What the store says is checked with the journal before it has an effect, so a store that lacks the last moments before a
 power cut, or all, starts nothing twice or early.
@@ -89,7 +89,7 @@ def submit(folder: Folder, lock: int) -> None:
             claim = Claim(folder, lock)
             if spec.after:
                 _settle(root, claim, spec)
-            if serve(root, claim):
+            if start_waiting(root, claim):
                 return
             with Writer(folder, lock) as writer:
                 if writer.delegation.state in NOT_STARTED:
@@ -102,10 +102,10 @@ def submit(folder: Folder, lock: int) -> None:
         os.close(lock)
     if digest and (held := key_holder.lock_holder(root, digest)) is not None:
         _spawn_helper(root, ["--hold-keys", digest], held)
-    serve(root)
+    start_waiting(root)
 
 
-def serve(root: Path, mine: Claim | None = None, *, problems: dict[str, UnderstudyError] | None = None) -> bool:
+def start_waiting(root: Path, mine: Claim | None = None, *, problems: dict[str, UnderstudyError] | None = None) -> bool:
     """Start as many waiting delegations as there are free slots, oldest first; return whether ``mine`` was started.
 
     Cheap when there is nothing to do. Also start a process that records bases, if none does and some are missing.
@@ -193,7 +193,7 @@ class SpareSlot:
         slot, self._slot = self._slot, None
         if slot is not None:
             slot.close()
-            serve(self._root)
+            start_waiting(self._root)
 
 
 def spare_slot(root: Path, slots: int) -> SpareSlot | None:

@@ -38,7 +38,7 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     delegation = recover(summary.load(folder), folder)
     if delegation.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         problems: dict[str, UnderstudyError] = {}
-        launcher.serve(state_folder.state_root(), problems=problems)
+        launcher.start_waiting(state_folder.state_root(), problems=problems)
         delegation = summary.load(folder)
         problem = problems.get(folder.id) or problems.get("")
         if raise_problem and problem is not None and delegation.state in launcher.NOT_STARTED:
@@ -83,7 +83,7 @@ def _recover(delegation: Delegation, folder: Folder) -> Delegation:
     if delegation.state is State.QUEUED:
         launcher.ensure_entry(folder)
     elif not (delegation.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
-        launcher.serve(root)
+        launcher.start_waiting(root)
     return summary.load(folder)
 
 
@@ -106,7 +106,7 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = state_folder.state_root()
     launcher.leave(root, folder.id)
-    launcher.serve(root)
+    launcher.start_waiting(root)
     return summary.load(folder)
 
 

@@ -91,7 +91,7 @@ async def _run(option: str, request: bytes, cancelled: Callable[[], bool], secon
     return running.result()
 
 
-def serve(answer: Callable[[bytes], msgspec.Struct]) -> int:
+def answer_request(answer: Callable[[bytes], msgspec.Struct]) -> int:
     """Print what ``answer`` returns for the request on standard input; return the exit code."""
     data = sys.stdin.buffer.read(MAX_BYTES)
     # Output of libraries must not end up in the answer.

@@ -35,8 +35,8 @@ def main(argv: list[str]) -> int:
         from understudy.engine.check_setup import check_trial
         from understudy.engine.running import connection_test
 
-        serve = {connection_test.OPTION: connection_test.serve, check_trial.OPTION: check_trial.serve}
-        return serve[argv[0]]()
+        workers = {connection_test.OPTION: connection_test.run_worker, check_trial.OPTION: check_trial.run_worker}
+        return workers[argv[0]]()
     # Imported late: a process that records bases needs no checks.
     from understudy.engine.queueing import launcher
 
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--hold-keys":
         from understudy.engine.queueing import key_holder
 
-        key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.serve(root))
+        key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.start_waiting(root))
         return 0
     from understudy.engine.queueing.slots import Slot
 
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
     finally:
         if slot is not None:
             slot.close()
-        launcher.serve(root)
+        launcher.start_waiting(root)
     _tidy(root)
     return 0
 

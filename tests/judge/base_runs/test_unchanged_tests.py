@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.base_judge import suites
-from understudy.judge.base_judge.unchanged_tests import without_unchanged_tests
+from understudy.judge.base_runs import suites
+from understudy.judge.base_runs.unchanged_tests import without_unchanged_tests
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.test_code.definitions import definitions_of

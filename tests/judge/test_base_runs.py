@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.base_judge import suites
+from understudy.judge.base_runs import suites
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 

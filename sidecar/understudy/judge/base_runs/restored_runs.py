@@ -16,8 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from understudy.judge.base_judge import suites
-from understudy.judge.base_judge.unchanged_tests import without_unchanged_tests
+from understudy.judge.base_runs import suites
+from understudy.judge.base_runs.unchanged_tests import without_unchanged_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
 from understudy.judge.deciding.known_files import RUNNER_MODULES
@@ -64,7 +64,7 @@ class Finding:
     comparison: BaseComparison | None = None
 
 
-class BaseJudge:
+class BaseRuns:
     """Judges the checks of one result."""
 
     def __init__(

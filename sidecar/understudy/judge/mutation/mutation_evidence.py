@@ -77,7 +77,7 @@ class MutationFinding:
     seconds: float = 0.0
 
 
-class MutationJudge:
+class MutationEvidence:
     """Judges the required checks of one result."""
 
     def __init__(
