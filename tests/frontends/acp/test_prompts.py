@@ -225,7 +225,7 @@ async def test_tests_take_the_files_that_the_command_names(stage, connect) -> No
         await editor.say(session, "/tests calc.py, with every edge")
         assert stage.delegations()[0].recipe == "tests"
         assert any(path.endswith(".py") for path in (diff.path for diff in editor.diffs()))
-        with pytest.raises(RequestError, match="No file under test"):
+        with pytest.raises(RequestError, match="needs a file to work on"):
             await editor.say(session, "/tests")
         with pytest.raises(RequestError, match="no command /nothing"):
             await editor.say(session, "/nothing")
