@@ -17,7 +17,7 @@ from understudy.api import error_codes
 
 EXAMPLES = Path(__file__).parents[3] / "protocol" / "examples"
 SESSION = [json.loads(line) for line in (EXAMPLES / "session.jsonl").read_text(encoding="utf-8").splitlines()]
-SECONDS = 60
+SECONDS = 240
 
 
 @pytest.fixture
