@@ -162,7 +162,7 @@ def test_the_order_of_imports_does_not_matter():
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
         env={"PYTHONHASHSEED": "7"},
     )
     assert done.returncode == 0, done.stderr
