@@ -128,14 +128,14 @@ class PreparedText:
 
         began = time.monotonic()
 
-        def said(event: events.Event) -> None:
+        def tell(event: events.Event) -> None:
             if isinstance(event, events.Text):
                 say(event.text)
             elif isinstance(event, events.Note):
                 note(event.text)
 
         asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
-        identifier, outcome = text_request.run(self._prepared, asked_by, on_event=said, deliver=self._deliver)
+        identifier, outcome = text_request.run(self._prepared, asked_by, on_event=tell, deliver=self._deliver)
         return TextAnswer(
             id=identifier,
             text=outcome.text or "",

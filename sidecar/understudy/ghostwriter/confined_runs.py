@@ -72,8 +72,8 @@ class ConfinedRuns:
         environment["PYTHONPATH"] = os.pathsep.join(self.import_path)
         argv = [self.python, "-W", "ignore", str(START), program]
         asked = self.confined(argv, self.environment(**environment), json.dumps(request).encode(), seconds)
-        done = asyncio.run(children.run(asked, timeout_seconds=seconds, output_limit=MAX_OUTPUT))
-        for line in done.stdout.splitlines():
+        completed = asyncio.run(children.run(asked, timeout_seconds=seconds, output_limit=MAX_OUTPUT))
+        for line in completed.stdout.splitlines():
             try:
                 answer = json.loads(line)
             except ValueError:
@@ -111,12 +111,12 @@ class ConfinedRuns:
             join_output=True,
         )
         try:
-            done = asyncio.run(children.run(program, timeout_seconds=seconds))
-            if done.limit_error is not None:
-                raise done.limit_error
+            completed = asyncio.run(children.run(program, timeout_seconds=seconds))
+            if completed.limit_error is not None:
+                raise completed.limit_error
         except UnderstudyError as error:
             raise Stop(error.kind, error.message, error.hint or "") from None
-        return None if done.timed_out else done.stdout.decode("utf-8", "replace")
+        return None if completed.timed_out else completed.stdout.decode("utf-8", "replace")
 
     async def _probe(self) -> str:
         """Return why programs cannot be confined; an empty text when they can."""

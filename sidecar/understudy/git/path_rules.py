@@ -138,13 +138,13 @@ def collisions(paths: Iterable[bytes]) -> list[list[bytes]]:
 @functools.cache
 def flagged_table() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return reason → patterns, in the order of the file; the first reason that fits is shown."""
-    found: list[tuple[str, list[str]]] = []
+    groups: list[tuple[str, list[str]]] = []
     for line in _TABLE.read_text().splitlines():
         if line.startswith("[") and line.endswith("]"):
-            found.append((line[1:-1], []))
+            groups.append((line[1:-1], []))
         elif line and not line.startswith("#"):
-            found[-1][1].extend(line.split())
-    return tuple((reason, tuple(patterns)) for reason, patterns in found)
+            groups[-1][1].extend(line.split())
+    return tuple((reason, tuple(patterns)) for reason, patterns in groups)
 
 
 def find_flagged(path: str) -> str | None:
@@ -178,7 +178,7 @@ class _Compiled(NamedTuple):
 
 @functools.cache
 def _compiled() -> _Compiled:
-    found: tuple[list[tuple[int, str]], ...] = ([], [], [])
+    by_kind: tuple[list[tuple[int, str]], ...] = ([], [], [])
     for rank, (_, patterns) in enumerate(flagged_table()):
         groups: tuple[list[str], list[str], list[str]] = ([], [], [])
         for pattern in patterns:
@@ -189,10 +189,10 @@ def _compiled() -> _Compiled:
                 groups[2].append(f"{start}{body}{'(?:/.*)?' if pattern.endswith('/') else ''}")
             else:
                 groups[1 if pattern.endswith("/") else 0].append(body)
-        for kind, group in zip(found, groups, strict=True):
+        for kind, group in zip(by_kind, groups, strict=True):
             if group:
                 kind.append((rank, "|".join(group)))
-    return _Compiled(*map(_expressions, found))
+    return _Compiled(*map(_expressions, by_kind))
 
 
 def _expressions(bodies: list[tuple[int, str]]) -> _Expressions:

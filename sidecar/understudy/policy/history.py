@@ -142,7 +142,7 @@ class History:
     can_continue: bool = False
     """Whether the last agent can be asked for more in its session."""
     kept: Evidence | None = None
-    """That of the result so far; None: there is no result."""
+    """That of the result so far; None: none yet."""
 
     @property
     def last(self) -> Try:

@@ -16,14 +16,14 @@ _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 """Of sys/un.h on macOS."""
 
 
-def socket_folder(wanted: Path) -> Path:
-    """Return a private folder for sockets: ``wanted``, or a new one with a shorter path where that is too long.
+def socket_folder(folder: Path) -> Path:
+    """Return a private folder for sockets: ``folder``, or a new one with a shorter path where that is too long.
 
     The folder belongs to one run, which removes it.
     """
-    if len(os.fsencode(wanted)) + 1 + _LONGEST_NAME <= LONGEST_PATH:
-        wanted.mkdir(mode=0o700, exist_ok=True)
-        return wanted
+    if len(os.fsencode(folder)) + 1 + _LONGEST_NAME <= LONGEST_PATH:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
     short = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="understudy-", dir=short if len(os.fsencode(short)) < 50 else "/tmp"))  # noqa: S108 - mkdtemp makes it private
 

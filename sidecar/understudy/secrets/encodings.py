@@ -33,9 +33,9 @@ _LONG = 16
 
 def fillers(text: str, start: int) -> Iterator[int]:
     """Yield each end of a filler at ``start``; spaces after the end of a line may also belong to the value."""
-    if text[start : start + 1] in _BEFORE_FILLER and (found := _FILLER.match(text, start)) is not None:
-        yield found.end()
-        yield from range(start + len(found[0].rstrip(" \t")), found.end())
+    if text[start : start + 1] in _BEFORE_FILLER and (filler := _FILLER.match(text, start)) is not None:
+        yield filler.end()
+        yield from range(start + len(filler[0].rstrip(" \t")), filler.end())
 
 
 _BYTES: tuple[Callable[[int], str], ...] = (
@@ -73,24 +73,24 @@ def escapes(character: str) -> tuple[str, ...]:
     """Return the escape sequences that stand for a character, also for one in a text that was escaped twice."""
     data, wide, code = as_bytes(character), _utf16(character, "be"), ord(character)
     units = [int.from_bytes(wide[place : place + 2], "big") for place in range(0, len(wide), 2)]
-    found = {json.dumps(character)[1:-1], html.escape(character), *_names().get(character, ())}
+    sequences = {json.dumps(character)[1:-1], html.escape(character), *_names().get(character, ())}
     for encoders, numbers in ((_BYTES, data), (_UNITS, units), (_CHARACTERS, [code])):
-        found |= {"".join(map(encode, numbers)) for encode in encoders}
+        sequences |= {"".join(map(encode, numbers)) for encode in encoders}
     if not character.isalnum():
-        found.add(f"\\{character}")
+        sequences.add(f"\\{character}")
     for _ in range(2):
-        found |= {encode(text) for text in found for encode in _AGAIN}
-    return tuple(text for text in found if text[0] in STARTERS)
+        sequences |= {encode(text) for text in sequences for encode in _AGAIN}
+    return tuple(text for text in sequences if text[0] in STARTERS)
 
 
 @functools.lru_cache(1)
 def _names() -> dict[str, list[str]]:
     """Return the names of characters in HTML."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for name, text in html5.items():
         if name.endswith(";"):
-            found.setdefault(text, []).append(f"&{name}")
-    return found
+            names.setdefault(text, []).append(f"&{name}")
+    return names
 
 
 def whole_encodings(value: str, shortest: int) -> set[str]:
@@ -100,34 +100,34 @@ def whole_encodings(value: str, shortest: int) -> set[str]:
     name is lower case.
     """
     data = as_bytes(value)
-    found = {value[::-1]} | ({value.lower(), value.upper(), value.swapcase()} if len(value) >= _LONG else set())
+    forms = {value[::-1]} | ({value.lower(), value.upper(), value.swapcase()} if len(value) >= _LONG else set())
     for separator in ("", " ", ":", "-", ",", ", ", ", 0x", ",0x", " 0x"):
         for digits in (data.hex(), data.hex().upper()):
-            found.add(separator.join(digits[place : place + 2] for place in range(0, len(digits), 2)))
-    found |= {separator.join(map(str, data)) for separator in (",", ", ", " ")}
+            forms.add(separator.join(digits[place : place + 2] for place in range(0, len(digits), 2)))
+    forms |= {separator.join(map(str, data)) for separator in (",", ", ", " ")}
     for form in (data, *(_utf16(value, order) for order in ("le", "be"))):
-        found |= _base64(form)
+        forms |= _base64(form)
     for offset in range(5):
         encoded = base64.b32encode(b"\0" * offset + data).decode("ascii")
         first = -(-8 * offset // 5)
         core = encoded[first : 8 * (offset + len(data)) // 5]
-        found |= {core, core.lower()}
-    return {form for form in found if len(form) >= shortest} - {value}
+        forms |= {core, core.lower()}
+    return {form for form in forms if len(form) >= shortest} - {value}
 
 
 def _base64(data: bytes) -> set[str]:
     """Return all forms of ``data`` in base64: at each offset, in both alphabets, and each line of a wrapped text."""
-    found = set()
+    forms = set()
     for offset in range(3):
         encoded = base64.b64encode(b"\0" * offset + data).decode("ascii")
         first = (0, 2, 3)[offset]
         last = len(encoded.rstrip("=")) - (0 if (offset + len(data)) % 3 == 0 else 1)
         core = encoded[first:last]
-        found |= {core, core.replace("+", "-").replace("/", "_")}
+        forms |= {core, core.replace("+", "-").replace("/", "_")}
     whole = base64.b64encode(data).decode("ascii").rstrip("=")
     for width in (64, 76):
-        found |= {whole[place : place + width] for place in range(0, len(whole) if len(whole) > width else 0, width)}
-    return found
+        forms |= {whole[place : place + width] for place in range(0, len(whole) if len(whole) > width else 0, width)}
+    return forms
 
 
 def _utf16(value: str, order: str) -> bytes:

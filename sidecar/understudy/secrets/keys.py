@@ -66,11 +66,11 @@ def resolve(
     Raises ``config_invalid`` when the reference does not have exactly one field, and
     ``secret_withheld`` when the key is not available; the message names the place, never the value.
     """
-    given = [field for field in ("from_env", "keyring", "file") if getattr(reference, field) is not None]
-    if len(given) != 1:
+    sources = [field for field in ("from_env", "keyring", "file") if getattr(reference, field) is not None]
+    if len(sources) != 1:
         raise UnderstudyError(
             ErrorKind.CONFIG_INVALID,
-            f"A key reference needs exactly one of from_env, keyring, file; this one has {len(given)}.",
+            f"A key reference needs exactly one of from_env, keyring, file; this one has {len(sources)}.",
             hint='Write, for example, api_key = { from_env = "OPENAI_API_KEY" }.',
         )
     if reference.from_env is not None:

@@ -95,11 +95,11 @@ class _Matcher:
 
     def replace(self, data: str) -> str:
         out: list[str] = []
-        done = 0
+        position = 0
         for start, end, label in self.find(data):
-            out += [data[done:start], label]
-            done = end
-        return "".join([*out, data[done:]]) if done else data
+            out += [data[position:start], label]
+            position = end
+        return "".join([*out, data[position:]]) if position else data
 
     def hold_from(self, data: str, start: int) -> int:
         """Return the first index from ``start`` on at which more text could make or change a form."""
@@ -122,11 +122,11 @@ class _Matcher:
 
     def _longest_at(self, data: str, start: int) -> tuple[int, str]:
         """Return the end and label of the longest form at ``start``; 0 when there is none."""
-        found = [
+        matches = [
             (start + len(text), label) for text, label in self._literals_at(data, start) if data.startswith(text, start)
         ]
-        found += [(end, label) for value, label in self._values.items() for end in _read(value, data, start)[0]]
-        return max(found, key=lambda each: each[0], default=(0, ""))
+        matches += [(end, label) for value, label in self._values.items() for end in _read(value, data, start)[0]]
+        return max(matches, key=lambda match: match[0], default=(0, ""))
 
     def _could_change(self, data: str, start: int) -> bool:
         """Return whether text after ``data`` could make or change a form at ``start``."""
@@ -139,7 +139,12 @@ class _Matcher:
         head = data[start : start + _HEAD]
         if len(head) == _HEAD:
             return self._literals.get(head, {}).items()
-        return (each for known, texts in self._literals.items() if known.startswith(head) for each in texts.items())
+        return (
+            literal
+            for beginning, texts in self._literals.items()
+            if beginning.startswith(head)
+            for literal in texts.items()
+        )
 
 
 def _read(value: str, data: str, start: int) -> tuple[set[int], bool]:

@@ -19,12 +19,12 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{options.folder}/README.md does not exist. Run this in the checkout, or pass the folder.\n")
         return 2
     if options.check:
-        found = contract.stale(options.folder)
-        for line in found:
+        stale = contract.stale(options.folder)
+        for line in stale:
             sys.stderr.write(f"{options.folder}/{line}\n")
-        if found:
+        if stale:
             sys.stderr.write("Run `make generate` and commit the changed files.\n")
-        return 1 if found else 0
+        return 1 if stale else 0
     for name in contract.write(options.folder):
         sys.stdout.write(f"{options.folder}/{name}\n")
     return 0

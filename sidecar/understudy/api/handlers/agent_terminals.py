@@ -14,23 +14,23 @@ from understudy.process.terminals import tmux
 def attach(caller: Caller, params: messages.AttachParams) -> messages.AttachResult:
     """Return the command that shows the terminal of an agent that runs in tmux."""
     _ = caller
-    found = supervision.current(folder_of(params.id))
-    if found.terminal is None:
+    delegation = supervision.current(folder_of(params.id))
+    if delegation.terminal is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"The agent of {found.id} has no terminal: it has finished, or does not run in tmux.",
-            hint=f"`understudy show {found.id}` shows how it is or ended.",
+            f"The agent of {delegation.id} has no terminal: it has finished, or does not run in tmux.",
+            hint=f"`understudy show {delegation.id}` shows how it is or ended.",
         )
     program = installed_tools.find_tmux()
     if program is None:
         raise UnderstudyError(
             ErrorKind.TOOL_MISSING, "tmux was not found on PATH.", hint="Start this where tmux is on PATH."
         )
-    if not tmux.exists(program, found.terminal):
+    if not tmux.exists(program, delegation.terminal):
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"The pane of delegation {found.id} was closed.",
-            hint=f"`understudy show {found.id}` tells how it ended.",
+            f"The pane of delegation {delegation.id} was closed.",
+            hint=f"`understudy show {delegation.id}` tells how it ended.",
         )
     server, _, pane = (params.tmux or "").rpartition(" ")
-    return messages.AttachResult(argv=tmux.attach_command(program, found.terminal, tmux.pane_of(server, pane)))
+    return messages.AttachResult(argv=tmux.attach_command(program, delegation.terminal, tmux.pane_of(server, pane)))

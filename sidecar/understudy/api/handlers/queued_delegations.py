@@ -20,13 +20,13 @@ def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
     _ = caller, params
     root = state_folder.state_root()
     launcher.start_waiting(root)
-    found = []
+    waiting = []
     for identifier in store.queued(root):
         with contextlib.suppress(UnderstudyError):  # it was removed meanwhile
-            one = supervision.current(delegations.folder_of(identifier))
-            if one.state is not State.FINISHED:
-                found.append(one)
-    return messages.QueueResult(paused=store.is_paused(root), delegations=found)
+            delegation = supervision.current(delegations.folder_of(identifier))
+            if delegation.state is not State.FINISHED:
+                waiting.append(delegation)
+    return messages.QueueResult(paused=store.is_paused(root), delegations=waiting)
 
 
 def pause(caller: Caller, params: messages.QueuePauseParams) -> messages.QueueResult:

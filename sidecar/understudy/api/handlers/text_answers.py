@@ -40,7 +40,7 @@ def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
     prepared, notes = _prepare(caller, params)
     pieces = _Pieces(caller, params.stream)
 
-    def said(event: events.Event) -> None:
+    def tell(event: events.Event) -> None:
         if isinstance(event, events.Text):
             pieces.add(event.text)
         elif isinstance(event, events.Note):
@@ -53,7 +53,7 @@ def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
     identifier, outcome = text_request.run(
         prepared,
         caller.asked_by(),
-        on_event=said,
+        on_event=tell,
         deliver=lambda _: pieces.send(at_once=True),
         is_cancelled=is_cancelled,
     )

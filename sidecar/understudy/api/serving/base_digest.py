@@ -23,9 +23,9 @@ def of(workspace: Path, files: Sequence[str], *, only_files_without_git: bool) -
     """
     digest = hashlib.sha256()
     with contextlib.suppress(UnderstudyError, OSError):
-        found = repository.locate(workspace)
-        if found.is_repository or not only_files_without_git:
-            digest.update(base_snapshots.current_tree(state_folder.state_root(), found).encode())
+        repo = repository.locate(workspace)
+        if repo.is_repository or not only_files_without_git:
+            digest.update(base_snapshots.current_tree(state_folder.state_root(), repo).encode())
     for uri in sorted(set(files)):
         facts: tuple[int, int] | None = None
         with contextlib.suppress(OSError, ValueError):

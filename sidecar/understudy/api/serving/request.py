@@ -127,7 +127,7 @@ class RequestsInFlight:
             request.cancel()
 
     def empty_within(self, seconds: float, is_over: Callable[[], bool]) -> bool:
-        """Wait until every request is answered; return false after ``seconds``, or when there is no client."""
+        """Wait until every request is answered; return false after ``seconds``, or once the client has gone."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._requests and not is_over():

@@ -31,7 +31,7 @@ class Watch:
         self._checked = float("-inf")
 
     def check(self, member: Delegation) -> None:
-        """Raise ``budget_exhausted`` if the budget is spent; ``own`` is the current state of this member."""
+        """Raise ``budget_exhausted`` if the budget is spent; ``member`` is the current state of this one."""
         group = self._group_id()
         if group is None or time.monotonic() - self._checked < CHECK_SECONDS:
             return

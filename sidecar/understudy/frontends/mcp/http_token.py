@@ -41,8 +41,8 @@ def _from_file(path: Path) -> str:
             hint="Check the path.",
         ) from None
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
             raise UnderstudyError(
                 ErrorKind.SECRET_WITHHELD,
                 f"{path} is not a file that only you can read.",

@@ -77,8 +77,11 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
     ) -> types.ListResourcesResult:
         _ = params
         caller = ToolCaller(Client(name=client_name(context), local=local, here=here))
-        found = await in_thread(caller, listed_resources, caller)
-        entries = [types.Resource(uri=one.uri, name=one.title, mime_type=one.mime_type) for one in found]
+        resources = await in_thread(caller, listed_resources, caller)
+        entries = [
+            types.Resource(uri=resource.uri, name=resource.title, mime_type=resource.mime_type)
+            for resource in resources
+        ]
         return types.ListResourcesResult(resources=entries)
 
     async def list_templates(
@@ -176,11 +179,11 @@ class Entry:
     mime_type: str
 
 
-def _transcript(caller: ToolCaller, found: Delegation) -> str:
+def _transcript(caller: ToolCaller, delegation: Delegation) -> str:
     lines: list[str] = []
     after, size = 0, 0
     while True:
-        page = caller.call("delegations/events", id=found.id, after=after)
+        page = caller.call("delegations/events", id=delegation.id, after=after)
         if not page.events:
             return "".join(lines)
         for event in page.events:
@@ -191,18 +194,18 @@ def _transcript(caller: ToolCaller, found: Delegation) -> str:
         after = page.last
 
 
-def _diff(caller: ToolCaller, found: Delegation) -> str:
+def _diff(caller: ToolCaller, delegation: Delegation) -> str:
     _ = caller
-    return patches.without_notes(result_files.read_review(found.id)).decode("utf-8", "replace")[:MOST_CHARACTERS]
+    return patches.without_notes(result_files.read_review(delegation.id)).decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
-def _evidence(caller: ToolCaller, found: Delegation) -> str:
-    return str(caller.call("delegations/evidence", id=found.id).markdown)[:MOST_CHARACTERS]
+def _evidence(caller: ToolCaller, delegation: Delegation) -> str:
+    return str(caller.call("delegations/evidence", id=delegation.id).markdown)[:MOST_CHARACTERS]
 
 
-def _answer(caller: ToolCaller, found: Delegation) -> str:
+def _answer(caller: ToolCaller, delegation: Delegation) -> str:
     _ = caller
-    result = found.result
+    result = delegation.result
     return ((result.text or result.summary) if result is not None else None) or ""
 
 
@@ -219,8 +222,8 @@ KINDS: dict[str, Kind] = {
 
 def listed_resources(caller: ToolCaller) -> list[Entry]:
     """Return the resources of the newest delegations."""
-    found = caller.call("delegations/list", limit=MOST_LISTED).delegations
-    return [entry for one in found for entry in _of(one)]
+    delegations = caller.call("delegations/list", limit=MOST_LISTED).delegations
+    return [entry for delegation in delegations for entry in _of(delegation)]
 
 
 def resource_of(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
@@ -235,10 +238,10 @@ def resource_of(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
     return KINDS[name], KINDS[name].read(caller, caller.call("delegations/get", id=identifier))
 
 
-def _of(found: Delegation) -> Iterator[Entry]:
+def _of(delegation: Delegation) -> Iterator[Entry]:
     for kind in KINDS.values():
-        if found.state is State.FINISHED or not kind.at_end:
-            yield Entry(f"{PREFIX}{found.id}/{kind.name}", f"{kind.name}: {found.title}", kind.mime_type)
+        if delegation.state is State.FINISHED or not kind.at_end:
+            yield Entry(f"{PREFIX}{delegation.id}/{kind.name}", f"{kind.name}: {delegation.title}", kind.mime_type)
 
 
 class Progress(Protocol):
@@ -270,16 +273,16 @@ async def follow(
     answered: set[str] = set()
     while True:
         members = await in_thread(caller, _members, caller, target)
-        done = sum(status_of(one) == "finished" for one in members)
-        if done == len(members):
+        finished = sum(status_of(member) == "finished" for member in members)
+        if finished == len(members):
             break
-        seen = max(seen + 1, sum(one.last_seq for one in members))
-        await progress(seen, None, _activity(members, done))
+        seen = max(seen + 1, sum(member.last_seq for member in members))
+        await progress(seen, None, _activity(members, finished))
         left = deadline - anyio.current_time()
         if left <= 0:
             break
         # The worker needs a moment to pass an answer on; until then the question is still there.
-        questions = [(one.id, one.waiting_for) for one in members if one.waiting_for is not None]
+        questions = [(member.id, member.waiting_for) for member in members if member.waiting_for is not None]
         new = next(
             ((id_, request) for id_, request in questions if f"{id_} {request.request_id}" not in answered), None
         )
@@ -319,8 +322,8 @@ async def _answered(
     chosen = await asks(delegation, request, seconds)
     if chosen is None:
         return False
-    given = {"requestId": request.request_id, "option": chosen[0], "note": chosen[1]}
-    answer = partial(caller.call, "delegations/answer", id=delegation, **given)
+    arguments = {"requestId": request.request_id, "option": chosen[0], "note": chosen[1]}
+    answer = partial(caller.call, "delegations/answer", id=delegation, **arguments)
     try:
         await in_thread(caller, answer)
     except UnderstudyError as error:
@@ -328,9 +331,9 @@ async def _answered(
     return True
 
 
-def _activity(members: list[Delegation], done: int) -> str:
+def _activity(members: list[Delegation], finished: int) -> str:
     if len(members) > 1:
-        return f"{done} of {len(members)} finished"
+        return f"{finished} of {len(members)} finished"
     return members[0].activity or str(members[0].state)
 
 

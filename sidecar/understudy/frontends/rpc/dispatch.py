@@ -33,12 +33,12 @@ def answer(request: json_rpc.Message, caller: Caller) -> bytes:
             return jsonrpcserver.Error(*error_codes.to_json_rpc(problem, cancelled=caller.cancelled()))
 
     # It knows no other members, and no null as parameters.
-    known: dict[str, Any] = {name: request[name] for name in ("jsonrpc", "method", "id") if name in request}
-    known["params"] = request.get("params") or {}
+    members: dict[str, Any] = {name: request[name] for name in ("jsonrpc", "method", "id") if name in request}
+    members["params"] = request.get("params") or {}
     try:
         response = jsonrpcserver.dispatch_to_serializable(
             "",  # the request is parsed and checked already
-            deserializer=lambda _: known,
+            deserializer=lambda _: members,
             validator=lambda _: None,
             methods={method: respond},
             context=caller,

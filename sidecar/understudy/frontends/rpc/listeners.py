@@ -132,12 +132,12 @@ def _listening(place: Path) -> Iterator[socket.socket]:
             ) from error
         finally:
             os.close(folder)
-        own = place.stat().st_ino
+        inode = place.stat().st_ino
         try:
             yield listener
         finally:
             with contextlib.suppress(OSError):
-                if place.stat().st_ino == own:
+                if place.stat().st_ino == inode:
                     place.unlink()
     finally:
         listener.close()
@@ -155,8 +155,8 @@ def _own_folder(folder: Path) -> int:
             f"The folder {folder} cannot be used: {error.strerror}.",
             hint="Choose a path in one of your folders.",
         ) from error
-    found = os.fstat(descriptor)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    facts = os.fstat(descriptor)
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
         os.close(descriptor)
         raise UnderstudyError(
             ErrorKind.PERMISSION_DENIED,
@@ -169,10 +169,10 @@ def _own_folder(folder: Path) -> int:
 def _make_way(place: Path) -> None:
     """Remove the socket of a dead server; refuse if a server listens, or if the path is not a socket."""
     try:
-        found = place.lstat()
+        facts = place.lstat()
     except FileNotFoundError:
         return
-    if stat.S_ISSOCK(found.st_mode):
+    if stat.S_ISSOCK(facts.st_mode):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(ANSWER_SECONDS)
             if probe.connect_ex(str(place)) in {errno.ECONNREFUSED, errno.ENOENT}:

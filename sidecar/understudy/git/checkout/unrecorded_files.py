@@ -24,7 +24,7 @@ def look(top: Path, recorded: Collection[bytes], seconds: float = LONGEST_SECOND
     """Return the files below ``top`` that are not ``recorded``; None if there are too many to look at."""
     deadline = time.monotonic() + seconds
     prefix = os.fsencode(top) + b"/"
-    found: Stamps = {}
+    stamps: Stamps = {}
     seen = 0
     waiting = [prefix]
     while waiting:
@@ -46,8 +46,8 @@ def look(top: Path, recorded: Collection[bytes], seconds: float = LONGEST_SECOND
             elif entry.name != b".git" and not entry.name.endswith(b".pyc"):
                 path = entry.path[len(prefix) :]
                 if path not in recorded:
-                    found[path] = (facts.st_ino, facts.st_mode, facts.st_size, facts.st_ctime_ns)
-    return found
+                    stamps[path] = (facts.st_ino, facts.st_mode, facts.st_size, facts.st_ctime_ns)
+    return stamps
 
 
 def differing(before: Stamps, after: Stamps) -> list[bytes]:

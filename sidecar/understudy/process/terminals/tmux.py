@@ -153,13 +153,13 @@ def _literal(path: Path) -> str:
     return text[:-1] + "\\;" if text.endswith(";") else text
 
 
-def _pane_in(done: Completed) -> str:
-    printed = done.stdout.decode("utf-8", "replace").strip()
-    if done.code == 0 and (found := _PRINTED.fullmatch(printed)):
-        return found[1]
-    said = done.stderr.decode("utf-8", "replace").strip() or f"it exited with code {done.code}"
+def _pane_in(completed: Completed) -> str:
+    printed = completed.stdout.decode("utf-8", "replace").strip()
+    if completed.code == 0 and (match := _PRINTED.fullmatch(printed)):
+        return match[1]
+    output = completed.stderr.decode("utf-8", "replace").strip() or f"it exited with code {completed.code}"
     raise UnderstudyError(
         ErrorKind.TOOL_CRASHED,
-        f"tmux could not open a pane: {said[-500:]}",
+        f"tmux could not open a pane: {output[-500:]}",
         hint="Check that `tmux -V` prints 3.0 or later, and that `tmux new-session` works.",
     )

@@ -412,8 +412,8 @@ def _outcome(identifier: Any, selected: Mapping[str, Any] | None) -> bytes:
     return line_of({"jsonrpc": "2.0", "id": identifier, "result": result})
 
 
-def _refused(said: Mapping[str, Any], code: int, message: str) -> Reply:
-    return Reply(data=line_of({"jsonrpc": "2.0", "id": said["id"], "error": {"code": code, "message": message}}))
+def _refused(request: Mapping[str, Any], code: int, message: str) -> Reply:
+    return Reply(data=line_of({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,47 +426,47 @@ class Choice:
     method: str
     params: Mapping[str, Any]
 
-    def matches(self, wanted: str) -> bool:
+    def matches(self, asked: str) -> bool:
         """Return whether the user means it: by id, by name, or by the last part of an id that is a URL."""
         last = self.value.rpartition("#")[2]
-        return wanted == self.value or wanted.lower() in {self.name.lower(), last.lower()}
+        return asked == self.value or asked.lower() in {self.name.lower(), last.lower()}
 
 
 def choices_of(offered: Mapping[str, Any], what: str) -> list[Choice]:
     """Return the models or modes in the answer that opened a session, in each of the places where agents offer them."""
     opened = schema.NewSessionResponse.model_validate({"sessionId": "", **offered})
-    found = [
+    choices = [
         Choice(
-            value=one.value,
-            name=one.name,
-            is_current=one.value == option.current_value,
+            value=choice.value,
+            name=choice.name,
+            is_current=choice.value == option.current_value,
             method=AGENT_METHODS["session_set_config_option"],
-            params={"configId": option.id, "value": one.value},
+            params={"configId": option.id, "value": choice.value},
         )
         for option in opened.config_options or []
         if isinstance(option, schema.SessionConfigOptionSelect) and what in {option.category, option.id}
-        for one in _flat(option.options)
+        for choice in _flat(option.options)
     ]
     if what == "mode" and opened.modes is not None:
-        found += [
+        choices += [
             Choice(
-                value=one.id,
-                name=one.name,
-                is_current=one.id == opened.modes.current_mode_id,
+                value=choice.id,
+                name=choice.name,
+                is_current=choice.id == opened.modes.current_mode_id,
                 method=AGENT_METHODS["session_set_mode"],
-                params={"modeId": one.id},
+                params={"modeId": choice.id},
             )
-            for one in opened.modes.available_modes
+            for choice in opened.modes.available_modes
         ]
     models = offered.get("models") if what == "model" else None
     if isinstance(models, dict):
         # An unstable part of earlier versions of the protocol, which is still all that Gemini and Qwen have.
         current = string(models.get("currentModelId"))
-        listed = [one for one in models.get("availableModels") or [] if isinstance(one, dict)]
-        names = {string(one.get("modelId")): string(one.get("name")) for one in listed}
+        listed = [choice for choice in models.get("availableModels") or [] if isinstance(choice, dict)]
+        names = {string(choice.get("modelId")): string(choice.get("name")) for choice in listed}
         if current:
             names.setdefault(current, "")
-        found += [
+        choices += [
             Choice(
                 value=value,
                 name=name,
@@ -477,9 +477,9 @@ def choices_of(offered: Mapping[str, Any], what: str) -> list[Choice]:
             for value, name in names.items()
             if value
         ]
-    return found
+    return choices
 
 
 def _flat(options: Sequence[Any]) -> Iterator[schema.SessionConfigSelectOption]:
-    for one in options:
-        yield from one.options if isinstance(one, schema.SessionConfigSelectGroup) else [one]
+    for option in options:
+        yield from option.options if isinstance(option, schema.SessionConfigSelectGroup) else [option]

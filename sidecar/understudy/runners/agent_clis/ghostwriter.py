@@ -32,8 +32,8 @@ class Runner:
                 "The ghostwriter was given no file to write tests for.",
                 hint="Name a Python file, for example `understudy start tests path/to/module.py`.",
             )
-        found = await asyncio.to_thread(task.interpreter) if task.interpreter is not None else None
-        python = found or ProjectPython(sys.executable)
+        project_python = await asyncio.to_thread(task.interpreter) if task.interpreter is not None else None
+        python = project_python or ProjectPython(sys.executable)
         paths = [f"--import-path={folder}" for folder in python.import_path]
         argv = [sys.executable, "-I", "-m", AGENT, "--python", python.executable, *paths, "--", *task.files]
         source = JsonLinesSource(task, Command(argv=argv, cwd=task.worktree), EventLines())

@@ -157,19 +157,19 @@ class OneWay:
     Errors name the program, not the agent CLI whose format this is.
     """
 
-    def __init__(self, parser: LineParser, known: Capabilities, tool: ToolDefinition) -> None:
-        """Take the parser of the agent CLI ``known``, for the output of ``tool``."""
+    def __init__(self, parser: LineParser, capabilities: Capabilities, tool: ToolDefinition) -> None:
+        """Take the parser of the agent CLI with these ``capabilities``, for the output of ``tool``."""
         self._parser = parser
-        self._known = known
+        self._known = capabilities
         self._tool = tool.capabilities()
 
     def line(self, line: bytes) -> Sequence[SourceItem | Reply] | None:
         """Parse one line; a question ends the attempt, because it could never be answered."""
         try:
-            found = self._parser.line(line)
+            items = self._parser.line(line)
         except UnderstudyError as error:
             raise UnderstudyError.from_info(self._own(error.info())) from None
-        return None if found is None else list(self._items(found))
+        return None if items is None else list(self._items(items))
 
     def ended(self, code: int, stderr: str) -> Sequence[SourceItem]:
         """Return how a program ended that exited with ``code`` without announcing a result."""
@@ -178,8 +178,8 @@ class OneWay:
         error = self._parser.explain(stderr) if code and isinstance(self._parser, Dialect) else None
         return [AgentFinished(error=self._own(error))] if error is not None else []
 
-    def _items(self, found: Iterable[SourceItem | Reply]) -> Iterator[SourceItem]:
-        for item in found:
+    def _items(self, items: Iterable[SourceItem | Reply]) -> Iterator[SourceItem]:
+        for item in items:
             if isinstance(item, Reply):
                 yield Heartbeat()
             elif isinstance(item, Question):

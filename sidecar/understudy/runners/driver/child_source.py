@@ -384,10 +384,10 @@ def _last_lines(text: str) -> str:
 def _error(text: str) -> str | None:
     """Return the line with which the text names an error, if it looks like an uncaught one."""
     lines = text.splitlines()
-    if _TRACEBACK.search(text) and (found := [line for line in lines if _EXCEPTION.match(line)]):
-        return found[-1]
-    found = [line for line in lines if _ERROR.match(line)]
-    return found[-1] if found else None
+    if _TRACEBACK.search(text) and (matches := [line for line in lines if _EXCEPTION.match(line)]):
+        return matches[-1]
+    matches = [line for line in lines if _ERROR.match(line)]
+    return matches[-1] if matches else None
 
 
 def json_report(output: str) -> str | None:
@@ -411,7 +411,7 @@ def json_report(output: str) -> str | None:
 
 def _documents(output: str) -> list[Any] | None:
     """Return the JSON documents that ``output`` consists of; None if there is anything else in it."""
-    decoder, position, found = json.JSONDecoder(), 0, []
+    decoder, position, documents = json.JSONDecoder(), 0, []
     while position < len(output):
         if output[position].isspace():
             position += 1
@@ -422,18 +422,18 @@ def _documents(output: str) -> list[Any] | None:
             document, position = decoder.raw_decode(output, position)
         except (ValueError, RecursionError):
             return None
-        found.append(wire.whole(document))
-    return found or None
+        documents.append(wire.whole(document))
+    return documents or None
 
 
 def _event(line: str) -> dict[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        found = foreign_json.decode(line)
+        event = foreign_json.decode(line)
     except foreign_json.UNREADABLE:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+    return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
 
 
 def _last_message(documents: list[Any]) -> str:
@@ -446,8 +446,8 @@ def _message(value: Any, depth: int) -> str:
         return next((text for item in reversed(value) if (text := _message(item, depth - 1))), "")
     if isinstance(value, dict) and depth:
         for place in _PLACES:
-            found = value.get(place)
-            text = found.strip() if isinstance(found, str) else _message(found, depth - 1)
+            part = value.get(place)
+            text = part.strip() if isinstance(part, str) else _message(part, depth - 1)
             if text:
                 return text
     return ""

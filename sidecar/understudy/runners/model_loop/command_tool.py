@@ -55,26 +55,26 @@ async def run(
             {**_EACH_PROCESS, "CPU": int(seconds * 2) + 10},
         ),
     )
-    done = await children.run(program, timeout_seconds=seconds, output_limit=OUTPUT_BYTES)
-    output = done.stdout.decode("utf-8", "replace")
-    lost = done.stdout_bytes - len(done.stdout)
+    completed = await children.run(program, timeout_seconds=seconds, output_limit=OUTPUT_BYTES)
+    output = completed.stdout.decode("utf-8", "replace")
+    lost = completed.stdout_bytes - len(completed.stdout)
     if lost > 0:
         output = f"[NOT COMPLETE: the first {lost} bytes of the output were left out …]\n{output}"
-    if done.timed_out:
+    if completed.timed_out:
         ending = f"The command was ended after {seconds:g} s; it had not finished."
-    elif done.limit_error is not None:
-        ending = f"ENDED: {done.limit_error.message}"
-    elif done.signal is not None:
-        ending = f"The command was killed by signal {done.signal}."
+    elif completed.limit_error is not None:
+        ending = f"ENDED: {completed.limit_error.message}"
+    elif completed.signal is not None:
+        ending = f"The command was killed by signal {completed.signal}."
     else:
-        ending = f"Exit code {done.code}."
-    if done.leftovers and done.limit_error is None:
-        ending += f" {done.leftovers} processes that it left running were ended."
+        ending = f"Exit code {completed.code}."
+    if completed.leftovers and completed.limit_error is None:
+        ending += f" {completed.leftovers} processes that it left running were ended."
     separator = "" if not output or output.endswith("\n") else "\n"
     return CommandResult(
         text=f"{output}{separator}[{ending}]",
-        ok=done.code == 0 and not done.timed_out and done.limit_error is None,
-        sandbox=done.sandbox,
+        ok=completed.code == 0 and not completed.timed_out and completed.limit_error is None,
+        sandbox=completed.sandbox,
     )
 
 

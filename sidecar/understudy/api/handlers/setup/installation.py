@@ -33,8 +33,8 @@ def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
         msgspec.structs.replace(one, version_arguments=()) if name in silent else one for name, one in own.items()
     ]
     workspace = loaded.workspace or caller.folder()
-    found = installed_tools.detect(refresh=params.refresh, workspace=workspace, defined=looked_for)
-    for entry in found:
+    entries = installed_tools.detect(refresh=params.refresh, workspace=workspace, defined=looked_for)
+    for entry in entries:
         tool = own.get(entry.name) or declarations.tools()[entry.name]
         if (file := loaded.tools.get(entry.name)) is not None:
             entry.scope, entry.location, entry.runnable = file.scope, file.location, file.usable
@@ -54,4 +54,4 @@ def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
         )
         for one in declarations.backends().values()
     ]
-    return messages.ToolsResult(tools=found, backends=backends, problems=loaded.problems)
+    return messages.ToolsResult(tools=entries, backends=backends, problems=loaded.problems)

@@ -73,7 +73,7 @@ class Campaign:
     def __init__(self, run: RunContext, crew: Crew, rules: Sequence[Rule] = RULES) -> None:
         """Start nothing."""
         self.failure: UnderstudyError | None = None
-        """Why the last attempt failed, while there is no result."""
+        """Why the last attempt failed, as long as none has given a result."""
         self._run = run
         self._crew = crew
         self._attempts = crew.attempts
@@ -190,7 +190,7 @@ class Campaign:
         return decision
 
     async def _finish(self) -> None:
-        """Collect partial work if there is no result; judge one again whose agent has seen some mutants."""
+        """Collect partial work if no attempt gave a result; judge one again whose agent has seen some mutants."""
         result = self._results.result
         if result is None:
             await self._results.collect()

@@ -14,8 +14,8 @@ from understudy.model.text import uris
 
 def call(name: str, /, **params: Any) -> Any:
     """Answer one request of the user at this terminal; parameters that are None are left out."""
-    given = {key: value for key, value in params.items() if value is not None}
-    return method_table.call(name, given, caller())
+    arguments = {key: value for key, value in params.items() if value is not None}
+    return method_table.call(name, arguments, caller())
 
 
 def caller() -> TerminalCaller:

@@ -45,12 +45,12 @@ class SuggestingGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; fail for an unknown one with similar names."""
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
+        commands = self.list_commands(ctx)
+        if args and args[0] not in commands and not args[0].startswith("-"):
             import difflib
 
-            meant = [name for name in _MEANT.get(args[0], ()) if name in known]
-            near = meant or difflib.get_close_matches(args[0], known, n=3, cutoff=0.5)
+            meant = [name for name in _MEANT.get(args[0], ()) if name in commands]
+            near = meant or difflib.get_close_matches(args[0], commands, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} --help` lists the commands."
             ctx.fail(f"There is no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)

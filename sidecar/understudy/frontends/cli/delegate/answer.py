@@ -223,10 +223,10 @@ def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> int:
     if not text.strip():
         raise click.UsageError("The message is empty.")
     whole = resolve(identifier)
-    done = call("delegations/say", id=whole, text=text)
+    sent = call("delegations/say", id=whole, text=text)
     if json_:
-        output.json(done)
+        output.json(sent)
     else:
-        delivery: Delivery = done.delivery
+        delivery: Delivery = sent.delivery
         click.echo(f"{whole}: {_OUTCOMES[delivery].format(id=whole)}")
     return exit_codes.Exit.OK

@@ -25,13 +25,13 @@ def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> i
     A delegation that has finished is not changed. With --json, prints one `Delegation` per line.
     """
     named = members(identifiers, group)
-    ended = {one for one in named if call("delegations/get", id=one).state is State.FINISHED}
-    for found in _cancelled(named, group):
+    ended = {identifier for identifier in named if call("delegations/get", id=identifier).state is State.FINISHED}
+    for delegation in _cancelled(named, group):
         if json_:
-            output.json_line(found)
+            output.json_line(delegation)
         else:
-            already = ", had finished already" if found.id in ended else ""
-            click.echo(f"{found.id}  {verdict_card.state_word(found)}{already}")
+            already = ", had finished already" if delegation.id in ended else ""
+            click.echo(f"{delegation.id}  {verdict_card.state_word(delegation)}{already}")
     return exit_codes.Exit.OK
 
 
@@ -39,4 +39,4 @@ def _cancelled(named: list[str], group: str | None) -> Iterator[Delegation]:
     for identifier in named:
         yield call("delegations/cancel", id=identifier)
     if group is not None:
-        yield from (found for found in call("groups/cancel", id=group).delegations if found.id not in named)
+        yield from (member for member in call("groups/cancel", id=group).delegations if member.id not in named)

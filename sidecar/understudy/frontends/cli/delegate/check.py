@@ -32,15 +32,15 @@ def run_checks(whole: str, *, json_: bool) -> int:
     checking = _Checking(whole)
     checking.start()
     follower = following.Follower(whole, None if silent else following.view_on(sys.stderr), before)
-    found = following.follow_or_cancel(follower, lambda: not checking.is_alive())
+    delegation = following.follow_or_cancel(follower, lambda: not checking.is_alive())
     checking.join(timeout=_JOIN_SECONDS)
     if checking.error is not None:
         raise checking.error
     if json_:
-        output.json(found)
+        output.json(delegation)
     else:
-        following.print_card(found)
-    return exit_codes.of_verdict(found.verdict)
+        following.print_card(delegation)
+    return exit_codes.of_verdict(delegation.verdict)
 
 
 class _Checking(threading.Thread):

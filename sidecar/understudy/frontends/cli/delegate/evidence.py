@@ -16,11 +16,11 @@ from understudy.frontends.cli.terminal.terminal import sanitize
 @options.as_json
 def evidence(*, identifier: str, json_: bool) -> int:
     """Show all evidence for a verdict as Markdown, with commands to repeat it."""
-    found = call("delegations/evidence", id=resolve(identifier))
+    page = call("delegations/evidence", id=resolve(identifier))
     if json_:
-        output.json(found)
+        output.json(page)
     else:
-        click.echo(sanitize(found.markdown), nl=False)
+        click.echo(sanitize(page.markdown), nl=False)
     return exit_codes.Exit.OK
 
 
@@ -35,9 +35,9 @@ def dismiss(*, identifier: str, mutants: tuple[str, ...], json_: bool) -> int:
     them.
     """
     whole = resolve(identifier)
-    found = call("delegations/dismiss", id=whole, mutants=list(mutants))
+    dismissed = call("delegations/dismiss", id=whole, mutants=list(mutants))
     if json_:
-        output.json(found)
+        output.json(dismissed)
     else:
         click.echo(f"Dismissed {len(mutants)}.\nnext: understudy check {whole}")
     return exit_codes.Exit.OK

@@ -44,8 +44,8 @@ def _follow_or_cancel(group: str, table: group_table.GroupTable | None, held: He
             table.clear()
         click.echo("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
     try:
-        found: list[Delegation] = call("groups/cancel", id=group).delegations
+        delegations: list[Delegation] = call("groups/cancel", id=group).delegations
     except KeyboardInterrupt:
         click.echo(f"Stopped waiting; run `understudy groups show {group}` to see the results.", err=True)
         raise
-    return found
+    return delegations

@@ -406,7 +406,7 @@ def mutation_rows(result: MutationResult, paint: Paint) -> list[str]:
 
 def round_rows(rounds: list[Round], paint: Paint) -> list[str]:
     """Return what the tests noticed in each round."""
-    return [paint(event_lines.round_of_tests(one), fg="green" if one.kept else "yellow") for one in rounds]
+    return [paint(event_lines.round_of_tests(round_), fg="green" if round_.kept else "yellow") for round_ in rounds]
 
 
 def survivors(result: MutationResult) -> list[JudgedMutant]:
@@ -432,7 +432,7 @@ def _unexecuted(result: MutationResult) -> str:
     count = result.total - result.executed
     if count <= 0:
         return ""
-    places = [f"{path(each.path)}:{each.line}" for each in result.unexecuted]
+    places = [f"{path(place.path)}:{place.line}" for place in result.unexecuted]
     where = "is on a line" if count == 1 else "are on lines"
     named = f": {name_list(places, _LISTED)}" if places else ""
     return f"{count} of {result.total} places {where} that no test executes{named}"

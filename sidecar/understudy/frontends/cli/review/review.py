@@ -317,12 +317,12 @@ class VerdictNotice:
 
     def begin(self, wait: Callable[[], None]) -> bool:
         """Say the verdict; without one, ask whether to ``wait`` for it. Return False if the user quits."""
-        found: Delegation = self._call("delegations/get", id=self._identifier)
-        self._person.say(terminal.one_line(f"{found.id}  {found.title}"))
-        if found.state is State.FINISHED:
-            self._say(found)
+        delegation: Delegation = self._call("delegations/get", id=self._identifier)
+        self._person.say(terminal.one_line(f"{delegation.id}  {delegation.title}"))
+        if delegation.state is State.FINISHED:
+            self._say(delegation)
             return True
-        self._person.say(no_verdict(found, self._person.paint))
+        self._person.say(no_verdict(delegation, self._person.paint))
         while True:
             line = self._person.ask(VERDICT_QUESTION)
             match "q" if line is None else line.strip().lower():
@@ -353,13 +353,13 @@ class VerdictNotice:
     def update(self) -> None:
         """Say the verdict if there is one now and it was not said."""
         if not self._said:
-            found: Delegation = self._call("delegations/get", id=self._identifier)
-            if found.state is State.FINISHED:
-                self._say(found)
+            delegation: Delegation = self._call("delegations/get", id=self._identifier)
+            if delegation.state is State.FINISHED:
+                self._say(delegation)
 
-    def _say(self, found: Delegation) -> None:
+    def _say(self, delegation: Delegation) -> None:
         self._said = True
-        self._person.say(verdict_card.verdict_line(found, self._person.paint))
+        self._person.say(verdict_card.verdict_line(delegation, self._person.paint))
 
 
 def no_verdict(delegation: Delegation, paint: terminal.Paint) -> str:

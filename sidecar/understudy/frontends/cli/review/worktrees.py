@@ -140,10 +140,10 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> i
     kept. With --json, prints one `RescueResult` per line, with --dry-run one `WorktreeEntry`.
     """
     before = datetime.now(UTC) - timedelta(hours=ttl)
-    found = call("worktrees/list").worktrees
+    trees = call("worktrees/list").worktrees
     if project is not None:
-        found = [tree for tree in found if Path(tree.repo).resolve() == Path(project).resolve()]
-    old = [tree for tree in found if tree.state in _DECIDED and _ended(tree.owner or tree.id, before)]
+        trees = [tree for tree in trees if Path(tree.repo).resolve() == Path(project).resolve()]
+    old = [tree for tree in trees if tree.state in _DECIDED and _ended(tree.owner or tree.id, before)]
     for tree in old:
         if not dry_run:
             _rescued(call("worktrees/remove", id=tree.id), tree.id, as_json=json_)
@@ -152,7 +152,7 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> i
         else:
             click.echo(f"{tree.id}  would be removed ({size(tree.bytes)})")
     if not json_:
-        kept = event_lines.plural(len(found) - len(old), "worktree")
+        kept = event_lines.plural(len(trees) - len(old), "worktree")
         click.echo(f"{kept} in use, not decided, or newer. See: understudy worktrees", err=True)
     return exit_codes.Exit.OK
 

@@ -116,13 +116,13 @@ def _show(entry: AgentEntry) -> None:
 @options.as_json
 def recipes(*, file: str | None, json_: bool) -> int:
     """List the recipes: the kinds of work to delegate; with FILE, those that apply to it."""
-    found = call("recipes/list", uri=None if file is None else uri(file))
+    listed = call("recipes/list", uri=None if file is None else uri(file))
     if json_:
-        output.json(found)
+        output.json(listed)
         return exit_codes.Exit.OK
     routes = offers.routes(TerminalCaller(Path.cwd()), uri("."))
     chosen = {one.recipe.name: one.explain.delegator for one in routes if one.explain is not None}
-    rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in found.recipes]
+    rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in listed.recipes]
     output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows, wrap=True)
-    output.problems(found.problems)
+    output.problems(listed.problems)
     return exit_codes.Exit.OK

@@ -26,8 +26,8 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> int:
         output.json(made)
         return exit_codes.Exit.OK
     click.echo(f"Wrote {uris.path_of(made.location.uri)}")
-    for title, found in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
-        if found:
-            click.echo(f"{title}: {', '.join(found)}", err=True)
+    for title, names in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
+        if names:
+            click.echo(f"{title}: {', '.join(names)}", err=True)
     click.echo("Remove the # of what you need, then: understudy delegators list", err=True)
     return exit_codes.Exit.OK

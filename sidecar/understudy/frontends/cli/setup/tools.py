@@ -190,10 +190,10 @@ def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
         click.echo(line)
     if entry.found and (entry.runnable or entry.command):
         click.echo(f"Add it:   understudy delegators add --from-tool {entry.name}")
-    for title, known in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
-        if known is not None:
+    for title, supported in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
+        if supported is not None:
             click.echo(f"\nMode {title}:")
-            for what, text in _facts(known):
+            for what, text in _facts(supported):
                 click.echo(f"  {what + ':':<18}{text or '-'}")
     output.problems(entry.problems)
     return exit_codes.Exit.OK

@@ -30,24 +30,24 @@ def trust(*, path: str | None, revoke: bool, status: bool, yes: bool, json_: boo
     if revoke and (status or yes):
         raise click.UsageError("--revoke excludes --status and --yes.")
     workspace = trust_prompt.workspace_of(str(Path(path or ".").expanduser().absolute()))
-    given = False if revoke else True if yes and not status else None
+    decision = False if revoke else True if yes and not status else None
     if json_:
         if not (revoke or status or yes):
             raise click.UsageError("--json does not ask: add --yes, --revoke or --status.")
-        found = call("workspace/trust", workspace=str(workspace), trusted=given)
-        output.json(found)
-        return exit_codes.Exit.OK if found.trusted is not revoke else exit_codes.Exit.UNVERIFIED
+        trust_status = call("workspace/trust", workspace=str(workspace), trusted=decision)
+        output.json(trust_status)
+        return exit_codes.Exit.OK if trust_status.trusted is not revoke else exit_codes.Exit.UNVERIFIED
     if revoke:
         trust_prompt.record(workspace, trusted=False)
         click.echo(f"{terminal.one_line(str(workspace))} is no longer trusted.")
         return exit_codes.Exit.OK
-    found = trust_prompt.describe(workspace)
-    if status or found.trusted:
-        return exit_codes.Exit.OK if found.trusted else exit_codes.Exit.UNVERIFIED
+    trust_status = trust_prompt.describe(workspace)
+    if status or trust_status.trusted:
+        return exit_codes.Exit.OK if trust_status.trusted else exit_codes.Exit.UNVERIFIED
     if not yes and not trust_prompt.can_ask():
         raise click.UsageError("There is no terminal to ask on: add --yes.")
     if not yes and not trust_prompt.confirm():
         return exit_codes.Exit.UNVERIFIED
-    trust_prompt.record(workspace, trusted=True, digest=found.digest)
+    trust_prompt.record(workspace, trusted=True, digest=trust_status.digest)
     click.echo("Trusted.")
     return exit_codes.Exit.OK

@@ -14,18 +14,18 @@ from understudy.frontends.cli.terminal import terminal
 
 def describe(workspace: Path, *, to_stderr: bool = False) -> Any:
     """Print whether a workspace is trusted and the effects of trusting it; return the ``TrustResult``."""
-    found = call("workspace/trust", workspace=str(workspace))
-    word = "is trusted" if found.trusted else "is not trusted"
+    trust_status = call("workspace/trust", workspace=str(workspace))
+    word = "is trusted" if trust_status.trusted else "is not trusted"
     click.echo(f"{terminal.one_line(str(workspace))} {word}.", err=to_stderr)
-    if found.effects:
-        click.echo("Trusting it allows:" if not found.trusted else "It is allowed to:", err=to_stderr)
-        for line in found.effects:
+    if trust_status.effects:
+        click.echo("Trusting it allows:" if not trust_status.trusted else "It is allowed to:", err=to_stderr)
+        for line in trust_status.effects:
             click.echo(f"  - {terminal.one_line(line)}", err=to_stderr)
-    if found.changed:
+    if trust_status.changed:
         click.echo("Changed since you trusted it:", err=to_stderr)
-        for line in found.changed:
+        for line in trust_status.changed:
             click.echo(f"  ~ {terminal.one_line(line)}", err=to_stderr)
-    return found
+    return trust_status
 
 
 def workspace_of(named: str) -> Path:
@@ -40,12 +40,12 @@ def can_ask() -> bool:
 
 def ask(workspace: Path) -> bool:
     """Show the effects of trusting ``workspace``, ask once, record a yes; return whether it is trusted now."""
-    found = describe(workspace, to_stderr=True)
-    if found.trusted:
+    trust_status = describe(workspace, to_stderr=True)
+    if trust_status.trusted:
         return True
     if not confirm():
         return False
-    return record(workspace, trusted=True, digest=found.digest)
+    return record(workspace, trusted=True, digest=trust_status.digest)
 
 
 def confirm() -> bool:

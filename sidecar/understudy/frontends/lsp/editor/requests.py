@@ -79,8 +79,8 @@ class ApiRequest(InFlightRequest):
 
     def edit(self, edits: list[BufferEdit]) -> bool:
         """Change open documents, all or none; runs in the event loop and blocks the thread of the request."""
-        done: bool = self._client.wait_in_loop(apply_change(self._client, edits), LIMIT_SECONDS)
-        return done
+        changed: bool = self._client.wait_in_loop(apply_change(self._client, edits), LIMIT_SECONDS)
+        return changed
 
     def folder(self) -> Path | None:
         """Return the first workspace folder."""
@@ -123,7 +123,7 @@ async def apply_change(client: Client, edits: Sequence[BufferEdit]) -> bool:
     Errors: ``merge_conflict`` if the text of a document is not the one for which the edit was made; ``timed_out`` if
     the editor does not answer, or answers that it made the change but does not send it.
     """
-    versions = [_version_of(client, one) for one in edits]
+    versions = [_version_of(client, edit) for edit in edits]
     try:
         answer = await client.ask("workspace/applyEdit", _params(client, edits, versions), ANSWER_SECONDS)
     except EditorRefused as refused:
@@ -138,27 +138,27 @@ async def apply_change(client: Client, edits: Sequence[BufferEdit]) -> bool:
         await _until_shown(client, edits, versions)
         return True
     log.warning("the editor refused an edit: %s", answer)
-    done = [one for one in edits if _has(client, one, one.after)]
-    if done:
-        await _revert(client, done)
-    elif any(not _has(client, one, one.before) for one in edits):
+    changed = [edit for edit in edits if _has(client, edit, edit.after)]
+    if changed:
+        await _revert(client, changed)
+    elif any(not _has(client, edit, edit.before) for edit in edits):
         raise _other_text(edits)
     return False
 
 
 def _version_of(client: Client, edit: BufferEdit) -> int:
-    found = client.documents.look(edit.uri)
-    if found is None or found[1] != edit.before:
+    document = client.documents.look(edit.uri)
+    if document is None or document[1] != edit.before:
         raise _other_text([edit])
-    return found[0]
+    return document[0]
 
 
 def _params(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]) -> dict[str, Any]:
-    by_document = [(one.uri, documents.text_edits(one.before, one.after, client.encoding)) for one in edits]
+    by_document = [(edit.uri, documents.text_edits(edit.before, edit.after, client.encoding)) for edit in edits]
     if client.can("workspace.workspaceEdit.documentChanges"):
         changes = [
-            {"textDocument": {"uri": uri, "version": version}, "edits": found}
-            for (uri, found), version in zip(by_document, versions, strict=True)
+            {"textDocument": {"uri": uri, "version": version}, "edits": text_edits}
+            for (uri, text_edits), version in zip(by_document, versions, strict=True)
         ]
         return {"label": "Understudy", "edit": {"documentChanges": changes}}
     return {"label": "Understudy", "edit": {"changes": dict(by_document)}}
@@ -167,10 +167,10 @@ def _params(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]
 async def _until_shown(client: Client, edits: Sequence[BufferEdit], versions: Sequence[int]) -> None:
     """Wait until the editor has sent the new texts."""
     deadline = time.monotonic() + SHOWN_SECONDS
-    while not all(_has(client, one, one.after) for one in edits):
+    while not all(_has(client, edit, edit.after) for edit in edits):
         if time.monotonic() > deadline:
-            now = [client.documents.look(one.uri) for one in edits]
-            if all(found is None or found[0] > version for found, version in zip(now, versions, strict=True)):
+            now = [client.documents.look(edit.uri) for edit in edits]
+            if all(document is None or document[0] > version for document, version in zip(now, versions, strict=True)):
                 return  # the user has typed more, or closed it
             raise UnderstudyError(
                 ErrorKind.TIMED_OUT,
@@ -180,15 +180,15 @@ async def _until_shown(client: Client, edits: Sequence[BufferEdit], versions: Se
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _revert(client: Client, done: Sequence[BufferEdit]) -> None:
+async def _revert(client: Client, changed: Sequence[BufferEdit]) -> None:
     """Revert the documents that an editor changed before it failed to change the others."""
-    for one in done:
-        found = client.documents.look(one.uri)
-        if found is None:
+    for edit in changed:
+        document = client.documents.look(edit.uri)
+        if document is None:
             continue
-        back = type(one)(one.uri, found[1], one.before)
+        back = type(edit)(edit.uri, document[1], edit.before)
         try:
-            await client.ask("workspace/applyEdit", _params(client, [back], [found[0]]), ANSWER_SECONDS)
+            await client.ask("workspace/applyEdit", _params(client, [back], [document[0]]), ANSWER_SECONDS)
         except (EditorRefused, TimeoutError) as error:
             log.warning("a partial edit could not be reverted: %s", error)
 
@@ -210,4 +210,4 @@ def _other_text(edits: Sequence[BufferEdit]) -> UnderstudyError:
 
 
 def _named(edits: Sequence[BufferEdit]) -> str:
-    return ", ".join(sorted(one.uri.rpartition("/")[2] for one in edits))
+    return ", ".join(sorted(edit.uri.rpartition("/")[2] for edit in edits))

@@ -47,5 +47,5 @@ def position_encoding(client: dict[str, Any]) -> str:
     """Return the first of the client's position encodings that is supported here; UTF-16 by default (LSP 3.17)."""
     general = client.get("general")
     offered = general.get("positionEncodings") if isinstance(general, dict) else None
-    known = [one for one in offered if one in ENCODINGS] if isinstance(offered, list) else []
-    return known[0] if known else "utf-16"
+    encodings = [encoding for encoding in offered if encoding in ENCODINGS] if isinstance(offered, list) else []
+    return encodings[0] if encodings else "utf-16"

@@ -63,30 +63,30 @@ class Frames:
 
     def give_back(self, body: bytes) -> None:
         """Read ``body``, which is not JSON, again from the first header in it: its Content-Length was wrong."""
-        found = _HEADER.search(body)
-        if found is not None:
-            self._buffer[:0] = body[found.start() :]
+        header = _HEADER.search(body)
+        if header is not None:
+            self._buffer[:0] = body[header.start() :]
         # With or without such a header, the next byte may be in the middle of a message.
         self._lost = True
 
     def _cut_short(self) -> bool:
         """Look for a header in an incomplete body; drop everything before it; return whether there is one."""
-        found = _HEADER.search(self._buffer, max(0, self._searched - _OVERLAP))
+        header = _HEADER.search(self._buffer, max(0, self._searched - _OVERLAP))
         self._searched = len(self._buffer)
-        if found is None:
+        if header is None:
             return False
-        del self._buffer[: found.start()]
+        del self._buffer[: header.start()]
         self._length = None
         self._searched = 0
         return True
 
     def _found_again(self) -> bool:
         """Drop everything before the next header; return whether there is one."""
-        found = _HEADER.search(self._buffer)
-        if found is None:
+        header = _HEADER.search(self._buffer)
+        if header is None:
             del self._buffer[:-_OVERLAP]
             return False
-        del self._buffer[: found.start()]
+        del self._buffer[: header.start()]
         self._lost = False
         return True
 

@@ -247,12 +247,12 @@ def raised_in(path: str, content: bytes, output: str) -> bool:
     ``content`` is that of the file when the tests ran. What its own tests raise is not raised by its code.
     """
     suffix = PurePosixPath(path).suffix
-    found = _first_place(suffix, output)
-    if found is None:
+    origin = _first_place(suffix, output)
+    if origin is None:
         return False
     if suffix == ".rs" and (place := _RUST.search(output)) and inline_tests.has_in_line(path, content, int(place[2])):
         return False
-    return found == path or found.endswith(f"/{path}") or path.endswith(f"/{found.removeprefix('./')}")
+    return origin == path or origin.endswith(f"/{path}") or path.endswith(f"/{origin.removeprefix('./')}")
 
 
 def _first_place(suffix: str, output: str) -> str | None:

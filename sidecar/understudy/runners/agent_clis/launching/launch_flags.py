@@ -27,7 +27,7 @@ def _spellings(flag: str) -> Iterator[str]:
     name = flag.split("=", maxsplit=1)[0]
     yield name
     if name.startswith("--"):
-        plain = re.sub("(?<=[a-z0-9])[A-Z]", lambda found: "-" + found[0].lower(), name)
+        plain = re.sub("(?<=[a-z0-9])[A-Z]", lambda match: "-" + match[0].lower(), name)
         yield plain
         yield "--" + plain.removeprefix("--").removeprefix("no-")
     elif name.startswith("-"):
