@@ -50,6 +50,11 @@ def camel(name: str) -> str:
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+def snake(name: str) -> str:
+    """Return the name of a field by its wire name (``baseUrl`` → ``base_url``)."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
 def ready(kind: _Kind) -> _Kind:
     """Prepare ``kind``, a type for msgspec to decode or convert to, for use in any thread, and return it.
 

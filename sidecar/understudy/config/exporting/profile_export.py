@@ -19,6 +19,7 @@ from understudy.config.importing.foreign_files import parse_exact
 from understudy.config.parsing import file_schema
 from understudy.config.parsing.kept_profiles import KeptProfile
 from understudy.model.config.delegators import Delegator, Launch
+from understudy.model.wire import snake
 
 _LAUNCH = {"yolo": "yolo", "permission_mode": "permission_mode", "flags": "flags", "use_worktree": "use_worktrees"}
 _LAUNCH_WORDS = {"prompt_prefix": "prompt_prefix", "prompt_suffix": "prompt_suffix"}
@@ -135,13 +136,9 @@ def _needs_bag(delegator: Delegator) -> bool:
     return (
         any(getattr(delegator, name) is not None for name in Delegator.__struct_fields__ if name not in _SHARED)
         or any(not isinstance(value, str) for value in (delegator.model_properties or {}).values())
-        or bool({wire for wire in launch if _snake(wire) not in _LAUNCH | _LAUNCH_WORDS})
+        or bool({wire for wire in launch if snake(wire) not in _LAUNCH | _LAUNCH_WORDS})
         or branch not in {None, agent_profile.BRANCH}
     )
-
-
-def _snake(wire: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in wire)
 
 
 def _bag(delegator: Delegator, made: ExportedProfile) -> dict[str, Any]:

@@ -162,6 +162,20 @@ def test_config_refuses_what_it_cannot_set(project: Path) -> None:
     assert delegator("echo") == before
 
 
+def test_capabilities_are_named_as_in_files_and_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = run("capabilities", "--agent", "claude").partition("Mode headless:\n")[2].partition("\n\n")[0]
+    assert "  Messages:         reach the agent while it works\n" in shown
+    assert {"permission_mode,", "use_worktree", "max_usd"} <= set(shown.split())
+    assert "Model properties" not in shown, "it has none"
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_cleanup_without_old_worktrees_says_so(project: Path) -> None:
+    result = CliRunner().invoke(app.group, ["cleanup"], standalone_mode=False)
+    assert (result.stdout, result.stderr) == ("No worktree is decided and old enough.\n", "")
+
+
 def test_cleanup_removes_what_is_decided_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from understudy.api.review_messages import RescueResult, WorktreeEntry, WorktreesResult
 

@@ -138,6 +138,14 @@ def _with_prose(start: str, prose: str, longest: int, *, heading: bool) -> str:
     return "\n".join([start.rstrip(), *lines])
 
 
+def facts(rows: Sequence[tuple[str, str]]) -> None:
+    """Print texts with what each is about, wrapped in their column; without those that are empty."""
+    column = max(len(what) for what, _ in rows) + 4
+    for what, text in rows:
+        if text:
+            click.echo(_with_prose(f"  {what}:".ljust(column), text, len(text), heading=False))
+
+
 def _wrapped(parts: Sequence[str], width: int, separator: str) -> list[str]:
     """Return parts on as few lines as they fit on; one that is too long for a line is left to the terminal.
 

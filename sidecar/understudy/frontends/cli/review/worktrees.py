@@ -152,8 +152,10 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> i
         else:
             click.echo(f"{tree.id}  would be removed ({size(tree.bytes)})")
     if not json_:
-        kept = event_lines.plural(len(trees) - len(old), "worktree")
-        click.echo(f"{kept} in use, not decided, or newer. See: understudy worktrees", err=True)
+        if not old:
+            click.echo("No worktree is decided and old enough.")
+        if kept := len(trees) - len(old):
+            click.echo(f"{kept} kept: in use, not decided, or newer. See: understudy worktrees", err=True)
     return exit_codes.Exit.OK
 
 

@@ -17,9 +17,19 @@ from understudy.frontends.cli.setup.entries import print_connection_test
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import uris
+from understudy.model.wire import snake
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+
+_MESSAGES = {
+    "during_turn": "reach the agent while it works",
+    "after_turn": "reach the agent when it has answered",
+    "next_attempt": "reach the agent with its next attempt",
+    "never": "reach it never: it takes no words",
+}
+"""What happens to a message of the user to an agent that works (``MessageTime``)."""
 
 
 class _Tools(click.Group):
@@ -169,14 +179,14 @@ def _unusable(name: str) -> UnderstudyError:
 def _facts(supported: SupportedOptions) -> list[tuple[str, str]]:
     return [
         ("Returns", ", ".join(supported.returns)),
-        ("Recipes", "those judged by new tests" if supported.only_new_tests else "every one"),
+        ("Recipes", "those judged by new tests" if supported.only_new_tests else "all"),
         ("Permission modes", ", ".join(mode.value for mode in supported.permission_modes)),
         ("Model servers", ", ".join(supported.protocols)),
         ("Sessions", "a reply continues the session" if supported.sessions else "a reply starts a new session"),
-        ("Messages", str(supported.messages)),
-        ("Launch options", ", ".join(option.name for option in supported.launch)),
-        ("Limits", ", ".join(limit.name for limit in supported.limits)),
-        ("Model properties", ", ".join(model_property.name for model_property in supported.properties)),
+        ("Messages", _MESSAGES[supported.messages]),
+        ("Launch options", ", ".join(snake(option.name) for option in supported.launch)),
+        ("Limits", ", ".join(snake(limit.name) for limit in supported.limits)),
+        ("Model properties", ", ".join(snake(model_property.name) for model_property in supported.properties)),
     ]
 
 
@@ -193,8 +203,7 @@ def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
     for title, supported in (("headless", entry.supports), ("acp", entry.supports_acp), ("tmux", entry.supports_tmux)):
         if supported is not None:
             click.echo(f"\nMode {title}:")
-            for what, text in _facts(supported):
-                click.echo(f"  {what + ':':<18}{text or '-'}")
+            output.facts(_facts(supported))
     output.problems(entry.problems)
     return exit_codes.Exit.OK
 
