@@ -154,7 +154,7 @@ def limit_error(program: Program, exceeded: Exceeded) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.RESOURCE_LIMIT,
         f"The {program.access.role} {program.argv[0]!r} {what}{'' if exceeded == 'file' else ', and was ended'}.",
-        hint=f"If it needs that much, raise `{key}` under [programs].",
+        hint=f"If it needs that much, raise `{key}` under [programs] in your config.toml.",
     )
 
 
