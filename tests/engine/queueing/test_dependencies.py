@@ -120,6 +120,24 @@ def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early
     assert project.finish(second).verdict == "answered"
 
 
+def test_a_store_that_was_removed_while_a_task_is_locked_lets_it_wait_later(project, go):
+    first, second = start(project, task(project, "first"), task(project, "second", "first"))
+    running(project, first)
+    root = state_folder.state_root()
+    lock = wait_until.until(lambda: worker_lock.try_lock(delegation_folder.open_folder(second)))
+    try:
+        for path in root.glob("store.sqlite*"):
+            path.unlink()
+        launcher.start_waiting(root)
+        assert store.awaited(root) == []
+    finally:
+        os.close(lock)
+    launcher.start_waiting(root)
+    assert store.awaited(root) == [first]
+    go.touch()
+    assert project.finish(second).verdict == "answered"
+
+
 def test_a_start_that_is_killed_ends_the_tasks_that_it_did_not_submit(project, go):
     tasks = [task(project, "third", "second"), task(project, "second", "first"), task(project, "first")]
     script = f"""

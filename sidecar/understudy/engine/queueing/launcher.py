@@ -155,11 +155,16 @@ def next_for(root: Path, slot: Slot) -> Claim | None:
     return None
 
 
-def ensure_entry(folder: Folder) -> None:
-    """Let a delegation that waits without an entry wait with one: the store was removed, or lost its last moments."""
+def ensure_entry(folder: Folder) -> bool:
+    """Let a delegation that waits without an entry wait with one: the store was removed, or lost its last moments.
+
+    Return False if another process has locked it, so that it must be looked at again.
+    """
     root = state_folder.state_root()
-    if store.contains(root, folder.id) or (lock := worker_lock.try_lock(folder)) is None:
-        return
+    if store.contains(root, folder.id):
+        return True
+    if (lock := worker_lock.try_lock(folder)) is None:
+        return False
     try:
         if summary.load(folder).state is State.QUEUED and not store.contains(root, folder.id):
             store.add(root, Entry(folder.id, delegation_folder.read_spec(folder).slots), record=False)
@@ -167,6 +172,7 @@ def ensure_entry(folder: Folder) -> None:
         _give_up(root, Claim(folder, lock), error)
     finally:
         os.close(lock)
+    return True
 
 
 def leave(root: Path, identifier: str) -> None:
@@ -269,16 +275,18 @@ def _fill(root: Path) -> None:
     earlier = root / "queue"
     if (earlier / "paused").exists():
         store.pause(root, paused=True)
+    is_whole = True
     for identifier in identifiers:
         folder = _folder(identifier)
         with contextlib.suppress(UnderstudyError):  # it cannot be read: a request for it reports why
             if folder is not None and summary.peek(folder).state is State.QUEUED:
-                ensure_entry(folder)
+                is_whole &= ensure_entry(folder)
     for place in [*(earlier / name for name in _EARLIER_FILES), root / "circuits"]:
         shutil.rmtree(place, ignore_errors=True)
         with contextlib.suppress(OSError):
             place.unlink()
-    store.filled(root)
+    if is_whole:
+        store.filled(root)
 
 
 def _take_next(
