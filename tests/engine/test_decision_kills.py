@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from numbered_lines import LINES, RESULT
 
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, state_folder
 from understudy.model.delegation import events
@@ -399,7 +399,7 @@ def tree_of(root: Path) -> dict[str, bytes]:
 
 
 def place_of(bench) -> Path:
-    [root] = ownership.roots(state_folder.state_root())
+    [root] = worktree_record.roots(state_folder.state_root())
     return root
 
 
@@ -410,7 +410,7 @@ def is_whole(bench, contents: dict[str, bytes]) -> str:
     listed = bench.call("worktrees/list").worktrees
     assert bench.files() == BEFORE
     assert (bench.folder.path / "decision-intent.json").exists() is False
-    if ownership.removed(root) is None:
+    if worktree_record.removed(root) is None:
         [entry] = listed
         assert (entry.id, entry.path) == (bench.id, delegation.worktree)
         assert tree_of(Path(entry.path)) == contents
@@ -435,8 +435,8 @@ def discard_walk(bench, step: int) -> list[str]:
     contents = tree_of(tree)
 
     def prepare():
-        if ownership.removed(place_of(bench)) is not None:
-            bench.call("worktrees/restore", rescueRef=ownership.removed(place_of(bench)))
+        if worktree_record.removed(place_of(bench)) is not None:
+            bench.call("worktrees/restore", rescueRef=worktree_record.removed(place_of(bench)))
         return {"id": bench.id}
 
     def check() -> str:
@@ -451,9 +451,9 @@ def restore_walk(bench, step: int) -> list[str]:
     contents = tree_of(tree)
 
     def prepare():
-        if ownership.removed(place_of(bench)) is None:
+        if worktree_record.removed(place_of(bench)) is None:
             bench.call("delegations/discard", id=bench.id)
-        return {"rescueRef": ownership.removed(place_of(bench))}
+        return {"rescueRef": worktree_record.removed(place_of(bench))}
 
     def check() -> str:
         bench.do("delegations/get", {"id": bench.id})
@@ -481,7 +481,7 @@ def test_a_restoration_killed_on_its_way(bench):
 @pytest.mark.heavy
 def test_a_discard_and_a_restoration_killed_at_every_point(bench):
     assert set(discard_walk(bench, 1)) == {"there", "gone"}
-    bench.call("worktrees/restore", rescueRef=ownership.removed(place_of(bench)))
+    bench.call("worktrees/restore", rescueRef=worktree_record.removed(place_of(bench)))
     assert set(restore_walk(bench, 1)) == {"there", "gone"}
 
 

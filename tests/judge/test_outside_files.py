@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.worktrees import outside_files
-from understudy.engine.worktrees.outside_files import OutsideFiles, Places
+from understudy.engine.worktrees import outside_watch
+from understudy.engine.worktrees.outside_watch import OutsideFiles, Places
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_place_that_cannot_be_looked_at_again_is_named_and_nothing_in_it_is_re
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = OutsideFiles(places)
-    monkeypatch.setattr(outside_files, "LONGEST_SECONDS", -1.0)
+    monkeypatch.setattr(outside_watch, "LONGEST_SECONDS", -1.0)
     assert not files.changed()
     assert [str(places.trees[0]) in note for note in files.notes] == [True]
     monkeypatch.undo()
@@ -61,7 +61,7 @@ def test_a_place_that_cannot_be_looked_at_again_is_named_and_nothing_in_it_is_re
 
 def test_a_change_after_an_early_look_at_a_tree_is_reported(places: Places) -> None:
     [packages] = places.trees
-    look = outside_files.look_at(packages)
+    look = outside_watch.look_at(packages)
     assert look is not None
     (packages / "a.py").write_text("x = 2\n")
     files = OutsideFiles(places, {packages: look})
@@ -71,8 +71,8 @@ def test_a_change_after_an_early_look_at_a_tree_is_reported(places: Places) -> N
 def test_an_early_look_at_a_tree_that_is_too_large_is_none_and_named_later(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_files, "MOST_FILES", 1)
-    assert outside_files.look_at(places.trees[0]) is None
+    monkeypatch.setattr(outside_watch, "MOST_FILES", 1)
+    assert outside_watch.look_at(places.trees[0]) is None
     assert [str(places.trees[0]) in note for note in OutsideFiles(places, {}).notes] == [True]
 
 
@@ -80,4 +80,4 @@ def test_a_program_in_the_home_folder_is_watched(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "check").write_text("#!/bin/sh\n")
     (tmp_path / "check").chmod(0o700)
-    assert outside_files.programs_of([["~/check", "-q"]], "/usr/bin:/bin") == [tmp_path / "check"]
+    assert outside_watch.programs_of([["~/check", "-q"]], "/usr/bin:/bin") == [tmp_path / "check"]

@@ -71,11 +71,11 @@ def original_review(delegation: str, head: str | None) -> str:
 
     Errors: ``unknown_delegation``; ``base_unavailable`` when the worktree was removed.
     """
-    from understudy.engine.worktrees import record, review_file
+    from understudy.engine.worktrees import worktree_record
 
     folder = delegation_folder.open_folder(delegation)
-    kept, objects = record.load_record(folder)
-    text = review_file.review_text(folder, objects, kept.base_commit, head or kept.base_commit)
+    kept, objects = worktree_record.load_record(folder)
+    text = worktree_record.review_text(folder, objects, kept.base_commit, head or kept.base_commit)
     return text.decode("utf-8", "replace")
 
 

@@ -12,7 +12,7 @@ import pytest
 from understudy.engine.bases import base_recorder, base_snapshots
 from understudy.engine.queueing import launcher
 from understudy.engine.queueing.slots import take_slot
-from understudy.engine.worktrees import record, shared_base
+from understudy.engine.worktrees import shared_base, worktree_record
 from understudy.git import command, diff
 from understudy.journal import delegation_folder, state_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -51,7 +51,7 @@ class Waiting:
 
     def base(self, identifier: str, path: str) -> str | None:
         folder = delegation_folder.open_folder(identifier)
-        known, store = record.load_record(folder)
+        known, store = worktree_record.load_record(folder)
         found = diff.read_file(store, known.base_commit, path.encode())
         return found[0].decode() if found is not None else None
 
@@ -90,7 +90,7 @@ def test_an_edit_after_the_starts_is_in_no_base(waiting) -> None:
     ]
     assert waiting.base(second, "new.txt") == "untracked\n"
     for identifier in (first, second):
-        assert (delegation_folder.open_folder(identifier).path / record.BASE_COPY).exists()
+        assert (delegation_folder.open_folder(identifier).path / worktree_record.BASE_COPY).exists()
     assert store.unrecorded(waiting.root) == {}
     assert not base_snapshots.any_left(waiting.root)
 

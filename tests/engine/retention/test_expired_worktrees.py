@@ -19,7 +19,7 @@ from wait_until import until
 
 from understudy.engine.queueing import launcher
 from understudy.engine.retention import expired_worktrees, inventory
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, state_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -475,7 +475,7 @@ def test_an_interrupted_cleanup_is_finished_by_the_next(worked, step):
     number, gone = 1, set()
     while killed_tidy(f"*:{number}", NOW):
         tidy(MONTH)
-        removed = ownership.removed(place.parent)
+        removed = worktree_record.removed(place.parent)
         gone.add(removed is not None)
         assert not trash()
         if removed is None:
@@ -508,7 +508,7 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
     )
     assert done.returncode == -signal.SIGKILL
     tidy(MONTH)
-    reference = ownership.removed(place.parent)
+    reference = worktree_record.removed(place.parent)
     assert reference is not None
     assert sorted(os.listdir(place.parent)) == ["owners", "removed"]
     assert restore(worked, reference) == place
@@ -565,7 +565,7 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
     assert done.returncode == -signal.SIGKILL
     tidy(MONTH)
     assert sorted(os.listdir(orphaned.place.parent)) == ["owners", "removed"]
-    reference = ownership.removed(orphaned.place.parent)
+    reference = worktree_record.removed(orphaned.place.parent)
     assert reference is not None
     restore(orphaned, reference)
     assert everything(orphaned.place) == before
@@ -574,23 +574,23 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
 @pytest.mark.parametrize("at", ["base pinned:1", *heavy("worktree path claimed:1")])
 def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
     """Each worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
-    [root] = ownership.roots(state_folder.state_root())
+    [root] = worktree_record.roots(state_folder.state_root())
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
         assert worked.finish(identifier).verdict == "interrupted"
         until(lambda: not workers())
     root.with_name("7").mkdir(mode=0o700)
-    assert len(list(ownership.roots(state_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
+    assert len(list(worktree_record.roots(state_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
     tidy(MONTH)
-    assert list(ownership.roots(state_folder.state_root())) == [root]
+    assert list(worktree_record.roots(state_folder.state_root())) == [root]
     assert pins(worked) == {worked.id}
     assert trees(worked) == {worked.id: "pending"}
 
 
 @pytest.mark.heavy
 def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(worked, monkeypatch):
-    before = list(ownership.roots(state_folder.state_root()))
+    before = list(worktree_record.roots(state_folder.state_root()))
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, "base pinned:1")
         identifier = worked.start("implement", delegator="editor", task="x")
@@ -598,7 +598,7 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
     assert worked.finish(identifier).verdict == "unverified"
     until(lambda: not workers())
     tidy(MONTH)
-    assert len(list(ownership.roots(state_folder.state_root()))) == len(before) + 1
+    assert len(list(worktree_record.roots(state_folder.state_root()))) == len(before) + 1
     assert pins(worked) == {worked.id, identifier}
     assert trees(worked) == {worked.id: "pending", identifier: "pending"}
 
@@ -606,7 +606,7 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
 def test_a_place_that_is_being_claimed_is_left_alone(worked):
     from understudy.git.worktree import worktree_paths
 
-    [root] = ownership.roots(state_folder.state_root())
+    [root] = worktree_record.roots(state_folder.state_root())
     claim = worktree_paths.claim_worktree_path(root.parent.parent, root.parent.name)
     try:
         tidy(MONTH)
@@ -701,12 +701,12 @@ def test_the_place_of_a_tree_stays_its_own(worked):
 def test_who_handed_its_tree_on_cannot_take_it_away(worked):
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
     until(lambda: not workers())
-    [root] = ownership.roots(state_folder.state_root())
-    assert ownership.chain(root) == [worked.id, child]
-    assert not ownership.follow_up_failed(root, worked.id)
+    [root] = worktree_record.roots(state_folder.state_root())
+    assert worktree_record.chain(root) == [worked.id, child]
+    assert not worktree_record.follow_up_failed(root, worked.id)
     assert (
-        ownership.root_of(state_folder.state_root(), worked.id)
-        == ownership.root_of(state_folder.state_root(), child)
+        worktree_record.root_of(state_folder.state_root(), worked.id)
+        == worktree_record.root_of(state_folder.state_root(), child)
         == root
     )
     for identifier, kind in ((worked.id, ErrorKind.CONFLICT), (child, None)):

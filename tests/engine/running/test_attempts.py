@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from understudy.engine.planning.plan import plan
-from understudy.engine.worktrees import record
+from understudy.engine.worktrees import worktree_record
 from understudy.git import diff
 from understudy.journal import delegation_folder
 from understudy.model.config.delegators import Limits
@@ -65,7 +65,7 @@ def run(project, names, *decisions, limits=None):
 
 def files_of(project, done, commit):
 
-    found, objects = record.load_record(delegation_folder.open_folder(done.id))
+    found, objects = worktree_record.load_record(delegation_folder.open_folder(done.id))
     return sorted(path.decode() for _, path in diff.changed_paths(objects, found.base_commit, commit))
 
 

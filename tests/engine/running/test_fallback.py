@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.engine.worktrees import record
+from understudy.engine.worktrees import worktree_record
 from understudy.git import diff
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, ledger, state_folder
@@ -62,7 +62,7 @@ def test_the_next_delegator_begins_again_from_the_base(two):
     [failed] = told(two, done, events.AttemptFailed)
     assert (failed.next_delegator, failed.will_retry) == ("second", False)
 
-    found, objects = record.load_record(delegation_folder.open_folder(done.id))
+    found, objects = worktree_record.load_record(delegation_folder.open_folder(done.id))
     changed = diff.changed_paths(objects, found.base_commit, first.end_commit)
     assert sorted(path.decode() for _, path in changed) == ["calc.py", "started.txt"]
 

@@ -12,7 +12,7 @@ from understudy.api import inside_runs, messages
 from understudy.api.caller import Caller, opened_folders
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
-from understudy.engine.worktrees.record import load_record
+from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files import durable
 from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, reader, state_folder

@@ -18,7 +18,7 @@ from understudy.model.text.timestamps import timestamp
 def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
     """Return the changes as files and hunks, with the decision on each hunk."""
     from understudy.engine.review import review_state
-    from understudy.engine.worktrees.record import load_record
+    from understudy.engine.worktrees.worktree_record import load_record
     from understudy.git import diff as git_diff
 
     _ = caller

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from understudy.engine.review import review_state
-from understudy.engine.worktrees import ownership, removal
+from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.delegation_worktree import FollowUpBase
-from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
 from understudy.git import repository
 from understudy.git.merge import carry_over
@@ -38,7 +38,7 @@ def next_base(
     parent = delegation_folder.open_folder(origin.parent)
     record, objects = load_record(parent)
     _supersede(parent, origin, identifier)
-    ownership.assign(Path(record.root), identifier)
+    worktree_record.assign(Path(record.root), identifier)
     head = origin.head or origin.base
     files = git_diff.file_diffs(objects, origin.base, head)
     undecided_hunks = set(origin.undecided)
@@ -48,7 +48,7 @@ def next_base(
     made = carry_over.follow_up(objects, repo, origin.base, head, undecided, buffers=buffers)
     notes = [events.Note(level="warning", text=text) for text in made.base.notes]
     place = Path(record.tree)
-    if removal.has_tree(place):
+    if worktree_record.has_tree(place):
         opened = worktree.Worktree.open(objects, place)
         reference = rescue.save(state, repo, opened, objects, origin.parent)
         opened.remove(state / "trash")

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.review import decision_recovery, review_state
-from understudy.engine.worktrees import ownership
-from understudy.engine.worktrees import record as worktree_record
+from understudy.engine.worktrees import worktree_record
 from understudy.files import durable, locks
 from understudy.git.checkout.repository_state import RepositoryState
 from understudy.journal import delegation_folder, editor_saves
@@ -95,7 +94,7 @@ def read_record(folder: delegation_folder.Folder) -> CheckoutRecord | None:
 
 def is_uncollected(identifier: str) -> bool:
     """Return whether an agent was killed in its checkout, and what it changed can still be collected."""
-    folder = ownership.folder_of(identifier)
+    folder = worktree_record.folder_of(identifier)
     if folder is None:
         return False
     with suppress(UnderstudyError):
@@ -104,7 +103,7 @@ def is_uncollected(identifier: str) -> bool:
             return False
         decision_recovery.recover_delegation(folder)
         root = Path(worktree_record.read_record(folder).root)
-        return not is_applied(folder) and ownership.removed(root) is None
+        return not is_applied(folder) and worktree_record.removed(root) is None
     return False
 
 

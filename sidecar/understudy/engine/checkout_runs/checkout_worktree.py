@@ -21,7 +21,7 @@ from understudy.engine.checkout_runs import checkout_claim
 from understudy.engine.checkout_runs.checkout_claim import CheckoutClaim, CheckoutRecord
 from understudy.engine.review import decision_log, decision_recovery
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
-from understudy.engine.worktrees.record import START_COPY
+from understudy.engine.worktrees.worktree_record import START_COPY
 from understudy.git import diff, path_rules, repository
 from understudy.git.checkout import checkout_tree, repository_state, unrecorded_files
 from understudy.git.checkout.checkout_tree import Beginning, Collected, SavedText

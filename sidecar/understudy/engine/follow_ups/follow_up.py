@@ -22,8 +22,8 @@ from understudy.engine.planning import delegator_choice, strengthen_prompt
 from understudy.engine.planning import plan as resolve
 from understudy.engine.queueing import dependencies, launcher
 from understudy.engine.review import decision_recovery, review_state
-from understudy.engine.worktrees import ownership
-from understudy.engine.worktrees.record import load_record
+from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import repository
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
@@ -131,7 +131,7 @@ def _continue(
         earlier = [] if spec.origin is None else list(spec.origin.said)
         if has_ground:
             record, objects = load_record(folder)
-            ownership.require_owner(Path(record.root), folder.id)
+            worktree_record.require_owner(Path(record.root), folder.id)
             if delegation.head is not None:
                 files = review_state.files_of(folder, objects, record.base_commit, delegation.head)
             origin.base, origin.head = record.base_commit, delegation.head
@@ -206,7 +206,7 @@ def retry(
     elif spec.origin is not None:
         # It ended before it had a base, so start it again.
         origin = spec.origin
-        parent = ownership.folder_of(spec.origin.parent)
+        parent = worktree_record.folder_of(spec.origin.parent)
         if origin.kind == "reply" and parent is not None:
             after = _hand_on(parent, (parent.path / "worktree.json").exists())
     else:
@@ -329,7 +329,7 @@ def _hand_on(parent: delegation_folder.Folder, has_ground: bool) -> Callable[[st
     if not has_ground:
         return None
     record, _ = load_record(parent)
-    return lambda identifier: ownership.assign(Path(record.root), identifier)
+    return lambda identifier: worktree_record.assign(Path(record.root), identifier)
 
 
 def _sessions(delegation: Delegation) -> dict[str, str]:

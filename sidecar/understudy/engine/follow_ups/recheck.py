@@ -9,7 +9,7 @@ from pathlib import Path
 from understudy.config.trust import records
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
-from understudy.engine.worktrees.record import load_record
+from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import workspaces
 from understudy.journal import change_notifications, state_folder, worker_lock
 from understudy.journal.delegation_folder import Folder

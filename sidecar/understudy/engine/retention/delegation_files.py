@@ -20,7 +20,7 @@ from pathlib import Path
 from understudy.config.configuration import Retention
 from understudy.engine.retention.inventory import DAY_SECONDS, last_event, never_collected, size_of
 from understudy.engine.review import decision_log
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.files import locks
 from understudy.journal import delegation_folder, ledger, worker_lock
 from understudy.journal.delegation_folder import Folder
@@ -95,7 +95,7 @@ def _complete_ledger(deadline: float) -> None:
     for identifier in ledger.open_ids():
         if time.monotonic() > deadline:
             return
-        folder = ownership.folder_of(identifier)
+        folder = worktree_record.folder_of(identifier)
         if folder is None:
             ledger.discard_open(identifier)
             continue
@@ -108,9 +108,9 @@ def _candidates(state: Path, deadline: float) -> list[_Candidate]:
     root = delegation_folder.delegations_root()
     in_place = {
         identifier
-        for place in ownership.roots(state)
-        if ownership.removed(place) is None
-        for identifier in ownership.listed_owners(place)
+        for place in worktree_record.roots(state)
+        if worktree_record.removed(place) is None
+        for identifier in worktree_record.listed_owners(place)
     }
     needed: set[str] = set()
     candidates: list[_Candidate] = []
@@ -137,7 +137,7 @@ def _is_pending(delegation: Delegation) -> bool:
     if delegation.rescue_ref is not None:
         return False  # discarded, but kept in a rescue ref
     undecided = delegation.review.pending > 0 or never_collected(delegation)
-    return undecided or ownership.has_failed_follow_up(delegation)
+    return undecided or worktree_record.has_failed_follow_up(delegation)
 
 
 def _due(

@@ -1,7 +1,7 @@
 """Discard, remove or restore one worktree on request.
 
 A worktree is moved to ``<state>/trash`` and deleted from there in the background; its path stays reserved (see
-``worktrees.ownership``). A rescue ref is written first, always.
+``worktree_record``). A rescue ref is written first, always.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from understudy.engine.retention.inventory import WorktreeInfo, _place, _record, expiry_lock
 from understudy.engine.review import decision_log, decision_recovery, decisions
-from understudy.engine.worktrees import ownership, removal
-from understudy.engine.worktrees.record import WorktreeRecord, read_record
+from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import rescue, worktree
@@ -39,10 +39,10 @@ def discard(folder: delegation_folder.Folder, *, undecided: bool = True) -> str:
     state = state_folder.state_root()
     with decisions.lock_result(folder) as at:
         root = Path(at.record.root)
-        ownership.require_owner(root, folder.id)
+        worktree_record.require_owner(root, folder.id)
         if not undecided:
             _require_decided(root)
-        if not removal.has_tree(Path(at.record.tree)):
+        if not worktree_record.has_tree(Path(at.record.tree)):
             # The agent, the user, or a follow-up that died early, removed it: the result is in the store.
             worktree.create_worktree(at.store, at.head, Path(at.record.tree))
         reference = _keep(state, at.record, at.store, folder.id)
@@ -63,13 +63,17 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
     """
     state = state_folder.state_root()
     if "/" in identifier:
-        root = next((root for root in ownership.roots(state) if f"{root.parent.name}/{root.name}" == identifier), None)
+        root = next(
+            (root for root in worktree_record.roots(state) if f"{root.parent.name}/{root.name}" == identifier), None
+        )
     else:
         identifier = (
-            delegation_folder.resolve_id(identifier) if ownership.root_of(state, identifier) is None else identifier
+            delegation_folder.resolve_id(identifier)
+            if worktree_record.root_of(state, identifier) is None
+            else identifier
         )
-        root = ownership.root_of(state, identifier)
-    if root is None or ownership.removed(root) is not None:
+        root = worktree_record.root_of(state, identifier)
+    if root is None or worktree_record.removed(root) is not None:
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATION,
             f"There is no worktree {identifier!r}.",
@@ -82,7 +86,7 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
             f"{place.id} works in that worktree.",
             hint=f"Cancel it first: understudy cancel {place.id}",
         )
-    folder = ownership.folder_of(place.id)
+    folder = worktree_record.folder_of(place.id)
     if folder is not None and (folder.path / "worktree.json").exists():
         return discard(folder, undecided=undecided)
     lock = worker_lock.try_lock(folder) if folder is not None else None
@@ -119,9 +123,10 @@ def restore(rescue_ref: str) -> Path:
     began = time.monotonic()
     root = saved.path.parent
     owner = next(
-        (identifier for identifier in reversed(ownership.chain(root)) if ownership.folder_of(identifier)), None
+        (identifier for identifier in reversed(worktree_record.chain(root)) if worktree_record.folder_of(identifier)),
+        None,
     )
-    folder = ownership.folder_of(owner) if owner is not None else None
+    folder = worktree_record.folder_of(owner) if owner is not None else None
     if folder is None:
         with expiry_lock(state, RESTORE_SECONDS) as mine:
             if not mine:
@@ -129,7 +134,7 @@ def restore(rescue_ref: str) -> Path:
                     ErrorKind.CONFLICT, "Another process is removing worktrees.", hint="Try again in a moment."
                 )
             path = _bring_back(state, saved, root)
-            ownership.mark_removed(root, None)
+            worktree_record.mark_removed(root, None)
         return path
     with decision_recovery.lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
@@ -165,8 +170,8 @@ def _keep(state: Path, record: WorktreeRecord, objects: ObjectStore, name: str) 
 
 def _earlier_bases(root: Path) -> Iterator[str]:
     """Return the bases of a worktree's chain, so that results can be shown and accepts undone after a restore."""
-    for identifier in ownership.chain(root):
-        folder = ownership.folder_of(identifier)
+    for identifier in worktree_record.chain(root):
+        folder = worktree_record.folder_of(identifier)
         if folder is not None:
             with contextlib.suppress(UnderstudyError):
                 record = read_record(folder)
@@ -177,9 +182,9 @@ def _earlier_bases(root: Path) -> Iterator[str]:
 
 def _bring_back(state: Path, saved: rescue.Rescue, root: Path, owner: str | None = None) -> Path:
     """Write the worktree to its path, which stays marked as removed, so that an interrupted restore is cleaned up."""
-    reference = ownership.removed(root)
+    reference = worktree_record.removed(root)
     if reference is not None:
-        removal.move_to_trash(root, reference)
+        worktree_record.move_to_trash(root, reference)
     elif saved.path.is_dir() and any(saved.path.iterdir()):
         if owner is None:
             raise UnderstudyError(ErrorKind.TARGET_EXISTS, f"{saved.path} exists.", hint="Move that folder away first.")
@@ -196,7 +201,7 @@ def _bring_back(state: Path, saved: rescue.Rescue, root: Path, owner: str | None
             hint=f"Discard that result first, which can be undone: understudy discard {owner}",
         )
     # Pin first, so that no `git gc` removes objects that the worktree will borrow.
-    removal.pin(root)
+    worktree_record.pin(root)
     failpoint("pinned")
     path = rescue.restore(state, saved.ref, saved.path).path
     failpoint("written back")
@@ -209,13 +214,13 @@ def _remove_orphan(state: Path, place: WorktreeInfo) -> str:
     folder = Path(record.tree) if record is not None else _only_tree(place.root)
     opened = worktree.Worktree.open(objects, folder)
     reference = rescue.save(state, repository.locate(objects.top), opened, objects, place.id.replace("/", "-"))
-    removal.move_to_trash(place.root, reference)
+    worktree_record.move_to_trash(place.root, reference)
     return reference
 
 
 def _only_tree(root: Path) -> Path:
     # A name that begins with a dot is the partial work of a restoration that was killed.
-    trees = [entry for entry in removal.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
+    trees = [entry for entry in worktree_record.leftovers(root) if entry.is_dir() and entry.name[:1] != "."]
     trees = [entry for entry in trees if entry.name != "store.git"]
     if len(trees) != 1:
         raise UnderstudyError(

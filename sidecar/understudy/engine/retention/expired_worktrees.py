@@ -18,8 +18,8 @@ from understudy.engine.retention.delegation_files import expire_files
 from understudy.engine.retention.discard import remove
 from understudy.engine.retention.inventory import WorktreeInfo, expiry_lock, list_worktrees, size_of, trash
 from understudy.engine.review import decision_recovery
-from understudy.engine.worktrees import ownership, removal
-from understudy.engine.worktrees.record import read_record
+from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import read_record
 from understudy.files import locks
 from understudy.git.worktree import cleanup
 from understudy.journal import delegation_folder, worker_lock
@@ -59,7 +59,7 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
 
 def _is_in_use(place: WorktreeInfo) -> bool:
     """Return whether a process has the delegation now: its worker, which is about to exit, or a decision or check."""
-    folder = ownership.folder_of(place.id)
+    folder = worktree_record.folder_of(place.id)
     return folder is not None and worker_lock.is_held(folder)
 
 
@@ -88,9 +88,9 @@ def _due(state: Path, keep_days: float, keep_bytes: int) -> list[WorktreeInfo]:
 
 def _complete_removals(state: Path) -> None:
     """Finish the removals and restorations whose process died."""
-    for root in ownership.roots(state):
+    for root in worktree_record.roots(state):
         with contextlib.suppress(UnderstudyError, OSError):
-            folder = ownership.folder_of(next(reversed(ownership.chain(root)), ""))
+            folder = worktree_record.folder_of(next(reversed(worktree_record.chain(root)), ""))
             if folder is None:
                 _complete_removal(root)
             elif (
@@ -103,24 +103,24 @@ def _complete_removals(state: Path) -> None:
 
 
 def _complete_removal(root: Path) -> None:
-    reference = ownership.removed(root)
-    if reference is not None and removal.leftovers(root):
-        removal.move_to_trash(root, reference)
+    reference = worktree_record.removed(root)
+    if reference is not None and worktree_record.leftovers(root):
+        worktree_record.move_to_trash(root, reference)
 
 
 def _clear_unused(state: Path) -> None:
     """Free paths that were claimed by processes that died before they wrote a base."""
-    for root in ownership.roots(state):
-        names = ownership.listed_owners(root)
+    for root in worktree_record.roots(state):
+        names = worktree_record.listed_owners(root)
         with contextlib.suppress(UnderstudyError, OSError):
-            if ownership.removed(root) is not None or len(names) > 1:
+            if worktree_record.removed(root) is not None or len(names) > 1:
                 continue
             if not names:
                 with locks.try_file_lock(root.with_name(f"{root.name}.lock")) as mine:  # paths are claimed under it
-                    if mine and not ownership.listed_owners(root) and not removal.leftovers(root):
+                    if mine and not worktree_record.listed_owners(root) and not worktree_record.leftovers(root):
                         _free(state, root)
                 continue
-            folder = ownership.folder_of(names[0])
+            folder = worktree_record.folder_of(names[0])
             if folder is None or (lock := worker_lock.try_lock(folder)) is None:
                 continue
             try:
@@ -135,7 +135,7 @@ def _clear_unused(state: Path) -> None:
 
 def _free(state: Path, root: Path, folder: delegation_folder.Folder | None = None) -> None:
     if folder is not None:
-        removal.unpin(folder.id, root)
+        worktree_record.unpin(folder.id, root)
     aside = state / "trash"
     aside.mkdir(mode=0o700, exist_ok=True)
     root.rename(aside / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from understudy.engine.worktrees import ownership
-from understudy.engine.worktrees.record import WorktreeRecord, read_record
+from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import locks
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder
@@ -50,7 +50,7 @@ class WorktreeInfo:
 
 def list_worktrees(state: Path, keep_days: float) -> list[WorktreeInfo]:
     """Return every worktree that was created and not removed."""
-    return [_place(root, keep_days) for root in ownership.roots(state) if ownership.removed(root) is None]
+    return [_place(root, keep_days) for root in worktree_record.roots(state) if worktree_record.removed(root) is None]
 
 
 def trash(state: Path) -> list[Path]:
@@ -79,8 +79,8 @@ def size_of(folder: Path) -> int:
 
 
 def _place(root: Path, keep_days: float) -> WorktreeInfo:
-    chain = tuple(ownership.chain(root))
-    folder = ownership.folder_of(chain[-1]) if chain else None
+    chain = tuple(worktree_record.chain(root))
+    folder = worktree_record.folder_of(chain[-1]) if chain else None
     if folder is None:
         return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
     try:
@@ -91,7 +91,11 @@ def _place(root: Path, keep_days: float) -> WorktreeInfo:
     state: WorktreeState
     if delegation.state is not State.FINISHED:
         state = "working"
-    elif delegation.review.pending or len(ownership.listed_owners(root)) > len(chain) or never_collected(delegation):
+    elif (
+        delegation.review.pending
+        or len(worktree_record.listed_owners(root)) > len(chain)
+        or never_collected(delegation)
+    ):
         # Also when a follow-up failed: its hunks are pending again. Pending work never expires.
         state = "pending"
     else:
@@ -111,7 +115,7 @@ def never_collected(delegation: Delegation) -> bool:
 
 def _record(chain: Iterable[str]) -> WorktreeRecord | None:
     for identifier in reversed(list(chain)):
-        folder = ownership.folder_of(identifier)
+        folder = worktree_record.folder_of(identifier)
         if folder is not None:
             with contextlib.suppress(UnderstudyError):
                 return read_record(folder)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from understudy.engine.retention.inventory import DAY_SECONDS
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.git import repository
 from understudy.git.base import pins
 from understudy.journal import delegation_folder, state_folder
@@ -71,7 +71,7 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
     for name in listing.splitlines():
         identifier = pins.identifier_of(name)
         if identifier is not None and delegation_folder.is_id(identifier):
-            root = ownership.root_of(state, identifier)
-            folder = ownership.folder_of(identifier)
+            root = worktree_record.root_of(state, identifier)
+            folder = worktree_record.folder_of(identifier)
             living = folder is not None and summary.peek(folder).state is not State.FINISHED
-            yield name, not living and (root is None or ownership.removed(root) is not None)
+            yield name, not living and (root is None or worktree_record.removed(root) is not None)

@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.engine.review import confirmation, review_state
 from understudy.engine.review import decisions as review
-from understudy.engine.worktrees import review_file
+from understudy.engine.worktrees import worktree_record
 from understudy.files import text_encoding
 from understudy.git import commits, path_rules
 from understudy.git import diff as git_diff
@@ -104,7 +104,7 @@ def _replace_result(at: review.LockedResult, path: str, new: str, undoes: str | 
     decisions = review_state.read(at.folder)
     decisions.take(event)
     files = decisions.on(after)
-    review_file.write_review(at.folder, at.store, base, new)
+    worktree_record.write_review(at.folder, at.store, base, new)
     at.writer.append(msgspec.structs.replace(event, review=review_state.count(files)), attempt=0)
     if at.delegation.verdict is Verdict.UNVERIFIED and before_verdict in JUDGED:
         judged = _judged_before(at, decisions, new)

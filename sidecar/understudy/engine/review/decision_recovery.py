@@ -30,8 +30,8 @@ from understudy.engine.review.decision_log import (
     read,
     undo_file,
 )
-from understudy.engine.worktrees import ownership, removal
-from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.files import durable, locks
 from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
@@ -54,7 +54,7 @@ WORKSPACE_SECONDS = 10.0
 
 def recover_delegation(folder: delegation_folder.Folder) -> bool:
     """Recover from a process that died during a decision or a follow-up; return whether this call did anything."""
-    follow_up_failed = ownership.has_failed_follow_up(summary.load(folder))
+    follow_up_failed = worktree_record.has_failed_follow_up(summary.load(folder))
     if not follow_up_failed and not has_interrupted_decision(folder):
         return False
     lock = worker_lock.try_lock(folder)
@@ -92,10 +92,10 @@ def recover_decision(folder: delegation_folder.Folder, writer: Writer) -> None:
 def complete(folder: delegation_folder.Folder, writer: Writer, intent: DecisionIntent) -> None:
     """Complete a final intent from where it was interrupted; the caller holds the delegation's lock."""
     if intent.kind == "discard":
-        removal.move_to_trash(Path(intent.paths[0]).parent, intent.token)
+        worktree_record.move_to_trash(Path(intent.paths[0]).parent, intent.token)
         failpoint("moved to trash")
     elif intent.kind == "restore":
-        ownership.mark_removed(Path(intent.paths[0]).parent, None)
+        worktree_record.mark_removed(Path(intent.paths[0]).parent, None)
         failpoint("restored")
     append_events(folder, writer, intent)
     failpoint("before removing intent")
@@ -107,7 +107,7 @@ def return_hunks(
 ) -> None:
     """Make hunks pending again whose follow-up never took them over; the caller holds the delegation's lock."""
     root = Path(record.root)
-    if not ownership.follow_up_failed(root, folder.id):
+    if not worktree_record.follow_up_failed(root, folder.id):
         return
     now = review_state.read(folder)
     head = writer.delegation.head or record.base_commit
@@ -117,9 +117,9 @@ def return_hunks(
             back = events.Decided(path=path, hunk=hunk, decision="pending", was="superseded", by="understudy")
             writer.append(back, attempt=0)
             failpoint("hunk returned")
-    for identifier in ownership.listed_owners(root)[len(ownership.chain(root)) :]:
-        removal.unpin(identifier, root)
-    ownership.forget_failed_follow_ups(root)
+    for identifier in worktree_record.listed_owners(root)[len(worktree_record.chain(root)) :]:
+        worktree_record.unpin(identifier, root)
+    worktree_record.forget_failed_follow_ups(root)
 
 
 # -- taking locks -----------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def _recover_other(path: Path, folder: delegation_folder.Folder) -> None:
 def _last_delegation(path: Path) -> delegation_folder.Folder | None:
     with contextlib.suppress(OSError, UnderstudyError):
         name = durable.read_whole(path, 256).decode("ascii", "replace")
-        return ownership.folder_of(name) if delegation_folder.is_id(name) else None
+        return worktree_record.folder_of(name) if delegation_folder.is_id(name) else None
     return None
 
 

@@ -17,7 +17,7 @@ import msgspec
 from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
-from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
 from understudy.git import workspaces
 from understudy.git.apply import transaction

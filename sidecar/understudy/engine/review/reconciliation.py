@@ -29,7 +29,7 @@ import msgspec
 from understudy.engine.review import confirmation, decision_log, decision_recovery, decisions, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
-from understudy.engine.worktrees.record import load_record
+from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import workspaces
 from understudy.git.apply import transaction
 from understudy.git.changes import Entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.engine.review import review_state
-from understudy.engine.worktrees.record import WorktreeRecord, load_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.git import changes, repository
 from understudy.git.merge import export
 from understudy.git.object_store import ObjectStore

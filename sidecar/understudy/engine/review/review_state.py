@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from understudy.engine.review.decision_log import HunkRef
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.git import changes
 from understudy.git import diff as git_diff
 from understudy.git.object_store import ObjectStore
@@ -176,7 +176,7 @@ def read(folder: Folder) -> ReviewState:
     while batch := tail.read():
         for event in batch:
             state.take(event)
-    if state.superseded_by is not None and ownership.never_took_over(state.superseded_by):
+    if state.superseded_by is not None and worktree_record.never_took_over(state.superseded_by):
         # The follow-up was, for example, cancelled in the queue: these hunks are pending again.
         state.superseded_by, state.lapsed = None, True
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from understudy.engine.queueing import launcher
-from understudy.engine.worktrees import ownership
+from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
 from understudy.journal import (
     change_notifications,
@@ -63,7 +63,7 @@ def recover(delegation: Delegation, folder: Folder | None = None) -> Delegation:
 
 
 def _recover(delegation: Delegation, folder: Folder) -> Delegation:
-    interrupted = (folder.path / "decision-intent.json").exists() or ownership.has_failed_follow_up(delegation)
+    interrupted = (folder.path / "decision-intent.json").exists() or worktree_record.has_failed_follow_up(delegation)
     if interrupted and not worker_lock.is_held(folder):
         from understudy.engine.review import decision_recovery
 

@@ -1,7 +1,7 @@
 """Create and use the worktree of a delegation: its object store, its base commit, and the folder the agent works in.
 
 ``<state>/worktrees/<repository>/<n>/`` contains ``store.git`` (Understudy's object store, always passed explicitly and
-never discovered), the worktree in a folder named like the workspace, and ``owners`` (see ``ownership``). A worktree in
+never discovered), the worktree in a folder named like the workspace, and ``owners`` (see ``worktree_record``). A worktree in
 which an agent has worked is never reused for another task.
 """
 
@@ -17,10 +17,16 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees import ownership, removal, setup_command, shared_base
-from understudy.engine.worktrees.record import BASE_COPY, RESULT_COPY, WorktreeRecord, copies_in, load_record
-from understudy.engine.worktrees.review_file import write_review
+from understudy.engine.worktrees import setup_command, shared_base, worktree_record
 from understudy.engine.worktrees.shared_base import SharedBase
+from understudy.engine.worktrees.worktree_record import (
+    BASE_COPY,
+    RESULT_COPY,
+    WorktreeRecord,
+    copies_in,
+    load_record,
+    write_review,
+)
 from understudy.files import nofollow
 from understudy.git import commits, diff, repository, verification
 from understudy.git.base import capture as git_base
@@ -124,7 +130,7 @@ class DelegationWorktree:
         """Claim a free folder for the worktree and its git directory; return it."""
         claim = worktree_paths.claim_worktree_path(self._state / "worktrees", worktree_paths.repository_key(repo))
         try:
-            ownership.assign(claim.path, self._folder.id)
+            worktree_record.assign(claim.path, self._folder.id)
         finally:
             claim.release()
         return claim.path
@@ -175,8 +181,8 @@ class DelegationWorktree:
             )
         self._load()
         record, store = self._known()
-        ownership.require_owner(Path(record.root), delegation.id)
-        if removal.has_tree(Path(record.tree)):
+        worktree_record.require_owner(Path(record.root), delegation.id)
+        if worktree_record.has_tree(Path(record.tree)):
             self._tree = Worktree.open(store, Path(record.tree))
         else:
             self._tree = self._check_out(delegation.head or record.base_commit)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees.record import BASE_COPY
+from understudy.engine.worktrees.worktree_record import BASE_COPY
 from understudy.git import repository, verification
 from understudy.git.base import capture as git_base
 from understudy.git.base.index import Base

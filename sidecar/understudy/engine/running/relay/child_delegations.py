@@ -21,7 +21,7 @@ from understudy.engine.planning.plan import Plan, plan
 from understudy.engine.queueing import group_budget
 from understudy.engine.running import start, supervision
 from understudy.engine.running.relay import child_view
-from understudy.engine.worktrees.record import load_record, read_record
+from understudy.engine.worktrees.worktree_record import load_record, read_record
 from understudy.files import locks
 from understudy.git import path_rules
 from understudy.journal import delegation_folder, groups, worker_requests

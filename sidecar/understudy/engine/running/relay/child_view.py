@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.engine.worktrees.record import load_record
+from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import diff
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
