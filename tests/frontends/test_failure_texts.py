@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.engine.running.relay import child_view
+from understudy.engine.running.relay import child_delegations
 from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import event_lines, verdict_card
 from understudy.frontends.cli.terminal import terminal
@@ -26,7 +26,7 @@ def test_every_text_about_a_failure_names_its_cause(delegation) -> None:
         result_messages.message(failed),
         result_updates.verdict_text(failed),
         tool_answers.brief(failed)["meaning"],
-        child_view.brief(failed)["meaning"],
+        child_delegations.brief(failed)["meaning"],
         evidence_page(failed, None),
     ):
         assert text.count("The agent exited with code 3: no space") == 1, text

@@ -31,13 +31,13 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
     """Start several tasks as one group, once all of them are found valid."""
     from understudy.engine.planning.plan import plan
     from understudy.engine.queueing import dependencies
-    from understudy.engine.running import group_start
+    from understudy.engine.running import start
 
-    group_start.require_budget(params.budget)
-    if not 1 <= len(params.tasks) <= group_start.MAX_TASKS:
+    start.require_budget(params.budget)
+    if not 1 <= len(params.tasks) <= start.MAX_TASKS:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
-            f"A group is started with 1 to {group_start.MAX_TASKS} tasks, not {len(params.tasks)}.",
+            f"A group is started with 1 to {start.MAX_TASKS} tasks, not {len(params.tasks)}.",
             hint="Start several groups.",
             parameter="tasks",
         )
@@ -66,7 +66,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
                     parameter="delegator",
                 )
             plans.append(decided)
-    group = group_start.start_group(
+    group = start.start_group(
         plans,
         params.kind,
         timestamp(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from understudy.engine.running.relay import relay_socket
+from understudy.engine.running.relay import relay_host
 from understudy.journal import delegation_folder
 from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -166,7 +166,7 @@ def test_no_one_else_can_use_the_tools(project, relayed):
         ("socket", "token", "mcp.json"), 0o600
     )
     with socket.socket(socket.AF_UNIX) as link:
-        link.settimeout(relay_socket.HELLO_SECONDS / 2)
+        link.settimeout(relay_host.HELLO_SECONDS / 2)
         link.connect(str(folder / "socket"))
         # Before it says anything: whatever it holds a connection for, it holds none.
         assert json.loads(link.makefile().readline()) == {"ok": False, "text": "These tools belong to another agent."}

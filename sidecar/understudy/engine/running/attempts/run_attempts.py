@@ -1,4 +1,4 @@
-"""The attempts of one run, one at a time: what the last one led to, and what the next one starts from.
+"""The attempts of one run, one at a time: who makes it, what may be spent, what the last one led to.
 
 A retry, and an attempt that is asked for more, continue in the same worktree. A candidate that begins again gets a
 new one: the worktree before is kept under a rescue reference, and no change of it is in the result.
@@ -6,22 +6,337 @@ new one: the worktree before is kept under a rescue reference, and no change of 
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from understudy.engine.circuits import circuit_store
+from understudy.engine.messages.message_delivery import UserMessages
+from understudy.engine.planning.prompt import tokens_of
+from understudy.engine.queueing import group_budget, launcher
+from understudy.engine.running import task
 from understudy.engine.running.attempts.agent_conversation import Conversation
-from understudy.engine.running.attempts.candidate_choice import CandidateChoice
-from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS, Checkpoints
-from understudy.engine.running.attempts.run_budget import RunBudget
-from understudy.engine.running.attempts.single_attempt import AgentLinks, Order, SingleAttempt
+from understudy.engine.running.permission_requests import PermissionRequests
 from understudy.engine.running.run_context import RunContext
+from understudy.journal.writing.writer import Writer
+from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Limits
-from understudy.model.delegation.spec import SpecCandidate
-from understudy.model.errors import UnderstudyError, scope_of
-from understudy.policy.budget import Budget
-from understudy.policy.candidates import Turn
-from understudy.runners.runner import Outcome
+from understudy.model.delegation import events
+from understudy.model.delegation.spec import Spec, SpecCandidate
+from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
+from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
+from understudy.policy.candidates import Option, Turn, next_turn
+from understudy.runners.registry import runner_for
+from understudy.runners.runner import Emit, Outcome
+
+if TYPE_CHECKING:
+    from understudy.engine.running.relay.relay_host import RelayHost
+
+SNAPSHOT_SECONDS = 300.0
+"""How long git may take to commit a worktree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one attempt is to do."""
+
+    number: int
+    candidate: SpecCandidate
+    reason: str
+    """Why it is made."""
+    request: str | None = None
+    """What is asked for besides the task, by Understudy itself; meanwhile the user can say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLinks:
+    """What an agent is connected with while it works."""
+
+    permissions: PermissionRequests
+    messages: UserMessages
+    relay: RelayHost | None
+    """None: no agent of the delegation has relay tools."""
+
+
+class SingleAttempt:
+    """Makes the attempts of one run, each when it is told to."""
+
+    def __init__(
+        self,
+        run: RunContext,
+        links: AgentLinks,
+        *,
+        conversation: Conversation,
+        budget: RunBudget,
+        checkpoints: Checkpoints,
+    ) -> None:
+        """Start nothing."""
+        self._run = run
+        self._links = links
+        self._conversation = conversation
+        self._budget = budget
+        self._checkpoints = checkpoints
+        self._group_budget = group_budget.Watch(self._group_id)
+
+    def announce(self, order: Order, start_commit: str | None) -> None:
+        """Record that an attempt begins."""
+        run, delegator = self._run, order.candidate.delegator
+        run.emit.attempt = order.number
+        tree = run.tree.agent_path if run.tree is not None else None
+        self._links.permissions.begin_attempt(delegator, order.candidate.limits.answer_seconds or 0.0, tree)
+        run.emit(
+            events.Started(
+                delegator=delegator.name,
+                tool=delegator.tool,
+                model_server=delegator.model_server,
+                model=delegator.model,
+                reason=order.reason,
+                commit=start_commit,
+            )
+        )
+        launcher.leave(run.state, run.folder.id)
+
+    async def work(self, order: Order) -> Outcome:
+        """Let the agent work, and return its outcome.
+
+        Errors: those of the task and of the runner, ``empty_output``, ``budget_exhausted``.
+        """
+        candidate = order.candidate
+        if order.request is None:
+            said = self._conversation.begin_attempt(order.number, candidate)
+            spec, request = self._conversation.told(said), "\n\n".join(said) or None
+            messages: UserMessages | None = self._links.messages
+            emit: Emit = self._emit_noting
+        else:
+            spec, request = self._conversation.asked_for(order.request, candidate), order.request
+            messages, emit = None, self._emit_within_budget
+        relay = await self._open_relay(candidate)
+        prepared = await self._run.in_thread(
+            partial(self._prepare, order, spec, messages, request=request, relay=relay)
+        )
+        self._run.emit.redact_with(prepared.redactor)
+        self._run.emit(events.Prompt(tokens=tokens_of(len(prepared.task.prompt.encode()))))
+        runner = runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
+        outcome = await runner.run(prepared.task, emit)
+        self._run.emit.close()
+        if spec.recipe.returns == "text" and not (outcome.text and outcome.text.strip()):
+            raise UnderstudyError(
+                ErrorKind.EMPTY_OUTPUT,
+                f"{candidate.delegator.name} finished without an answer.",
+                hint="Try again, or choose another model.",
+            )
+        return outcome
+
+    async def end(self, order: Order, *, succeeded: bool) -> None:
+        """Disconnect the agent, which has ended."""
+        if self._links.relay is not None:
+            await self._links.relay.end_attempt()
+        if order.request is None:
+            await self._links.messages.end_attempt(succeeded=succeeded)
+
+    async def _open_relay(self, candidate: SpecCandidate) -> task.GivenRelay | None:
+        relay = self._links.relay
+        if relay is None or not candidate.has_relay:
+            return None
+        return task.GivenRelay(relay, *await relay.open(candidate))
+
+    def _prepare(
+        self,
+        order: Order,
+        spec: Spec,
+        messages: UserMessages | None,
+        *,
+        request: str | None,
+        relay: task.GivenRelay | None,
+    ) -> task.PreparedTask:
+        run = self._run
+        return task.build_task(
+            run.folder,
+            spec,
+            order.candidate,
+            number=order.number,
+            worktree=run.tree,
+            total_seconds=self._budget.of(order.candidate).seconds_left,
+            session_id=self._conversation.session(order.candidate),
+            request=request,
+            ask=self._links.permissions.ask,
+            messages=messages,
+            checkpoint=self._checkpoints.save_turn if self._makes_result(order, spec) else None,
+            relay=relay,
+            note=run.tell,
+        )
+
+    def _makes_result(self, order: Order, spec: Spec) -> bool:
+        """Return whether the files of this attempt are the result so far: not where another one may be kept."""
+        first = self._run.writer.delegation.result is None
+        return first and order.request is None and spec.recipe.returns == "tree"
+
+    def _emit_noting(self, event: events.Event) -> None:
+        self._links.messages.saw(event)
+        self._emit_within_budget(event)
+
+    def _emit_within_budget(self, event: events.Event) -> None:
+        """Write an event of the agent; raise ``budget_exhausted`` when the group has spent its budget."""
+        self._run.emit(event)
+        if isinstance(event, events.UsageReport):
+            self._group_budget.check(self._run.writer.delegation)
+
+    def _group_id(self) -> str | None:
+        """Return the group of the delegation; it may get one when its agent delegates."""
+        relay = self._links.relay
+        return self._run.spec.group_id if relay is None else relay.group_id
+
+
+class CandidateChoice:
+    """The candidates of one run, and the pauses of their delegators, which all runs share."""
+
+    def __init__(self, run: RunContext, budget: RunBudget) -> None:
+        """Choose nothing yet."""
+        self._run = run
+        self._budget = budget
+
+    async def choose(self, start: int, failure: UnderstudyError | None) -> Turn | None:
+        """Return whose turn it is from ``start`` on, and tell the user about those that are left out.
+
+        None if no candidate remains, or the earlier attempts have used up the limits. ``failure`` is that of the last
+        attempt. A candidate that may begin may be the probe of a pause, so none after it is asked.
+        """
+        options: list[Option] = []
+        for place, candidate in enumerate(self._run.spec.candidates[start:], start):
+            option = await self._option(place, candidate, failure)
+            options.append(option)
+            if option.is_free:
+                break
+        turns = next_turn(options)
+        for text in turns.warnings:
+            self._run.emit(events.Note(level="warning", text=text))
+        for text in turns.remarks:
+            self._run.emit(events.Note(level="info", text=text))
+        return turns.next
+
+    async def _option(self, place: int, candidate: SpecCandidate, failure: UnderstudyError | None) -> Option:
+        name = candidate.delegator.name
+        reserved = self._budget.of(candidate, failure).reserve()
+        if isinstance(reserved, Shortage):
+            return Option(place=place, name=name, refused=reserved.why)
+        limits = reserved.left()
+        pause = await self._pause_of(candidate)
+        if pause is None:
+            return Option(place=place, name=name, limits=limits)
+        words = pause.failure.replace("_", " ")
+        text = f"{name} is paused until {pause.until} ({words}, {pause.failures} times): {pause.message}"
+        return Option(place=place, name=name, limits=limits, paused=text)
+
+    async def count(self, candidate: SpecCandidate, failure: UnderstudyError | None) -> None:
+        """Record how an attempt ended, for the pauses of its delegator."""
+        run, delegator, server = self._run, candidate.delegator, candidate.model_server
+        with contextlib.suppress(UnderstudyError):
+            if failure is None:
+                await run.in_thread(circuit_store.succeeded, run.state, delegator, server)
+            else:
+                bounds = run.spec.pauses
+                await run.in_thread(circuit_store.failed, run.state, delegator, server, failure.info(), bounds)
+
+    async def _pause_of(self, candidate: SpecCandidate) -> Pause | None:
+        """Let an attempt begin, which may be the probe of a candidate that was paused; return what is against it."""
+        with contextlib.suppress(UnderstudyError):  # a pause that cannot be read keeps no one from working
+            return await self._run.in_thread(
+                circuit_store.admit, self._run.state, candidate.delegator, candidate.model_server
+            )
+        return None
+
+
+class RunBudget:
+    """The limits of one run: all of its attempts share them."""
+
+    def __init__(self, writer: Writer) -> None:
+        """Count the attempts in the journal of ``writer``, and the time from ``begin`` on."""
+        self._writer = writer
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Start the total time."""
+        self._began = time.monotonic()
+
+    def of(self, candidate: SpecCandidate, failure: UnderstudyError | None = None) -> Budget:
+        """Return the limits of ``candidate``, with what all attempts so far have spent of them.
+
+        With the ``failure`` of the last attempt, those that cost nothing do not count.
+        """
+        attempts = self._writer.delegation.attempts
+        counted = attempts if failure is None else billed(attempts, failure.info())
+        elapsed = Spending(seconds=time.monotonic() - self._began)
+        return Budget(candidate.limits).charge(elapsed, spent_in(counted))
+
+
+class Checkpoints:
+    """The commits of one run."""
+
+    def __init__(self, run: RunContext) -> None:
+        """Commit nothing yet."""
+        self.commit: str | None = None
+        """The last checkpoint; None while the worktree has changes that no checkpoint contains."""
+        self._run = run
+
+    @property
+    def start_commit(self) -> str | None:
+        """What the next attempt starts from; None without a worktree."""
+        tree = self._run.tree
+        return self.commit or (tree.start_commit if tree is not None else None)
+
+    async def save(
+        self, answer: str | None, limit_seconds: float = SNAPSHOT_SECONDS, *, keep_as: str | None = None
+    ) -> str | None:
+        """Commit the contents of the worktree, unless the last checkpoint has them; return the commit.
+
+        ``answer`` is the text of an agent that finished: recipes that return a file write it there. ``keep_as`` names a
+        rescue reference under which the whole worktree is kept, if its files changed.
+        """
+        run, tree = self._run, self._run.tree
+        if tree is None:
+            return None
+        commit, reference = self.commit, None
+        if commit is None:
+            await run.in_thread(self._write_target, answer)
+            commit = await run.in_thread(tree.checkpoint, run.tell, limit_seconds=limit_seconds)
+        try:
+            if keep_as is not None:
+                reference = await run.in_thread(tree.keep_changed, commit, keep_as, limit_seconds=limit_seconds)
+        finally:
+            if (self.commit is None or reference is not None) and run.spec.recipe.returns != "text":
+                run.emit(events.Checkpoint(commit=commit, rescue_ref=reference))
+            self.commit = commit
+        return commit
+
+    async def keep(self, name: str) -> None:
+        """Keep the worktree under the rescue reference ``name``, if its files changed, without changing the head."""
+        run, tree = self._run, self._run.tree
+        if tree is None:
+            return
+        commit = await run.in_thread(tree.checkpoint, run.tell, limit_seconds=SNAPSHOT_SECONDS)
+        reference = await run.in_thread(tree.keep_changed, commit, name, limit_seconds=SNAPSHOT_SECONDS)
+        if reference is not None:
+            run.emit(events.Note(level="info", text=f"The work of this attempt is kept as {reference}."))
+
+    async def save_turn(self) -> None:
+        """Record what a running attempt has done so far, for the case that this process is killed."""
+        run, tree = self._run, self._run.tree
+        if tree is None:
+            return
+        with contextlib.suppress(UnderstudyError, OSError):  # the last checkpoint reports what is wrong
+            commit = await run.in_thread(tree.checkpoint, lambda _: None, limit_seconds=SNAPSHOT_SECONDS)
+            run.emit(events.Checkpoint(commit=commit))
+
+    def _write_target(self, answer: str | None) -> None:
+        """Write the answer of a recipe that returns a file."""
+        target = task.target_of(self._run.spec)
+        if self._run.spec.recipe.returns == "file" and answer and target is not None:
+            self._run.worktree.write_target(target, answer)
 
 
 class Attempts:

@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.engine.running.attempts.run_attempts import Attempts
-from understudy.engine.running.lifecycle.judging import Judging
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.lifecycle.preparation import Preparation
-from understudy.engine.running.lifecycle.result_collection import ResultCollection
+from understudy.engine.running.lifecycle.results import Judging, ResultCollection
 from understudy.engine.running.lifecycle.trial import Trial
 from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events

@@ -5,41 +5,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from collections.abc import Awaitable, Sequence
+import os
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.queueing import launcher
-from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
-from understudy.engine.running.attempts.run_attempts import Attempts
-from understudy.engine.running.attempts.single_attempt import AgentLinks
-from understudy.engine.running.lifecycle import run_end
+from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
+from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.lifecycle.campaign import Campaign, Crew
-from understudy.engine.running.lifecycle.held_folder import HeldFolder
-from understudy.engine.running.lifecycle.judging import Judging
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.lifecycle.preparation import Preparation
-from understudy.engine.running.lifecycle.result_collection import ResultCollection
-from understudy.engine.running.lifecycle.run_end import RunEnd, RunFacts
+from understudy.engine.running.lifecycle.results import Judging, ResultCollection
 from understudy.engine.running.lifecycle.stop_requests import StopRequests
 from understudy.engine.running.permission_requests import PermissionRequests
-from understudy.engine.running.run_context import RunContext
-from understudy.engine.running.worker_threads import WorkerThreads
+from understudy.engine.running.run_context import RunContext, WorkerThreads
+from understudy.engine.running.task import proxy_secrets
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command
-from understudy.journal import state_folder
+from understudy.journal import state_folder, worker_lock
+from understudy.journal.change_notifications import notify
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.worker_requests import Item
+from understudy.journal.writing.writer import Writer
+from understudy.judge import verdict_rules
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
-from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 from understudy.policy.next_step import RULES, Rule
-from understudy.process import leftovers
+from understudy.process import identity, leftovers
 from understudy.process.programs import children
+from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree
@@ -48,6 +49,17 @@ if TYPE_CHECKING:
 
 CANCEL_SNAPSHOT_SECONDS = 2.0
 """A cancel must finish within five seconds; this part of them is for committing the partial work."""
+ENDED_EARLY = frozenset(
+    {Verdict.CANCELLED, Verdict.INTERRUPTED, Verdict.TIMED_OUT, Verdict.BUDGET_EXHAUSTED, Verdict.FAILED}
+)
+"""How the work itself ended; checks that run again later do not change that."""
+_LASTING = frozenset({Reservation.TAMPERED, Reservation.OUTSIDE_CHANGED, Reservation.NOT_ISOLATED})
+"""Running checks again does not make up for these."""
+_LIMITS: dict[ErrorKind, verdict_rules.LimitReached] = {
+    ErrorKind.TIMED_OUT: "timed_out",
+    ErrorKind.STALLED: "timed_out",
+    ErrorKind.BUDGET_EXHAUSTED: "budget_exhausted",
+}
 
 
 class DelegationRun:
@@ -212,9 +224,9 @@ class DelegationRun:
             return self._end_with(self._judging.judgement, changed=changed)
         if self._stops.stopped or self._failure is not None:
             self._run.emit(events.Note(level="warning", text=f"The checks did not finish: {self._why()}."))
-            return run_end.earlier_end(before)
+            return earlier_end(before)
         error = before.error if checkout is None else checkout.ended(before.error)
-        return run_end.after_recheck(before, self._end_with(self._judging.judgement, changed=changed), error)
+        return after_recheck(before, self._end_with(self._judging.judgement, changed=changed), error)
 
     def _end_with(self, judgement: Judgement | None, *, changed: bool) -> RunEnd:
         run, result = self._run, self._results.result
@@ -225,7 +237,7 @@ class DelegationRun:
             reservations.add(Reservation.OUTSIDE_CHANGED)
         if run.checkout is not None:
             reservations |= run.checkout.reservations()
-        return run_end.end_of(
+        return end_of(
             RunFacts(
                 cancelled=self._stops.cancelled_by is not None,
                 interrupted=self._stops.interrupted,
@@ -314,3 +326,115 @@ def fault(folder: Folder, error: Exception) -> UnderstudyError:
         hint="This is a bug in Understudy. Please report it; the log of the worker has the details.",
         log_paths=[str(folder.path / "worker.log")],
     )
+
+
+class HeldFolder:
+    """A folder that this process has locked, for one event loop. The process holds a slot until it has ended."""
+
+    def __init__(self, folder: Folder, lock: int) -> None:
+        """Take over the folder that is locked by ``lock``, and open its journal."""
+        self._folder = folder
+        self._lock = lock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._children: dict[int, identity.Identity] = {}
+        worker_lock.write_holder(lock, identity.current(), [])
+        self.writer = Writer(folder, lock)
+        proxies = proxy_secrets()  # the setup command uses them, too
+        self.emit = Emitter(self.writer, Redactor(proxies) if proxies else None)
+
+    def begin(self) -> None:
+        """Use the running event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def tell(self, event: events.Event) -> None:
+        """Emit from another thread: the event is appended by the loop, in order, before the thread's result is seen."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._emit_if_open, event)
+
+    def child_changed(self, child: identity.Identity, alive: bool) -> None:
+        """Record that a child of this process has started or ended: others end it if this process is killed."""
+        if alive:
+            self._children[child.pid] = child
+        else:
+            self._children.pop(child.pid, None)
+        if self._lock >= 0:
+            worker_lock.write_holder(self._lock, identity.current(), list(self._children.values()))
+
+    def release(self) -> None:
+        """Close the journal and free the lock: others may record decisions, or check again, from here on."""
+        if self._lock >= 0:
+            self.writer.close()
+            os.close(self._lock)
+            self._lock = -1
+            notify(self._folder.id)
+
+    def _emit_if_open(self, event: events.Event) -> None:
+        if self._lock >= 0:  # an abandoned thread must not write
+            self.emit(event)
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a delegation ends."""
+
+    verdict: Verdict
+    reservations: list[Reservation]
+    facts: list[ReservationFact] = field(default_factory=list)
+    """What the reservations are about."""
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """Everything that decides how a run ends."""
+
+    cancelled: bool
+    interrupted: bool
+    failure: UnderstudyError | None
+    answer: str | None
+    """The answer of a text recipe; None for recipes that change files."""
+    changed: bool
+    judgement: Judgement | None
+    reservations: Iterable[Reservation]
+    """Those that do not come from the judgement."""
+
+
+def end_of(facts: RunFacts) -> RunEnd:
+    """Return how the run ends."""
+    failure, judgement = facts.failure, facts.judgement
+    verdict, reservations = verdict_rules.verdict_of(
+        verdict_rules.VerdictFacts(
+            cancelled=facts.cancelled,
+            interrupted=facts.interrupted,
+            limit=_LIMITS.get(failure.kind) if failure is not None else None,
+            failed=failure is not None,
+            answer=facts.answer,
+            changed=facts.changed,
+            results=tuple(judgement.results) if judgement is not None else (),
+            reservations=frozenset(facts.reservations).union(judgement.reservations if judgement is not None else ()),
+        )
+    )
+    about = judgement.facts if judgement is not None else []
+    return RunEnd(verdict, reservations, about, failure.info() if failure is not None else None)
+
+
+def earlier_end(before: Delegation) -> RunEnd:
+    """Return how a delegation had ended before its checks ran again."""
+    verdict = before.verdict or Verdict.INTERRUPTED
+    return RunEnd(verdict, before.reservations, before.reservation_facts, before.error)
+
+
+def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> RunEnd:
+    """Return how a delegation ends whose checks ran again, to ``end``: how the work itself ended does not change.
+
+    ``error`` is why the work had ended early, as far as that still holds.
+    """
+    if before.verdict in ENDED_EARLY:
+        return RunEnd(before.verdict, before.reservations, before.reservation_facts, error)
+    lasting = _LASTING.intersection(before.reservations)
+    if lasting <= set(end.reservations):
+        return end
+    verdict = Verdict.UNVERIFIED if end.verdict is Verdict.VERIFIED else end.verdict
+    facts = [*end.facts, *(fact for fact in before.reservation_facts if fact.reservation in lasting)]
+    reservations = in_order({*end.reservations, *lasting})
+    return replace(end, verdict=verdict, reservations=reservations, facts=facts)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from understudy.engine.running.attempts.checkpoints import SNAPSHOT_SECONDS
+from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS
 from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
@@ -16,7 +16,7 @@ from understudy.model.text import path_quoting
 from understudy.policy.history import NextCandidate, Step
 
 if TYPE_CHECKING:  # what judges a result is imported when there is one
-    from understudy.engine.running.lifecycle.judging import Judging
+    from understudy.engine.running.lifecycle.results import Judging
     from understudy.judge.judge import Judgement
     from understudy.judge.mutation.planning import MutantSample
 

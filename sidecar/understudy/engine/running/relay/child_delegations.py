@@ -14,17 +14,18 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.engine.planning.plan import Plan, plan
 from understudy.engine.queueing import group_budget
 from understudy.engine.running import start, supervision
-from understudy.engine.running.relay import child_view
 from understudy.engine.worktrees.worktree_record import load_record, read_record
 from understudy.files import locks
-from understudy.git import path_rules
+from understudy.git import diff, path_rules
 from understudy.journal import delegation_folder, groups, worker_requests
+from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
 from understudy.model.delegation.delegations import AskedBy, Delegation, GroupBudget, StartParams
@@ -32,8 +33,9 @@ from understudy.model.delegation.spec import RELAY, Origin, Spec, SpecCandidate,
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import Delegate
 from understudy.model.states import State
-from understudy.model.text import path_quoting, uris
+from understudy.model.text import patches, path_quoting, uris
 from understudy.model.text.timestamps import timestamp
+from understudy.model.text.verdict_text import verdict_sentence
 from understudy.policy.budget import Shortage
 from understudy.store import store
 
@@ -41,6 +43,12 @@ BY = RELAY
 """The frontend that a cancel of a child names."""
 LOCK_SECONDS = 60.0
 """How long a start waits for those of other agents; each takes a fraction of a second."""
+MOST_TEXT = 20_000
+"""Characters of an answer."""
+MOST_PATCH = 60_000
+"""Characters of a patch."""
+MOST_FILES = 100
+Answer = dict[str, Any]
 
 
 class ChildDelegations:
@@ -96,7 +104,7 @@ class ChildDelegations:
 
     def diff(self, named: str, files: list[str]) -> str:
         """Return what a child changed. Errors: ``unknown_delegation``, ``conflict`` (no result yet)."""
-        return child_view.patch_of(self._folder_of(named), files)
+        return patch_of(self._folder_of(named), files)
 
     def cancel(self, named: str) -> None:
         """Ask a child to stop; it ends soon after. Errors: ``unknown_delegation``."""
@@ -254,3 +262,64 @@ def _spent(how_much: str) -> UnderstudyError:
         f"What the agents of your group delegated has spent its budget: {how_much}.",
         hint="Do the work yourself, or finish.",
     )
+
+
+def brief(delegation: Delegation) -> Answer:
+    """Return the state of a delegation; ``status`` is ``running`` or ``finished``."""
+    finished = delegation.state is State.FINISHED
+    answer: Answer = {
+        "id": delegation.id,
+        "status": "finished" if finished else "running",
+        "title": delegation.title,
+        "delegator": delegation.delegator,
+    }
+    if not finished:
+        asks = "it waits for an answer of the user" if delegation.waiting_for is not None else delegation.activity
+        return answer | {"state": str(delegation.state), "activity": asks, "next": "wait"}
+    text = delegation.result and (
+        delegation.result.text if delegation.result.text is not None else delegation.result.summary
+    )
+    answer |= {
+        "verdict": str(delegation.verdict),
+        "meaning": verdict_sentence(delegation),
+        "text": text and text[:MOST_TEXT],
+        "tokens": delegation.usage.input_tokens + delegation.usage.output_tokens or None,
+        "cost_usd": delegation.cost_usd if delegation.cost_known else None,
+    }
+    if delegation.result is not None and delegation.result.files:
+        answer["files"] = [f"{file.status} {file.path}" for file in delegation.result.files[:MOST_FILES]]
+        answer["next"] = "diff"
+    if delegation.checks:
+        answer["checks"] = {check.name: "passed" if check.ok else "failed" for check in delegation.checks}
+    if delegation.error is not None:
+        answer["error"] = f"{delegation.error.message} {delegation.error.hint or ''}".strip()
+    return {key: value for key, value in answer.items() if value is not None}
+
+
+def patch_of(folder: Folder, files: list[str]) -> str:
+    """Return the patch of a result, or only that of some of its files.
+
+    Errors: ``conflict`` (no result yet), ``base_unavailable``, ``invalid_params`` (files that it does not change).
+    """
+    delegation = summary.load(folder)
+    if delegation.state is not State.FINISHED:
+        raise UnderstudyError(ErrorKind.CONFLICT, f"{delegation.id} has no result yet.", hint="Call `wait` first.")
+    if delegation.head is None:
+        return "Nothing changed."
+    record, objects = load_record(folder)
+    patch = diff.unified(objects, record.base_commit, delegation.head)
+    if files:
+        changed = [one.path for one in delegation.result.files] if delegation.result is not None else []
+        names = {path for path in changed if path in {one.removeprefix("./") for one in files}}
+        if not names:
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                "The result does not change these files.",
+                hint="Name files of the result.",
+                names=changed[:20] or None,
+            )
+        patch = b"".join(part for part in patches.split(patch) if patches.concerns(part, names))
+    text = patch.decode("utf-8", "replace")
+    if len(text) > MOST_PATCH:
+        return f"{text[:MOST_PATCH]}\n[cut: {len(text)} characters; pass `files` to get less]"
+    return text or "Nothing changed."

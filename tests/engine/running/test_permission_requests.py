@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.running.permission_policy import decide, rule_for
-from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.running.permission_requests import PermissionRequests, decide, rule_for
 from understudy.journal import worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.delegators import Delegator, Launch, PermissionRule
