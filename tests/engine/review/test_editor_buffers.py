@@ -15,7 +15,7 @@ from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
-from understudy.engine.review import decision_log
+from understudy.engine.review import review_state
 from understudy.git.apply import transaction
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -94,7 +94,7 @@ def test_refused_everything_is_as_before(window, kind):
     assert on_disk(window) == before
     assert window.caller.text("text.txt") == LINES
     assert set(states(window, "text.txt") + states(window, "old.txt")) == {"pending"}
-    assert not decision_log.has_interrupted_decision(delegation_folder.open_folder(window.id))
+    assert not review_state.has_interrupted_decision(delegation_folder.open_folder(window.id))
     decide(window)
     assert window.caller.text("text.txt") == RESULT
 
@@ -273,7 +273,7 @@ def test_killed_after_the_edit_the_hunk_is_pending_and_accepted_again_changes_no
         assert window.caller.text("text.txt") == "mine\n" + RESULT
         assert set(states(window, "text.txt") + states(window, "more.txt")) == {"pending"}
         assert on_disk(window) == before
-        assert not decision_log.has_interrupted_decision(delegation_folder.open_folder(window.id))
+        assert not review_state.has_interrupted_decision(delegation_folder.open_folder(window.id))
     decide(window)
     assert not window.caller.asked, "it is there already"
     assert window.caller.text("text.txt") == "mine\n" + RESULT

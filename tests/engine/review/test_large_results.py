@@ -7,8 +7,8 @@ from journals import journal
 from operations import counted, require_linear
 
 from understudy.engine.review import decision_recovery, decisions
-from understudy.engine.review.decision_log import DecisionIntent, HunkRef
 from understudy.engine.review.decisions import DecisionRequest
+from understudy.engine.review.review_state import DecisionIntent, HunkRef
 from understudy.git.apply.transaction import FileTransaction
 from understudy.git.changes import Change, Entry
 from understudy.git.merge.hunk_merge import Removals, makes_room

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from understudy.engine.retention import expired_worktrees
+from understudy.engine.retention import discard
 from understudy.journal import state_folder
 from understudy.model.delegation.events import Note
 from understudy.model.verdicts import Verdict
@@ -55,6 +55,6 @@ def test_a_tree_of_1500_levels_is_delivered_and_removed(deep_project, name, rule
 
     root = state_folder.state_root()
     project.call("delegations/discard", id=done.id)
-    expired_worktrees.empty_trash(root)
+    discard.empty_trash(root)
     assert not os.listdir(root / "trash")
     assert not list((root / "worktrees").glob("*/*/project"))

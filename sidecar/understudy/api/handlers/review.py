@@ -106,10 +106,10 @@ def amend(caller: Caller, params: review_messages.AmendParams) -> review_message
 
 def drop(caller: Caller, params: review_messages.DropParams) -> review_messages.DropResult:
     """Remove new tests that notice nothing from a result."""
-    from understudy.engine.review import dropped_tests
+    from understudy.engine.review import amend
 
     _ = caller
-    outcome = dropped_tests.drop(folder_of(params.id), params.tests)
+    outcome = amend.drop(folder_of(params.id), params.tests)
     kept = [review_messages.KeptTest(test=test, why=why) for test, why in outcome.kept.items()]
     return review_messages.DropResult(head=outcome.head, dropped=outcome.dropped, files=outcome.files, kept=kept)
 
@@ -218,9 +218,9 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
 
 def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:
     """Record that a finished run no longer needs attention."""
-    from understudy.engine.review import dismissal
+    from understudy.engine.review import decision_recovery
 
-    dismissal.dismiss(folder_of(params.id), caller.name)
+    decision_recovery.dismiss(folder_of(params.id), caller.name)
     return messages.EmptyResult()
 
 
@@ -237,7 +237,7 @@ def discard(caller: Caller, params: messages.IdParams) -> review_messages.Rescue
 def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.WorktreesResult:
     """Return the worktrees on disk, and the removed ones that can be restored."""
     from understudy.config.loading import loader
-    from understudy.engine.retention import inventory
+    from understudy.engine.retention import retained_files
 
     _ = caller, params
     keep_days = loader.load(None, trusted=False).worktrees.keep_days
@@ -247,11 +247,11 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
                 id=place.id,
                 path=str(place.tree),
                 repo=place.delegation.workspace if place.delegation is not None else place.root.parent.name,
-                bytes=inventory.size_of(place.root),
+                bytes=retained_files.size_of(place.root),
                 state=place.state,
                 owner=place.chain[-1] if place.delegation is not None else None,
             )
-            for place in inventory.list_worktrees(state_folder.state_root(), keep_days)
+            for place in retained_files.list_worktrees(state_folder.state_root(), keep_days)
         ],
         rescues=[
             review_messages.RescueEntry(
@@ -261,7 +261,7 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
                 at=timestamp(rescued.time, "seconds"),
                 notes=rescued.notes,
             )
-            for rescued in inventory.rescues(state_folder.state_root())
+            for rescued in retained_files.rescues(state_folder.state_root())
         ],
     )
 

@@ -19,7 +19,7 @@ import msgspec
 
 from understudy.engine.checkout_runs import checkout_claim
 from understudy.engine.checkout_runs.checkout_claim import CheckoutClaim, CheckoutRecord
-from understudy.engine.review import decision_log, decision_recovery
+from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.worktree_record import START_COPY
 from understudy.git import diff, path_rules, repository
@@ -168,28 +168,28 @@ class CheckoutWorktree(DelegationWorktree):
         """Return whether there is a result that is not marked as accepted yet."""
         return self._collected is not None and self._entered is not None and not self._entered.collected
 
-    def prepare_undo(self) -> decision_log.DecisionIntent | None:
+    def prepare_undo(self) -> review_state.DecisionIntent | None:
         """Record how to undo the result, and the intent to mark its hunks as accepted; None if it changes nothing."""
         collected = self._collected
         if collected is None:
             return None
         record, store = self._known()
         hunks = [
-            decision_log.HunkRef(file.path, hunk.id)
+            review_state.HunkRef(file.path, hunk.id)
             for file in diff.file_diffs(store, record.base_commit, collected.commit)
             for hunk in file.hunks
         ]
         if not hunks:
             return None
         token = f"{self._folder.id}.{secrets.token_hex(4)}"
-        kept = decision_log.UndoFile(undo_merge.record(store, collected.changes))
-        decision_log.write(decision_log.undo_file(self._folder, token), msgspec.json.encode(kept))
+        kept = review_state.UndoFile(undo_merge.record(store, collected.changes))
+        review_state.write_record(review_state.undo_file(self._folder, token), msgspec.json.encode(kept))
         paths = [path_quoting.quote(change.path) for change in collected.changes]
-        intent = decision_log.DecisionIntent("accept", token, _BY, hunks, paths, final=True)
-        decision_log.record_intent(self._folder, intent)
+        intent = review_state.DecisionIntent("accept", token, _BY, hunks, paths, final=True)
+        review_state.record_intent(self._folder, intent)
         return intent
 
-    def leave(self, writer: Writer, intent: decision_log.DecisionIntent | None) -> None:
+    def leave(self, writer: Writer, intent: review_state.DecisionIntent | None) -> None:
         """Mark the hunks as accepted, and the work as collected; runs in the thread that writes the journal."""
         if self._entered is None:
             return

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from understudy.engine.retention.inventory import DAY_SECONDS
+from understudy.engine.retention.retained_files import DAY_SECONDS
 from understudy.engine.worktrees import worktree_record
 from understudy.git import repository
 from understudy.git.base import pins

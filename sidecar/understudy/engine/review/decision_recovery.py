@@ -1,4 +1,4 @@
-"""Finish or roll back interrupted decisions.
+"""Finish or roll back interrupted decisions, and record that a finished run no longer needs the user's attention.
 
 The user's files and the journal agree even if the deciding process is killed: a decision writes an *intent* before it
 changes a file, and the next process that opens the delegation (``recover_delegation``) completes or rolls back.
@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from understudy.engine.review import review_state
-from understudy.engine.review.decision_log import (
+from understudy.engine.review.review_state import (
     DecisionIntent,
     HunkRef,
     exchange_file,
     has_interrupted_decision,
     intent_file,
-    read,
+    read_record,
     undo_file,
 )
 from understudy.engine.worktrees import worktree_record
@@ -36,6 +36,7 @@ from understudy.files import durable, locks
 from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
@@ -78,7 +79,7 @@ def recover_decision(folder: delegation_folder.Folder, writer: Writer) -> None:
     if not intent_file(folder).exists():
         rollback.recover(exchange_file(folder))
         return
-    intent = read(intent_file(folder), DecisionIntent)
+    intent = read_record(intent_file(folder), DecisionIntent)
     if intent.final:
         complete(folder, writer, intent)
         return
@@ -262,3 +263,20 @@ def append_events(folder: delegation_folder.Folder, writer: Writer, intent: Deci
         writer.append(events.Worktree(path=intent.paths[0], seconds=intent.seconds), attempt=0)
     failpoint("events appended")
     writer.sync()
+
+
+def dismiss(folder: Folder, by: str) -> None:
+    """Dismiss a finished delegation, until its checks run again. Dismissing it twice changes nothing.
+
+    Errors: ``conflict`` (it has not finished, or another process uses it).
+    """
+    with lock_delegation(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT,
+                f"{folder.id} is {writer.delegation.state}.",
+                hint=f"Wait until it is finished: understudy wait {folder.id}",
+            )
+        if not writer.delegation.dismissed:
+            writer.append(events.Dismissed(by=by), attempt=0)
+            writer.sync()

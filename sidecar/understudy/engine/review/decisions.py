@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.review import confirmation, decision_log, decision_recovery, review_state
+from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
@@ -136,7 +136,7 @@ def decide(
         with at.writer.together():
             decisions = review_state.read(folder) if conflicts else review_state.ReviewState()
             for conflict in conflicts:
-                ref = decision_log.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
+                ref = review_state.HunkRef(path_quoting.quote(conflict.path), conflict.hunk)
                 decision_recovery.reopen(at.writer, decisions, ref, by)
                 tried = events.Decided(path=ref.path, hunk=ref.hunk, decision="pending", conflict=True, by=by)
                 at.writer.append(tried, attempt=0)
@@ -154,7 +154,7 @@ def decide(
                     attempt=0,
                 )
         files = at.files(diff)
-        confirmation.update(at.writer, files)
+        review_state.update(at.writer, files)
         at.writer.sync()
         changed = [ref for ref, request, was in record if request.decision != review_state.DECISIONS[was]]
         decided = [*merged, *changed]
@@ -189,7 +189,7 @@ def undo(
             raise UnderstudyError(
                 ErrorKind.CONFLICT, f"The accept {token} is already undone.", hint="Accept the hunks again if needed."
             )
-        kept = decision_log.read(decision_log.undo_file(folder, token), decision_log.UndoFile)
+        kept = review_state.read_record(review_state.undo_file(folder, token), review_state.UndoFile)
         accepted = decisions.accepted_by(token)
         requested = {ref.hunk for ref in accepted} if only is None else set(only)
         hunks = [ref for ref in accepted if ref.hunk in requested]
@@ -212,7 +212,7 @@ def undo(
                 seen = Buffers(at.workspace, editor)
                 _refuse_unsaved(at.workspace, documents, [image.path for image in undo_record.images], seen.uris)
                 changes = undo_merge.undo(at.store, undo_record, seen.read)
-                intent = decision_log.DecisionIntent(
+                intent = review_state.DecisionIntent(
                     "undo", token, by, hunks, [path_quoting.quote(change.path) for change in changes]
                 )
                 try:
@@ -221,7 +221,7 @@ def undo(
                     if error.kind is not ErrorKind.MERGE_CONFLICT or seen.refused or attempt == MERGE_TRIES:
                         raise
                 else:
-                    confirmation.update(at.writer, at.files())
+                    review_state.update(at.writer, at.files())
                     at.writer.sync()
                     return
 
@@ -255,13 +255,13 @@ def refuse_without_result(at: LockedResult) -> None:
 
 def _accept(
     at: LockedResult,
-    accept: list[decision_log.HunkRef],
-    merged_manually: list[decision_log.HunkRef],
+    accept: list[review_state.HunkRef],
+    merged_manually: list[review_state.HunkRef],
     by: str,
     editor: Editor | None,
     *,
     splits: list[git_diff.Split],
-) -> tuple[tuple[hunk_merge.HunkConflict, ...], list[decision_log.HunkRef], str | None]:
+) -> tuple[tuple[hunk_merge.HunkConflict, ...], list[review_state.HunkRef], str | None]:
     """Merge hunks into the user's current files; return the conflicts, the merged hunks, and the undo token.
 
     A file that is saved during the merge is merged again. Hunks in ``merged_manually`` are only recorded.
@@ -277,7 +277,7 @@ def _accept(
             if not merged:
                 return plan.conflicts, [], None
             token = f"{at.folder.id}.{secrets.token_hex(4)}"
-            intent = decision_log.DecisionIntent(
+            intent = review_state.DecisionIntent(
                 "accept", token, by, merged, [path_quoting.quote(change.path) for change in plan.changes]
             )
             try:
@@ -293,15 +293,15 @@ def _accept(
 def _sort_out(
     files: list[FileDiff], requests: list[DecisionRequest], at: LockedResult
 ) -> tuple[
-    list[decision_log.HunkRef],
-    list[decision_log.HunkRef],
-    list[tuple[decision_log.HunkRef, DecisionRequest, HunkState]],
+    list[review_state.HunkRef],
+    list[review_state.HunkRef],
+    list[tuple[review_state.HunkRef, DecisionRequest, HunkState]],
 ]:
     """Return the hunks to accept, those merged manually, and those to reject or reopen with their old state."""
     hunks = {(file.path, hunk.id): hunk for file in files for hunk in file.hunks}
     by_path = {file.path: file for file in files}
-    accept: dict[decision_log.HunkRef, bool] = {}
-    record: dict[decision_log.HunkRef, tuple[DecisionRequest, HunkState]] = {}
+    accept: dict[review_state.HunkRef, bool] = {}
+    record: dict[review_state.HunkRef, tuple[DecisionRequest, HunkState]] = {}
     for request in requests:
         if request.hunk is not None and request.path is None:
             raise UnderstudyError(
@@ -324,7 +324,7 @@ def _sort_out(
             from_state = HunkState.REJECTED if request.decision == "pending" else HunkState.PENDING
             asked = files if request.path is None else [by_path[request.path]]
             chosen = [
-                decision_log.HunkRef(file.path, hunk.id)
+                review_state.HunkRef(file.path, hunk.id)
                 for file in asked
                 for hunk in file.hunks
                 if hunk.state is from_state
@@ -348,7 +348,7 @@ def _sort_out(
 
 def _requested_hunk(
     hunks: dict[tuple[str, str], Hunk], request: DecisionRequest, at: LockedResult
-) -> decision_log.HunkRef:
+) -> review_state.HunkRef:
     """Return the hunk that a request names; raise ``conflict`` if it can no longer be decided that way."""
     hunk = hunks.get((request.path or "", request.hunk or ""))
     if hunk is None:
@@ -369,10 +369,10 @@ def _requested_hunk(
             f"The hunk {hunk.id} of {request.path} is already in your files.",
             hint="Undo the accept first.",
         )
-    return decision_log.HunkRef(request.path or "", hunk.id)
+    return review_state.HunkRef(request.path or "", hunk.id)
 
 
-def _refuse_flagged(files: list[FileDiff], accept: list[decision_log.HunkRef], identifier: str) -> None:
+def _refuse_flagged(files: list[FileDiff], accept: list[review_state.HunkRef], identifier: str) -> None:
     suspects = [file for file in files if file.flag_reason is not None]
     flags = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(suspects, accept))
     if flags:
@@ -406,7 +406,7 @@ def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], edi
         raise not_saved(unsaved)
 
 
-def _paths_of(files: list[FileDiff], chosen: list[decision_log.HunkRef]) -> list[str]:
+def _paths_of(files: list[FileDiff], chosen: list[review_state.HunkRef]) -> list[str]:
     """Return the paths that a decision changes; a rename changes two."""
     names = {ref.path for ref in chosen}
     changed = [file for file in files if file.path in names]
@@ -415,7 +415,7 @@ def _paths_of(files: list[FileDiff], chosen: list[decision_log.HunkRef]) -> list
 
 def _carry_out(
     at: LockedResult,
-    intent: decision_log.DecisionIntent,
+    intent: review_state.DecisionIntent,
     changes: Iterable[Change],
     seen: Buffers,
     *,
@@ -437,8 +437,8 @@ def _carry_out(
         if intent.kind == "accept":
             _write_undo_file(at, intent, todo, verified)
             failpoint("undo file written")
-        decision_log.record_intent(at.folder, intent)
-        with transaction.FileTransaction(at.workspace, decision_log.exchange_file(at.folder)) as files:
+        review_state.record_intent(at.folder, intent)
+        with transaction.FileTransaction(at.workspace, review_state.exchange_file(at.folder)) as files:
             if on_disk:
                 files.apply(on_disk)
                 failpoint("files replaced")
@@ -458,13 +458,13 @@ def _carry_out(
                 files.commit(lambda: decision_recovery.append_events(at.folder, at.writer, intent))
             elif edits:
                 intent.final = True
-                decision_log.record_intent(at.folder, intent)
+                review_state.record_intent(at.folder, intent)
     except BaseException:
         # If the transaction's journal still exists, recovery decides whether this took place.
-        if not decision_log.exchange_file(at.folder).exists():
-            decision_log.intent_file(at.folder).unlink(missing_ok=True)
+        if not review_state.exchange_file(at.folder).exists():
+            review_state.intent_file(at.folder).unlink(missing_ok=True)
             if intent.kind == "accept":
-                decision_log.undo_file(at.folder, intent.token).unlink(missing_ok=True)
+                review_state.undo_file(at.folder, intent.token).unlink(missing_ok=True)
                 editor_accepts.forget(intent.token)
             if edited:
                 seen.revert(edits)
@@ -472,12 +472,12 @@ def _carry_out(
     if not on_disk:
         decision_recovery.append_events(at.folder, at.writer, intent)
     failpoint("before removing intent")
-    decision_log.intent_file(at.folder).unlink()
+    review_state.intent_file(at.folder).unlink()
 
 
 def _write_undo_file(
-    at: LockedResult, intent: decision_log.DecisionIntent, changes: list[Change], verified: Container[str]
+    at: LockedResult, intent: review_state.DecisionIntent, changes: list[Change], verified: Container[str]
 ) -> None:
     """Record how to undo these changes."""
-    kept = decision_log.UndoFile(undo_merge.record(at.store, changes, verified=verified))
-    decision_log.write(decision_log.undo_file(at.folder, intent.token), msgspec.json.encode(kept))
+    kept = review_state.UndoFile(undo_merge.record(at.store, changes, verified=verified))
+    review_state.write_record(review_state.undo_file(at.folder, intent.token), msgspec.json.encode(kept))

@@ -26,7 +26,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.review import confirmation, decision_log, decision_recovery, decisions, review_state
+from understudy.engine.review import decision_recovery, decisions, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.worktree_record import load_record
@@ -115,8 +115,8 @@ class _Shown:
 class _Comparison:
     """The hunks of one document, compared with its text."""
 
-    reverted: list[decision_log.HunkRef] = field(default_factory=list)
-    restored: list[decision_log.HunkRef] = field(default_factory=list)
+    reverted: list[review_state.HunkRef] = field(default_factory=list)
+    restored: list[review_state.HunkRef] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
     """Ids of the accepted hunks that are not reverted."""
 
@@ -183,7 +183,7 @@ class _Accept:
         """Return whether there may be something to record; false is certain, and cheap: this runs at each keystroke."""
         if file.reverted or (is_saved and not file.saved):
             return True
-        undo_file = decision_log.undo_file(self._folder, self._token)
+        undo_file = review_state.undo_file(self._folder, self._token)
         try:
             sides = _sides(self._folder, undo_file, undo_file.stat().st_mtime_ns, path)
         except OSError:
@@ -204,9 +204,9 @@ class _Accept:
         shown: Entry | None,
     ) -> _Comparison:
         accepted = [ref for ref in now.accepted_by(self._token) if ref.path == path]
-        reverted = [decision_log.HunkRef(path, hunk) for hunk in file.reverted]
+        reverted = [review_state.HunkRef(path, hunk) for hunk in file.reverted]
         compared = _Comparison()
-        kept = decision_log.read(decision_log.undo_file(self._folder, self._token), decision_log.UndoFile).record
+        kept = review_state.read_record(review_state.undo_file(self._folder, self._token), review_state.UndoFile).record
         image = next((image for image in kept.images if image.path == path), None)
         if image is None or shown is None:
             return compared  # the document was closed before it was ever saved, and nothing can be compared
@@ -232,8 +232,8 @@ class _Accept:
         self,
         at: decisions.LockedResult,
         record: UndoRecord,
-        every: list[decision_log.HunkRef],
-        ref: decision_log.HunkRef,
+        every: list[review_state.HunkRef],
+        ref: review_state.HunkRef,
         splits: list[Split],
     ) -> UndoRecord:
         """Return the record that undoes one hunk only."""
@@ -246,7 +246,7 @@ class _Accept:
         if not compared.reverted and not compared.restored:
             return
         if compared.reverted:
-            intent = decision_log.DecisionIntent("undo", self._token, by, compared.reverted)
+            intent = review_state.DecisionIntent("undo", self._token, by, compared.reverted)
             decision_recovery.append_events(self._folder, at.writer, intent)
         if compared.restored:
             paths = [ref.path for ref in compared.restored]
@@ -257,7 +257,7 @@ class _Accept:
                 at.writer.append(
                     events.Applied(paths=list(dict.fromkeys(paths)), undo_token=self._token, by=by), attempt=0
                 )
-        confirmation.update(at.writer, at.files())
+        review_state.update(at.writer, at.files())
         at.writer.sync()
 
 
@@ -275,7 +275,7 @@ def _sides(
     folder: delegation_folder.Folder, undo_file: Path, _written_at: int, path: str
 ) -> tuple[bytes, list[line_edits.Edit] | None] | None:
     """Return the text after an accept, and the edits that undo it; None if one side is not a file."""
-    record = decision_log.read(undo_file, decision_log.UndoFile).record
+    record = review_state.read_record(undo_file, review_state.UndoFile).record
     image = next((image for image in record.images if image.path == path), None)
     if image is None or image.before is None or image.after is None:
         return None

@@ -1,23 +1,31 @@
-"""Compute the state of every hunk of a result from the diff of two commits and the decisions in the journal."""
+"""Compute the state of every hunk of a result from the diff of two commits and what the decisions left on disk."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 
 import msgspec
 
-from understudy.engine.review.decision_log import HunkRef
 from understudy.engine.worktrees import worktree_record
+from understudy.files import durable
 from understudy.git import changes
 from understudy.git import diff as git_diff
+from understudy.git.merge.undo import UndoRecord
 from understudy.git.object_store import ObjectStore
-from understudy.journal import reader
+from understudy.journal import delegation_folder, reader
 from understudy.journal.delegation_folder import Folder
+from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.events import Event
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
 from understudy.model.text import path_quoting
+from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.wire import ready
+from understudy.process.failpoints import failpoint
 
 Decision = Literal["accept", "reject", "pending"]
 _STATES: dict[Decision, HunkState] = {
@@ -27,6 +35,8 @@ _STATES: dict[Decision, HunkState] = {
 }
 DECISIONS: dict[HunkState, Decision] = {state: decision for decision, state in _STATES.items()}
 """The name of a state in the ``decided`` event."""
+_RECORD_LIMIT = 64 * 1024 * 1024
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +246,97 @@ def undoable(folder: Folder) -> list[events.Applied]:
             elif isinstance(event, events.Undone):
                 applied.pop(event.undo_token, None)
     return list(reversed(applied.values()))
+
+
+class HunkRef(msgspec.Struct, frozen=True):
+    """A hunk by its file and id."""
+
+    path: str
+    hunk: str
+
+
+class DecisionIntent(msgspec.Struct):
+    """``decision-intent.json`` in the delegation's folder: what to complete if the deciding process dies."""
+
+    kind: Literal["accept", "undo", "discard", "restore"]
+    token: str = ""
+    """The undo token, or the rescue ref of the worktree that is discarded or restored."""
+    by: str = ""
+    hunks: list[HunkRef] = []
+    paths: list[str] = []
+    """The paths of the ``applied`` event; for discard and restore, the folder of the worktree."""
+    seconds: float = 0.0
+    final: bool = False
+    """Recovery completes the decision. If false, the file transaction shows whether it was committed."""
+
+
+class UndoFile(msgspec.Struct):
+    """``undo/<token>.json`` in the delegation's folder."""
+
+    record: UndoRecord
+
+
+def has_interrupted_decision(folder: delegation_folder.Folder) -> bool:
+    """Return whether a decision was started but not completed."""
+    return intent_file(folder).exists() or exchange_file(folder).exists()
+
+
+def record_intent(folder: delegation_folder.Folder, intent: DecisionIntent) -> None:
+    """Write the intent of a decision durably."""
+    write_record(intent_file(folder), msgspec.json.encode(intent))
+    failpoint("intended")
+
+
+def write_record(path: Path, data: bytes) -> None:
+    """Replace a file in a delegation's folder durably, creating the folder it is in."""
+    with durable.named_failures(path):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        durable.replace(path, data, sync=True)
+
+
+def read_record(path: Path, kind: type[_Kind]) -> _Kind:
+    """Read a file written by ``write_record``; raise ``state_unavailable`` if it is damaged or missing."""
+    with durable.named_failures(path):
+        data = durable.read_whole(path, _RECORD_LIMIT)
+    try:
+        return msgspec.json.decode(data, type=ready(kind))
+    except msgspec.DecodeError as error:
+        raise UnderstudyError(
+            ErrorKind.STATE_UNAVAILABLE,
+            f"{path} is damaged: {error}.",
+            hint="Compare your files with the result, then delete that file.",
+        ) from error
+
+
+def intent_file(folder: delegation_folder.Folder) -> Path:
+    """Return the path of the intent file, which exists only while a decision is in progress."""
+    return folder.path / "decision-intent.json"
+
+
+def exchange_file(folder: delegation_folder.Folder) -> Path:
+    """Return the path of the file transaction's own journal, which exists only while the transaction is open."""
+    return folder.path / "file-transaction"
+
+
+def undo_file(folder: delegation_folder.Folder, token: str) -> Path:
+    """Return the path of the record that undoes an accept."""
+    return folder.path / "undo" / f"{token.rpartition('.')[2]}.json"
+
+
+def update(writer: Writer, files: Iterable[FileDiff]) -> None:
+    """Write to the journal that all changed tests are confirmed, or no longer are, if that has changed.
+
+    They are confirmed while every hunk of the tests that the question is about is accepted. ``files`` are the changed
+    files of the result with the state of their hunks.
+    """
+    delegation = writer.delegation
+    asked = delegation.verdict is Verdict.UNVERIFIED and delegation.reservations == [Reservation.TESTS_CHANGED]
+    if not asked and not delegation.confirmed_tests:
+        return
+    compared = [check.base for check in delegation.checks if check.base is not None and check.required]
+    tests = {path for base in compared for path in base.restored}
+    hunks = [hunk for file in files if file.path in tests for hunk in file.hunks]
+    confirmed = bool(hunks) and all(hunk.state is HunkState.ACCEPTED for hunk in hunks)
+    if confirmed != bool(delegation.confirmed_tests):
+        count = max(1, sum(base.lost for base in compared)) if confirmed else 0
+        writer.append(events.Confirmed(tests=count), attempt=0)

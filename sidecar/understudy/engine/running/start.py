@@ -1,4 +1,4 @@
-"""Create delegations, or a group of them: folders, and workers or entries in the queue. One takes a few milliseconds."""
+"""Create delegations, alone or as a group: folders, and workers or entries in the queue. One takes milliseconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Create and use the worktree of a delegation: its object store, its base commit, and the folder the agent works in.
 
 ``<state>/worktrees/<repository>/<n>/`` contains ``store.git`` (Understudy's object store, always passed explicitly and
-never discovered), the worktree in a folder named like the workspace, and ``owners`` (``worktree_record``). A worktree in
-which an agent has worked is never reused for another task.
+never discovered), the worktree in a folder named like the workspace, and ``owners`` (``worktree_record``). A worktree
+in which an agent has worked is never reused for another task.
 """
 
 from __future__ import annotations

@@ -313,12 +313,12 @@ def _tools(caller: Caller) -> messages.DoctorCheck:
 
 def _delegations(caller: Caller) -> messages.DoctorCheck:
     from understudy.api.handlers import delegations
-    from understudy.engine.retention import delegation_files
+    from understudy.engine.retention import retained_files
     from understudy.journal import state_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
     unfinished = delegations.list_page(caller, messages.ListParams(states=live, limit=1000)).delegations
-    used = delegation_files.usage(state_folder.state_root())
+    used = retained_files.usage(state_folder.state_root())
     sizes = (
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
         f"ledger {used.ledger / 1e6:.1f} MB."
@@ -341,12 +341,12 @@ def _queue_is_paused() -> bool:
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:
     from understudy.config.loading import loader
-    from understudy.engine.retention import inventory, stale_refs
+    from understudy.engine.retention import retained_files, stale_refs
     from understudy.journal import state_folder
 
     state, kept = state_folder.state_root(), loader.load(None, trusted=False).worktrees
-    places = inventory.list_worktrees(state, kept.keep_days)
-    size = sum(inventory.size_of(place.root) for place in places)
+    places = retained_files.list_worktrees(state, kept.keep_days)
+    size = sum(retained_files.size_of(place.root) for place in places)
     pending = sum(place.state == "pending" for place in places)
     message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {pending} of them pending."
     orphans = [place.id for place in places if place.state == "orphaned"]
@@ -395,7 +395,7 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
                 message=f"{message} {top} {what}: {name}{more}.",
                 hint=f"{when}: git -C {shlex.quote(str(top))} update-ref -d {name}",
             )
-    waiting = len(inventory.trash(state))
+    waiting = len(retained_files.trash(state))
     expired = sum(place.state == "expired" for place in places)
     if expired or waiting or size > kept.keep_bytes:
         parts = [f"{expired} expired"] if expired else []

@@ -261,18 +261,18 @@ class DelegationRun:
 
     async def _keep_as_branch(self) -> None:
         """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
-        from understudy.engine.review import kept_branch
+        from understudy.engine.review import result_export
 
         run = self._run
         last = run.writer.delegation.attempts[-1].delegator
-        name = kept_branch.name_for(run.spec, run.folder.id, last)
+        name = result_export.name_for(run.spec, run.folder.id, last)
         if name is None:
             return
         try:
-            text = await run.in_thread(kept_branch.keep, run.folder, name, limit_seconds=kept_branch.SECONDS)
+            text = await run.in_thread(result_export.keep, run.folder, name, limit_seconds=result_export.SECONDS)
         except Exception as failure:
             error = failure if isinstance(failure, UnderstudyError) else fault(run.folder, failure)
-            run.emit(events.Note(level="warning", text=kept_branch.failure_text(run.folder.id, name, error)))
+            run.emit(events.Note(level="warning", text=result_export.failure_text(run.folder.id, name, error)))
         else:
             run.emit(events.Note(level="info", text=text))
 

@@ -102,7 +102,7 @@ def _tidy(state: Path) -> None:
     """Remove expired files, now that no client waits for this process, unless another one has just begun to."""
     from understudy.config.loading import loader
     from understudy.engine.bases import base_recorder
-    from understudy.engine.retention import expired_worktrees
+    from understudy.engine.retention import discard
 
     with contextlib.suppress(UnderstudyError, OSError):
         base_recorder.tidy(state)
@@ -114,7 +114,7 @@ def _tidy(state: Path) -> None:
     loaded = loader.load(None, trusted=False)
     kept = loaded.worktrees
     with contextlib.suppress(UnderstudyError, OSError):
-        expired_worktrees.expire(state, keep_days=kept.keep_days, keep_bytes=kept.keep_bytes, files=loaded.retention)
+        discard.expire(state, keep_days=kept.keep_days, keep_bytes=kept.keep_bytes, files=loaded.retention)
 
 
 if __name__ == "__main__":

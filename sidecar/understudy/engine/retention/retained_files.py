@@ -1,4 +1,4 @@
-"""Remove the journals, prompts, buffers and logs of delegations after their time, and expired keys and groups.
+"""List what is kept on disk, and remove files of delegations after their time, and expired keys and groups.
 
 All files are kept while a delegation runs or waits, has pending hunks, has an interrupted decision, is the parent of an
 unfinished follow-up, or is not in the ledger yet. A journal is kept while its worktree exists. Each removal is one
@@ -15,13 +15,16 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from understudy.config.configuration import Retention
-from understudy.engine.retention.inventory import DAY_SECONDS, last_event, never_collected, size_of
-from understudy.engine.review import decision_log
+from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
+from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import locks
+from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, ledger, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
@@ -30,6 +33,9 @@ from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
 from understudy.process.failpoints import failpoint
+
+WorktreeState = Literal["working", "pending", "decided", "expired", "orphaned"]
+DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ def usage(state: Path) -> FileUsage:
 def expire_files(state: Path, kept: Retention, deadline: float) -> list[str]:
     """Remove expired files until ``deadline`` (monotonic seconds); return the ids of removed delegations.
 
-    The caller holds ``inventory.expiry_lock``. The next call continues where this one ran out of time.
+    The caller holds ``expiry_lock``. The next call continues where this one ran out of time.
     """
     _complete_ledger(deadline)
     delegation_folder.remove_abandoned()
@@ -166,7 +172,7 @@ def _locked(candidate: _Candidate, remove: Callable[[Folder], None]) -> bool:
         try:
             delegation = summary.load(folder)
             is_same = delegation.state is State.FINISHED and last_event(folder, delegation) == candidate.last
-            if is_same and not decision_log.has_interrupted_decision(folder) and not ledger.is_open(folder):
+            if is_same and not review_state.has_interrupted_decision(folder) and not ledger.is_open(folder):
                 remove(folder)
                 return True
         finally:
@@ -238,3 +244,117 @@ def _unlink_older(folder: Path, oldest: float, keep: Callable[[str], bool] = lam
                 with contextlib.suppress(OSError):
                     if entry.stat(follow_symlinks=False).st_mtime < oldest:
                         Path(entry.path).unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeInfo:
+    """A worktree on disk, and its state."""
+
+    root: Path
+    chain: tuple[str, ...]
+    state: WorktreeState
+    last: float
+    """Seconds since 1970 of the last event of the delegation that has it (or of the folder)."""
+    delegation: Delegation | None
+
+    @property
+    def id(self) -> str:
+        """Return the id by which it is removed: the id of its delegation, or its path."""
+        return self.chain[-1] if self.chain else f"{self.root.parent.name}/{self.root.name}"
+
+    @property
+    def tree(self) -> Path:
+        """Return the folder of the worktree itself, or its parent folder if it is unknown."""
+        record = _record(self.chain)
+        return Path(record.tree) if record is not None else self.root
+
+
+def list_worktrees(state: Path, keep_days: float) -> list[WorktreeInfo]:
+    """Return every worktree that was created and not removed."""
+    return [_place(root, keep_days) for root in worktree_record.roots(state) if worktree_record.removed(root) is None]
+
+
+def trash(state: Path) -> list[Path]:
+    """Return the removed worktrees that are not deleted yet."""
+    folder = state / "trash"
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def rescues(state: Path) -> list[rescue.Rescue]:
+    """Return every removed worktree that can be restored, newest first; nothing exists at its path."""
+    return [entry for entry in rescue.list_rescues(state) if not entry.path.is_dir()]
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk; files that vanish meanwhile do not count."""
+    total = 0
+    waiting = [os.fsencode(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
+
+
+def _place(root: Path, keep_days: float) -> WorktreeInfo:
+    chain = tuple(worktree_record.chain(root))
+    folder = worktree_record.folder_of(chain[-1]) if chain else None
+    if folder is None:
+        return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
+    try:
+        delegation = summary.load(folder)
+    except UnderstudyError:
+        return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
+    last = last_event(folder, delegation)
+    state: WorktreeState
+    if delegation.state is not State.FINISHED:
+        state = "working"
+    elif (
+        delegation.review.pending
+        or len(worktree_record.listed_owners(root)) > len(chain)
+        or never_collected(delegation)
+    ):
+        # Also when a follow-up failed: its hunks are pending again. Pending work never expires.
+        state = "pending"
+    else:
+        state = "expired" if time.time() - last > keep_days * DAY_SECONDS > 0 else "decided"
+    return WorktreeInfo(root, chain, state, last, delegation)
+
+
+def last_event(folder: delegation_folder.Folder, delegation: Delegation) -> float:
+    """Return when the last event of a delegation was written, in seconds since 1970."""
+    return max(_seconds(delegation.finished_at), _modified(folder.events))
+
+
+def never_collected(delegation: Delegation) -> bool:
+    """Return whether the worker died while an agent ran, and the user has not looked at the partial work."""
+    return bool(delegation.attempts) and delegation.worktree is not None and delegation.result is None
+
+
+def _record(chain: Iterable[str]) -> WorktreeRecord | None:
+    for identifier in reversed(list(chain)):
+        folder = worktree_record.folder_of(identifier)
+        if folder is not None:
+            with contextlib.suppress(UnderstudyError):
+                return read_record(folder)
+    return None
+
+
+def _seconds(at: str | None) -> float:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(at).timestamp() if at else 0.0
+    return 0.0
+
+
+def _modified(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def expiry_lock(state: Path, seconds: float = 0.0) -> contextlib.AbstractContextManager[bool]:
+    """Lock the removal of expired files; yield False when another process still holds the lock after ``seconds``."""
+    return locks.try_file_lock(state / "expiry.lock", seconds)

@@ -14,7 +14,7 @@ import pytest
 from journals import spec_of_a_test
 
 from understudy.config.configuration import Retention
-from understudy.engine.retention import delegation_files
+from understudy.engine.retention import retained_files
 from understudy.journal import delegation_folder, ledger, state_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import listing
@@ -31,7 +31,7 @@ LONG = Retention(journal_days=0, prompt_days=0, log_days=0)
 
 
 def expire(kept: Retention = ALL) -> list[str]:
-    return delegation_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
+    return retained_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_above_the_bytes_allowed_the_oldest_go_first(finished) -> None:
     folders = [finished() for _ in range(3)]
     for age, folder in zip((300, 200, 100), folders, strict=True):
         os.utime(folder.events, (time.time() - age,) * 2)
-    one = delegation_files.usage(state_folder.state_root()).logs // 3
+    one = retained_files.usage(state_folder.state_root()).logs // 3
     expire(Retention(log_bytes=int(one * 1.5)))
     assert [folder.stdout.exists() for folder in folders] == [False, False, True]
 
@@ -165,10 +165,10 @@ def test_a_journal_whose_attempts_are_not_in_the_ledger_is_kept(finished) -> Non
 EXPIRE = """
 import time
 from understudy.config.configuration import Retention
-from understudy.engine.retention import delegation_files
+from understudy.engine.retention import retained_files
 from understudy.journal import state_folder
 kept = Retention(journal_days=1e-9, prompt_days=1e-9, log_days=1e-9)
-delegation_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
+retained_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
 """
 
 
@@ -207,7 +207,7 @@ def test_idempotency_keys_and_groups_expire(make) -> None:
 
 def test_no_time_means_nothing_is_removed(finished) -> None:
     folder = finished()
-    assert delegation_files.expire_files(state_folder.state_root(), ALL, time.monotonic() - 1) == []
+    assert retained_files.expire_files(state_folder.state_root(), ALL, time.monotonic() - 1) == []
     assert folder.prompt.exists()
 
 

@@ -18,7 +18,7 @@ from project_python import project_python
 from wait_until import until
 
 from understudy.engine.queueing import launcher
-from understudy.engine.retention import expired_worktrees, inventory
+from understudy.engine.retention import discard, retained_files
 from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, state_folder, worker_lock
@@ -40,9 +40,9 @@ def heavy(*values):
 
 TIDY = """
 import sys
-from understudy.engine.retention import expired_worktrees
+from understudy.engine.retention import discard
 from understudy.journal import state_folder
-print(*expired_worktrees.expire(state_folder.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
+print(*discard.expire(state_folder.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
 """
 
 
@@ -94,7 +94,7 @@ def workers() -> list[str]:
 
 
 def tidy(days: float = MONTH, size: int = PLENTY) -> list[str]:
-    return expired_worktrees.expire(state_folder.state_root(), keep_days=days, keep_bytes=size)
+    return discard.expire(state_folder.state_root(), keep_days=days, keep_bytes=size)
 
 
 def killed_tidy(fault: str, days: float = MONTH, size: int = PLENTY) -> bool:
@@ -148,7 +148,7 @@ def reject(project, identifier: str) -> None:
     project.call("delegations/decide", id=identifier, decisions=[{"decision": "reject"}])
 
 
-def discard(project, identifier: str | None = None) -> str:
+def discard_worktree(project, identifier: str | None = None) -> str:
     return project.call("delegations/discard", id=identifier or project.id).rescue_ref
 
 
@@ -197,14 +197,14 @@ def collect(project) -> None:
 
 def test_the_id_of_a_delegation_restores_what_was_discarded(worked) -> None:
     tree = Path(worked.call("delegations/get", id=worked.id).worktree)
-    discard(worked)
+    discard_worktree(worked)
     assert not tree.exists()
     with pytest.raises(UnderstudyError, match="No removed worktree is named"):
         restore(worked, worked.id[:-1])
     for text in ("first", "second"):  # each time, the newest one
         assert restore(worked, worked.id) == tree
         (tree / "text.txt").write_text(text)
-        discard(worked)
+        discard_worktree(worked)
     restore(worked, worked.id)
     assert (tree / "text.txt").read_text() == "second"
     with pytest.raises(UnderstudyError, match=f"The worktree of {worked.id} is not removed: it is at {tree}."):
@@ -215,16 +215,16 @@ def test_the_worktree_of_a_repository_that_is_gone_is_not_removed(worked):
     tree = Path(worked.call("delegations/get", id=worked.id).worktree)
     (worked.top / ".git").rename(worked.top / "elsewhere")
     with pytest.raises(UnderstudyError, match=f"no longer exists at {worked.top}/.git/objects") as refused:
-        discard(worked)
+        discard_worktree(worked)
     assert str(tree.parent) in (refused.value.hint or "")
     assert (tree / "new.txt").exists()
     (worked.top / "elsewhere").rename(worked.top / ".git")
-    discard(worked)
+    discard_worktree(worked)
     assert not tree.exists()
 
 
 def test_what_was_restored_survives_a_gc(worked):
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     assert not pins(worked)
     restore(worked, reference)
     assert pins(worked) == {worked.id}
@@ -245,7 +245,7 @@ def test_the_pin_of_an_earlier_version_goes_with_its_worktree_which_is_restored(
     before = everything(tree(worked))
     start_over(worked)
     assert earlier in worked.git("for-each-ref", "--format=%(refname)")
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     assert not pins(worked)
     restore(worked, reference)
     assert everything(tree(worked)) == before
@@ -256,7 +256,7 @@ def test_a_rescued_worktree_is_restored_after_the_history_is_gone(worked):
     place = tree(worked)
     before = everything(place)
     base = worked.git("rev-parse", "HEAD").strip()
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     assert not place.exists()
     start_over(worked)
     assert "missing" in worked.git("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", check=False) or (
@@ -270,7 +270,7 @@ def test_a_rescued_worktree_is_restored_after_the_history_is_gone(worked):
     assert (worked.top / "text.txt").read_text() == RESULT
     worked.call("delegations/undo", undoToken=token)
     assert (worked.top / "text.txt").read_text() == LINES
-    again = discard(worked)
+    again = discard_worktree(worked)
     assert again != reference
     collect(worked)
     restore(worked, again)
@@ -293,7 +293,7 @@ def test_the_whole_chain_comes_back(worked):
         worked.commit()
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
     until(lambda: not workers())
-    reference = discard(worked, child)
+    reference = discard_worktree(worked, child)
     assert not pins(worked)
     now = (worked.top / "text.txt").read_text()
     start_over(worked)
@@ -312,7 +312,7 @@ def test_a_worktree_whose_borrowed_objects_are_lost_is_not_removed(worked):
     before = everything(place)
     worked.git("update-ref", "-d", f"refs/understudy/base={worked.id}")
     start_over(worked)
-    for attempt in (lambda: discard(worked), lambda: worked.call("worktrees/remove", id=worked.id)):
+    for attempt in (lambda: discard_worktree(worked), lambda: worked.call("worktrees/remove", id=worked.id)):
         with pytest.raises(UnderstudyError) as caught:
             attempt()
         assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
@@ -346,7 +346,7 @@ def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
     first, second = another(worked), another(worked)
     for identifier in (second, first):  # the last word makes the age, not the beginning
         reject(worked, identifier)
-    one = inventory.size_of(tree(worked, pending).parent)
+    one = retained_files.size_of(tree(worked, pending).parent)
     assert tidy(MONTH, PLENTY) == []
     assert len(tidy(MONTH, int(2.5 * one))) == 1
     assert trees(worked) == {pending: "pending", first: "decided"}
@@ -361,11 +361,11 @@ def test_one_whose_decisions_are_undone_at_the_last_moment_stays(worked, monkeyp
         worked.call("delegations/undo", undoToken=token)
         return False
 
-    monkeypatch.setattr(expired_worktrees, "_is_in_use", undo)
+    monkeypatch.setattr(discard, "_is_in_use", undo)
     assert tidy(NOW) == []
     assert trees(worked) == {worked.id: "pending"}
     assert tree(worked).is_dir()
-    assert not inventory.rescues(state_folder.state_root())
+    assert not retained_files.rescues(state_folder.state_root())
 
 
 def test_one_whose_delegation_is_lost_at_the_last_moment_stays(worked, monkeypatch):
@@ -376,7 +376,7 @@ def test_one_whose_delegation_is_lost_at_the_last_moment_stays(worked, monkeypat
         shutil.rmtree(delegation_folder.open_folder(worked.id).path)
         return False
 
-    monkeypatch.setattr(expired_worktrees, "_is_in_use", lose)
+    monkeypatch.setattr(discard, "_is_in_use", lose)
     assert tidy(NOW) == []
     assert set(trees(worked).values()) == {"orphaned"}
     assert place.is_dir()
@@ -496,7 +496,7 @@ def test_an_interrupted_cleanup_is_finished_by_the_next(worked, step):
 def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(worked, at):
     place = tree(worked)
     before = everything(place)
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     program = "import sys\nfrom understudy.engine.retention import discard\ndiscard.restore(sys.argv[1])"
     if at in {"marked:1", "trashed:1"}:
         restore(worked, reference)
@@ -519,7 +519,7 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
 
 def test_one_tidies_and_the_others_leave(worked):
     reject(worked, worked.id)
-    with inventory.expiry_lock(state_folder.state_root()) as mine:
+    with retained_files.expiry_lock(state_folder.state_root()) as mine:
         assert mine
         assert tidy(NOW) == []
         assert trees(worked) == {worked.id: "expired"} or trees(worked) == {worked.id: "decided"}
@@ -686,7 +686,7 @@ def test_the_doctor_names_orphans(orphaned):
 
 def test_the_place_of_a_tree_stays_its_own(worked):
     place = tree(worked)
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     other = another(worked)
     assert tree(worked, other).parent != place.parent
     assert restore(worked, reference) == place
@@ -711,7 +711,7 @@ def test_who_handed_its_tree_on_cannot_take_it_away(worked):
     )
     for identifier, kind in ((worked.id, ErrorKind.CONFLICT), (child, None)):
         with pytest.raises(UnderstudyError) if kind else pytest.MonkeyPatch.context() as caught:
-            discard(worked, identifier)
+            discard_worktree(worked, identifier)
         assert kind is None or (caught.value.kind is kind and child in caught.value.message)
     assert trees(worked) == {}
     assert not pins(worked)
@@ -720,7 +720,7 @@ def test_who_handed_its_tree_on_cannot_take_it_away(worked):
 def test_a_result_whose_tree_was_deleted_by_hand_can_be_kept_all_the_same(worked):
     place = tree(worked)
     shutil.rmtree(place)
-    reference = discard(worked)
+    reference = discard_worktree(worked)
     assert (restore(worked, reference) / "new.txt").read_text() == "new\n"
     accept(worked)
     assert (worked.top / "new.txt").read_text() == "new\n"
@@ -774,7 +774,7 @@ def test_any_state_of_a_tree_comes_back_byte_for_byte(worked, steps):
     diff = worked.call("delegations/diff", id=worked.id)
     reference = worked.call("worktrees/remove", id=worked.id).rescue_ref
     assert not place.exists()
-    expired_worktrees.empty_trash(state_folder.state_root())
+    discard.empty_trash(state_folder.state_root())
     assert restore(worked, reference) == place
     assert everything(place) == before
     assert worked.call("delegations/diff", id=worked.id) == diff
