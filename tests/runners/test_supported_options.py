@@ -113,10 +113,10 @@ def test_what_one_delegation_can_change_is_what_an_override_may_have(declared: A
         else:
             continue
         if may:
-            launch_override.apply(override, delegator, around)
+            launch_override.apply_launch(override, delegator, around)
         else:
             with pytest.raises(UnderstudyError):
-                launch_override.apply(override, delegator, around)
+                launch_override.apply_launch(override, delegator, around)
 
 
 def test_over_acp_only_what_the_protocol_has_is_supported() -> None:

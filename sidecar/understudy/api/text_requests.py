@@ -24,7 +24,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.api.messages import PreviewResult
-    from understudy.engine.text_recipes.target_file import Target
+    from understudy.engine.text_recipes.request_paths import Target
 
 STDIN = "-"
 
@@ -151,26 +151,26 @@ class PreparedText:
     def _deliver(self, text: str) -> None:
         if self._target is None:
             return
-        from understudy.engine.text_recipes import target_file
+        from understudy.engine.text_recipes import request_paths
 
-        self._difference = target_file.difference(self._target, text)
+        self._difference = request_paths.difference(self._target, text)
         if self._writes:
-            target_file.write(self._target, text)
+            request_paths.write(self._target, text)
 
 
 def prepare(params: TextParams) -> PreparedText:
     """Read the files, check the target and choose the delegator; nothing is sent or written.
 
-    Errors: those of ``corpus``, ``target_file`` and ``text_request``.
+    Errors: those of ``corpus``, ``request_paths`` and ``text_request``.
     """
     folder = require_current_folder()
     target = None
     if params.target is not None:
-        from understudy.engine.text_recipes import target_file
+        from understudy.engine.text_recipes import request_paths
 
         root = None if params.target_root is None else Path(params.target_root)
         may_exist = params.force or not params.writes_target
-        target = target_file.check_target(params.target, folder, root=root, may_exist=may_exist)
+        target = request_paths.check_target(params.target, folder, root=root, may_exist=may_exist)
     configured = text_request.configured(folder)
     limits = text_request.bounds_of(configured[1], file_bytes=params.max_file_bytes, total_bytes=params.max_bytes)
     paths = [path for path in params.paths if path != STDIN]

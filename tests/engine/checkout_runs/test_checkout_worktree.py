@@ -461,14 +461,14 @@ def test_a_repository_that_the_agent_made_odd_holds_nothing_up(project: Any, com
 
 
 def test_two_that_wait_for_the_same_checkout_do_not_mix(project: Any, tmp_path: Path) -> None:
-    from understudy.engine.checkout_runs.checkout_claim import CheckoutClaim
+    from understudy.engine.checkout_runs.checkout_worktree import CheckoutClaim
 
     identifier = "20260101-000000-00000"
     project.program("doer", DONE)
     claim = CheckoutClaim(project.top, identifier)
     try:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("understudy.engine.running.start.checkout_claim.refuse_if_taken", lambda _: None)
+            patched.setattr("understudy.engine.running.start.checkout_worktree.refuse_if_taken", lambda _: None)
             done = run(project)
     finally:
         claim.release(collected=True)

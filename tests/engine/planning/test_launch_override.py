@@ -18,21 +18,23 @@ CODEX = Delegator(name="y", tool="codex", model_properties={"model_verbosity": "
 
 
 def test_what_the_request_names_replaces_the_delegators_own() -> None:
-    made = launch_override.apply(LaunchOverride(model="n", permission_mode="plan"), CLAUDE, Surroundings())
+    made = launch_override.apply_launch(LaunchOverride(model="n", permission_mode="plan"), CLAUDE, Surroundings())
     assert (made.model, made.launch) == ("n", Launch(permission_mode="plan", prompt_prefix="p"))
-    made = launch_override.apply(
+    made = launch_override.apply_launch(
         LaunchOverride(model_properties={"model_reasoning_effort": "high"}), CODEX, Surroundings()
     )
     assert made.model_properties == {"model_verbosity": "low", "model_reasoning_effort": "high"}
     assert (
-        launch_override.apply(LaunchOverride(mode="acp"), Delegator(name="o", tool="opencode"), Surroundings()).mode
+        launch_override.apply_launch(
+            LaunchOverride(mode="acp"), Delegator(name="o", tool="opencode"), Surroundings()
+        ).mode
         == "acp"
     )
-    made = launch_override.apply(LaunchOverride(use_worktree=False), CLAUDE, Surroundings())
+    made = launch_override.apply_launch(LaunchOverride(use_worktree=False), CLAUDE, Surroundings())
     assert made.launch == Launch(yolo=True, prompt_prefix="p", use_worktree=False)
-    made = launch_override.apply(LaunchOverride(use_worktree=True), made, Surroundings())
+    made = launch_override.apply_launch(LaunchOverride(use_worktree=True), made, Surroundings())
     assert made.launch == Launch(yolo=True, prompt_prefix="p", use_worktree=True)
-    assert launch_override.apply(None, CODEX, Surroundings()) is CODEX
+    assert launch_override.apply_launch(None, CODEX, Surroundings()) is CODEX
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_what_has_no_effect_is_refused_by_name(
     delegator: Delegator, override: LaunchOverride, words: str, parameter: str | None
 ) -> None:
     with pytest.raises(UnderstudyError) as raised:
-        launch_override.apply(override, delegator, Surroundings())
+        launch_override.apply_launch(override, delegator, Surroundings())
     assert raised.value.kind is ErrorKind.INVALID_PARAMS
     assert words in raised.value.message
     assert raised.value.hint

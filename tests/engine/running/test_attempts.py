@@ -250,8 +250,8 @@ NOT_BEFORE_THE_AGENT = (
     *("understudy.judge.judge", "understudy.judge.runs.check_run", "understudy.judge.mutation"),
     *(
         "understudy.judge.tampering",
-        "understudy.engine.planning.repair_prompt",
-        "understudy.engine.planning.strengthen_prompt",
+        "understudy.engine.planning.improvement_prompts",
+        "understudy.engine.planning.improvement_prompts",
         "understudy.engine.review.result_export",
         "understudy.engine.running.relay",
         "understudy.engine.checkout_runs",

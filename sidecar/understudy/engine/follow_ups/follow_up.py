@@ -10,21 +10,22 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from understudy.engine.checkout_runs import checkout_claim
-from understudy.engine.follow_ups.reply_prompt import about_answer, words
+from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.messages import message_request
-from understudy.engine.planning import delegator_choice, strengthen_prompt
+from understudy.engine.planning import delegator_choice, improvement_prompts
 from understudy.engine.planning import plan as resolve
 from understudy.engine.queueing import dependencies, launcher
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import repository
+from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
 from understudy.model.delegation import events
@@ -32,10 +33,16 @@ from understudy.model.delegation.delegations import AskedBy, Delegation, LaunchO
 from understudy.model.delegation.spec import Origin, Spec, session_owner
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import noticed
-from understudy.model.hunks import FileDiff, HunkState
+from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
 from understudy.model.text import path_quoting, uris
 from understudy.process.failpoints import failpoint
+
+SHOWN_LINES = 60
+"""Lines of one hunk in a prompt; a longer hunk is cut in the middle, because the agent has the file."""
+SHOWN_BYTES = 60_000
+"""All hunks in a prompt together."""
+
 
 # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -83,13 +90,13 @@ def strengthen(
                 f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
                 hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
             )
-        if not strengthen_prompt.is_worthwhile(evidence):
+        if not improvement_prompts.is_worthwhile(evidence):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} notice all of the small changes that were tried.",
                 hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
             )
-        text = strengthen_prompt.request_of(evidence)
+        text = improvement_prompts.strengthen_request(evidence)
         return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
 
     return _continue(folder, request, documents, (created_at, asked_by))
@@ -97,6 +104,8 @@ def strengthen(
 
 _SAME = "it did the earlier work"
 """The reason for the delegator of a follow-up that names none."""
+
+
 _STRENGTHEN = "Write tests that notice more mistakes in the code."
 
 
@@ -120,8 +129,8 @@ def _continue(
 ) -> str:
     spec = delegation_folder.read_spec(folder)
     with _settled(folder) as (writer, delegation):
-        if checkout_claim.is_uncollected(folder.id):
-            raise checkout_claim.uncollected(folder.id)
+        if checkout_worktree.is_uncollected(folder.id):
+            raise checkout_worktree.uncollected(folder.id)
         request = request_of(delegation)
         kept = message_request.undelivered(folder, delegation)
         text = "\n\n".join([*(message.text for message in kept), request.text])
@@ -248,7 +257,7 @@ def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
             f"{len(origin.undecided)} changes of {origin.parent} are not decided, and not in your checkout.",
             hint="Accept or reject them, then reply again.",
         )
-    checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
+    checkout_worktree.refuse_if_taken(repository.locate(plan.workspace).top)
 
 
 def _plan(
@@ -343,3 +352,64 @@ def _sessions(delegation: Delegation) -> dict[str, str]:
 
 def _path(quoted: str) -> str:
     return os.fsdecode(path_quoting.unquote(quoted))
+
+
+def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], earlier: list[str], text: str) -> str:
+    """Return the prompt of a reply: the decisions on the agent's changes, and the new request."""
+    room = SHOWN_BYTES
+    parts = ["# What happened to your changes"]
+    for state, title in (
+        (HunkState.ACCEPTED, "Accepted. These are in the files that you see, perhaps edited since; leave them."),
+        (HunkState.REJECTED, "Rejected. These are no longer in the files; do not make them again in the same way."),
+        (HunkState.PENDING, "Not decided yet. These are in the files that you see; continue from them."),
+    ):
+        lines = []
+        for file in files:
+            for hunk in file.hunks:
+                if hunk.state is state:
+                    shown = _shown(objects, sides, file, hunk) if state is HunkState.REJECTED and room > 0 else ""
+                    room -= len(shown)
+                    lines.append(_described(file, hunk) + shown)
+        if lines:
+            parts.append(f"## {title}\n\n" + "\n".join(lines))
+    if len(parts) == 1:
+        parts = []
+    if earlier:
+        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in earlier))
+    return "\n\n".join([*parts, "# What is asked for now\n\n" + text.strip()])
+
+
+def about_answer(answer: str, earlier: list[str], text: str) -> str:
+    """Return the prompt of a reply to a text answer."""
+    boundary = secrets.token_hex(6)
+    parts = [f"# Your previous answer\n\n<<<{boundary}\n{answer[:SHOWN_BYTES].rstrip()}\n{boundary}>>>"]
+    if earlier:
+        parts.append("# What was asked for before\n\n" + "\n\n".join(item.strip() for item in earlier))
+    return "\n\n".join([*parts, "# What is asked for now\n\n" + text.strip()])
+
+
+def _described(file: FileDiff, hunk: Hunk) -> str:
+    if hunk.old_lines or hunk.new_lines:
+        where = f"line {hunk.old_start}" if file.status == "modified" else f"the file was {file.status}"
+    else:
+        where = "the whole file" if file.binary else f"{file.status}"
+    reason = f" Why: {hunk.reason.strip()}" if hunk.reason and hunk.reason.strip() else ""
+    return f"- `{path_quoting.readable(file.path)}`, {where}.{reason}"
+
+
+def _shown(objects: ObjectStore, sides: tuple[str, str], file: FileDiff, hunk: Hunk) -> str:
+    if file.binary:
+        return ""
+    with contextlib.suppress(UnderstudyError):
+        old, new = review_state.lines_of(objects, *sides, file, hunk)
+        lines = [
+            f"{sign}{line.decode('utf-8', 'replace')}"
+            for sign, side, count in (("-", old, hunk.old_lines), ("+", new, hunk.new_lines))
+            for line in (side.split(b"\n") if count else [])
+        ]
+        if len(lines) > SHOWN_LINES:
+            half = SHOWN_LINES // 2
+            lines = [*lines[:half], f"… {len(lines) - SHOWN_LINES} lines …", *lines[-half:]]
+        boundary = secrets.token_hex(6)
+        return f"\n<<<{boundary}\n" + "\n".join(lines)[:SHOWN_BYTES] + f"\n{boundary}>>>"
+    return ""

@@ -1,37 +1,50 @@
-"""The delegator of a request as it will run: chosen, with its model server, launch options and limits."""
+"""The delegator of a request as it will run, with its launch options and limits, and those that take over from it.
+
+A list in the request counts instead of the delegator's own one, and everything in it must be usable. A delegator in
+the list of another one that cannot be used for a request is left out, with the reason.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from understudy.config import locality
 from understudy.config.configuration import DEFAULT_LIMITS, Configuration
 from understudy.config.discovery import declarations
-from understudy.config.findings import unusable
+from understudy.config.findings import cause_of, unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
 from understudy.engine.planning import launch_override
 from understudy.engine.planning.delegator_choice import NAMED, choose
+from understudy.git import workspaces
 from understudy.model.capabilities import Capabilities
+from understudy.model.config.agent_entries import AgentEntry
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
 from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
-from understudy.model.delegation.delegations import Explanation, StartParams
+from understudy.model.delegation.delegations import Candidate, Explanation, StartParams
+from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import extras
 from understudy.model.wire import camel
+from understudy.policy import candidates
+from understudy.policy.candidates import Preference, successors_of
 from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from understudy.model.config.agent_entries import AgentEntry
 
-
 _PERMISSIONS = ("yolo", "permission_mode")
 """Options of which a delegator has one: its own one leaves no room for a default of the other."""
+_SHARED = ("total_seconds", "max_turns", "max_output_tokens", "max_tokens", "max_usd")
+"""The limits of everything that is done for one request: the smaller one applies to the whole chain."""
 
 
 class ChosenCandidate(msgspec.Struct, frozen=True):
@@ -75,12 +88,10 @@ def choose_candidate(
     explain.reason += described_defaults(defaults)
     tools = None
     if agent is not None and workspace is not None:
-        from understudy.engine.planning import agent_use
-
-        used = agent_use.apply(agent, delegator, around, params.launch, workspace)
+        used = launch_override.apply_agent(agent, delegator, around, params.launch, workspace)
         delegator, tools = used.delegator, used.tools
         explain.reason += used.described
-    delegator = launch_override.apply(params.launch, delegator, around)
+    delegator = launch_override.apply_launch(params.launch, delegator, around)
     explain.reason += launch_override.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
     _require_relay(delegator)
@@ -228,3 +239,161 @@ def _has(supported: Capabilities, name: str, value: object) -> bool:
     if values is None or (name == "permission_mode" and not values):  # no one knows which modes it has
         return False
     return not values or any(option.value == value for option in values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainRequest:
+    """A request, and the delegator that is tried first for it."""
+
+    first: ChosenCandidate
+    limits: Limits
+    """Those of the first delegator."""
+    configuration: Configuration
+    recipe: Recipe
+    params: StartParams
+    workspace: Path
+    agent: AgentEntry | None = None
+    only_look: bool = False
+    """A preview, which does not require trust."""
+
+    @property
+    def explicit(self) -> bool:
+        """Return whether the request names the delegators itself."""
+        return self.params.fallback is not None
+
+
+@dataclass
+class Chain:
+    """What follows the first delegator, and what was left out of it."""
+
+    following: list[SpecCandidate] = field(default_factory=list)
+    left_out: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def chain_after(request: ChainRequest) -> Chain:
+    """Return the delegators that follow the first one, in order.
+
+    Raises, for a list in the request only: ``invalid_params`` (named twice, too many, the first one, or it works in the
+    checkout), ``secret_withheld`` (texts would leave this machine), and the errors of choosing each delegator.
+    """
+    chain = Chain()
+    owner = request.first.delegator
+    asked = request.params.fallback
+    names = list((owner.fallback if asked is None else asked) or ())
+    if request.explicit:
+        for finding in delegator_rules.check_fallback(names, owner.name):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint, parameter=_parameter(finding.path)
+            )
+    if names and runs_in_checkout(owner, request.recipe):
+        if request.explicit:
+            raise _in_checkout(owner.name)
+        chain.notes.append(_in_checkout(owner.name).message)
+        return chain
+    earlier = [request.first]
+
+    def why_not(preference: Preference) -> str | None:
+        try:
+            chosen, limits = _choose(preference.name, request)
+            _refuse_place(chosen, request)
+            _refuse_remote(earlier, chosen, request.configuration)
+        except UnderstudyError as error:
+            if request.explicit:
+                error.parameter = "fallback"
+                raise
+            return cause_of(error, "delegator", preference.name)
+        earlier.append(chosen)
+        chain.following.append(
+            SpecCandidate(
+                delegator=chosen.delegator,
+                model_server=chosen.model_server,
+                tool_definition=chosen.tool_definition,
+                tools=chosen.tools,
+                limits=limits,
+            )
+        )
+        return None
+
+    chain.left_out = candidates.left_out(successors_of(owner.name, names), why_not)
+    for candidate in chain.left_out:
+        chain.notes.append(f"{candidate.name} does not take over from {owner.name}: {candidate.skipped_because}")
+    return chain
+
+
+def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
+    """Choose one delegator of the list, with its limits: at most those of the first one."""
+    requested = launch_override.limits_of(request.params)
+    asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
+    chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
+    limits = limits_for(asked, chosen, request.configuration, [])
+    for limit in _SHARED:
+        most, value = getattr(request.limits, limit), getattr(limits, limit)
+        if most is not None and (value is None or float(value) > float(most)):
+            limits = msgspec.structs.replace(limits, **{limit: most})
+    shared = _only(limits, request.limits)
+    for finding in delegator_rules.check_supported_limits(shared, chosen.delegator, chosen.supported):
+        raise unusable("delegator", name, finding)
+    return chosen, limits
+
+
+def _refuse_place(chosen: ChosenCandidate, request: ChainRequest) -> None:
+    """Raise an error for a delegator that may not run here."""
+    name = chosen.delegator.name
+    if runs_in_checkout(chosen.delegator, request.recipe):
+        raise _in_checkout(name)
+    if not request.explicit and chosen.scope is Scope.WORKSPACE and request.first.scope is not Scope.WORKSPACE:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The workspace defines {name}, and your own delegators fall back only to your own.",
+            hint=f"Name it in the request: --fallback {name}",
+        )
+    if not request.configuration.trusted and not request.only_look and chosen.supported.process_in_worktree:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{request.workspace} is not trusted, so {name} may not run in it.",
+            hint=workspaces.trust_hint(request.workspace),
+        )
+
+
+def _only(limits: Limits, of: Limits) -> Limits:
+    """Return the shared limits of tokens, turns and money that the first delegator has."""
+    kept = {name: getattr(limits, name) for name in _SHARED[1:] if getattr(of, name) is not None}
+    return msgspec.structs.replace(Limits(), **kept)
+
+
+def _refuse_remote(earlier: Sequence[ChosenCandidate], chosen: ChosenCandidate, configuration: Configuration) -> None:
+    """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
+    if locality.is_local(chosen.delegator, chosen.model_server):
+        return
+    bound = next(
+        (candidate for candidate in earlier if locality.is_bound(candidate.delegator, candidate.model_server)), None
+    )
+    if bound is not None:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"{bound.delegator.name} is declared local; {chosen.delegator.name} may send texts to other machines.",
+            hint="Name a local delegator.",
+        )
+    local = next(
+        (candidate for candidate in earlier if locality.is_local(candidate.delegator, candidate.model_server)), None
+    )
+    if local is not None and not configuration.fallback.remote:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"{local.delegator.name} runs on this machine; {chosen.delegator.name} may send texts to other machines.",
+            hint="To allow it, set `remote = true` under `[fallback]` in your own config.toml.",
+        )
+
+
+def _in_checkout(name: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"{name} works in your checkout; another delegator can take over only in a worktree.",
+        hint="Leave `fallback` out, or let it work in a worktree: `useWorktree`.",
+        parameter="fallback",
+    )
+
+
+def _parameter(path: tuple[str | int, ...]) -> str:
+    return "fallback" + "".join(f"[{step}]" for step in path[1:])

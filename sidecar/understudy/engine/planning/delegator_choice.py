@@ -139,7 +139,7 @@ def _missing(configuration: Configuration, preference: Preference, defaults: can
 
 
 def _successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
-    """Return the delegators that may take over from one that cannot be used (see ``fallback_chain``)."""
+    """Return the delegators that may take over from one that cannot be used (see ``candidate``)."""
     server = configuration.model_servers.get(entry.delegator.model_server or "")
     if server is None and entry.delegator.model_server is not None:
         return []  # it may have been a local one

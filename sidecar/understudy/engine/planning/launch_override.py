@@ -1,6 +1,9 @@
-"""Change how a delegator is started, for one delegation."""
+"""Change how a delegator works, for one delegation: how it is started, and the agent that it is."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -8,13 +11,18 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import KeyPath
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
-from understudy.model.config.delegators import Delegator, Launch, Limits
+from understudy.model.config.agent_entries import AgentEntry, loop_tools
+from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
+from understudy.model.config.recipes import Recipe
 from understudy.model.delegation.delegations import LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import uris
 from understudy.model.wire import camel, ready
 
 _WHOLE = frozenset({"max_turns", "max_output_tokens", "max_tokens"})
 """Limits that are counts."""
+_CLAUDE = "claude"
+_CLAUDE_ALIASES = frozenset({"best", "default", "haiku", "opus", "opus[1m]", "opusplan", "sonnet", "sonnet[1m]"})
 
 
 def choose_way(override: LaunchOverride | None, delegator: Delegator) -> Delegator:
@@ -29,7 +37,7 @@ def choose_way(override: LaunchOverride | None, delegator: Delegator) -> Delegat
     return delegator
 
 
-def apply(override: LaunchOverride | None, delegator: Delegator, around: Surroundings) -> Delegator:
+def apply_launch(override: LaunchOverride | None, delegator: Delegator, around: Surroundings) -> Delegator:
     """Return ``delegator`` with what the request changes; raise ``invalid_params`` for a value without effect."""
     if override is None:
         return delegator
@@ -143,3 +151,105 @@ def described(override: LaunchOverride | None) -> str:
     named |= override.model_properties or {}
     named |= override.limits or {}
     return f"; for this delegation: {', '.join(f'{name} {value}' for name, value in named.items())}" if named else ""
+
+
+@dataclass(frozen=True)
+class AgentUse:
+    """A delegator as an agent changes it."""
+
+    delegator: Delegator
+    described: str
+    """What applies and what does not, for the reason of the choice."""
+    tools: list[str] | None = None
+    """The only tools of our own loop; None: all."""
+
+
+def instructed(recipe: Recipe, agent: AgentEntry, workspace: Path) -> Recipe:
+    """Return ``recipe`` with the agent's instructions after its own."""
+    text = f"# Instructions of the {agent.kind} `{agent.name}`\n\n{agent.prompt}"
+    folder = _file(agent).parent
+    if agent.kind == "skill" and agent.scope is Scope.WORKSPACE and folder.is_relative_to(workspace):
+        text += f"\n\nFiles that these instructions name are in `{folder.relative_to(workspace).as_posix()}/`."
+    return msgspec.structs.replace(recipe, prompt=f"{recipe.prompt.strip()}\n\n{text}")
+
+
+def apply_agent(
+    agent: AgentEntry, delegator: Delegator, around: Surroundings, override: LaunchOverride | None, workspace: Path
+) -> AgentUse:
+    """Return ``delegator`` with the model and the tools of ``agent`` where it can have them, and say where not.
+
+    A model that the request names wins; the agent's own one replaces that of the delegator.
+    """
+    remarks: list[str] = []
+    tools: list[str] | None = None
+    if agent.model is not None:
+        explicit = override is not None and override.model is not None
+        refused = None if explicit else _why_not_model(agent.model, delegator, around)
+        if explicit:
+            remarks.append(f"not its model {agent.model}, because the request names one")
+        elif refused is not None:
+            remarks.append(f"not its model {agent.model}, because {refused}")
+        else:
+            delegator = msgspec.structs.replace(delegator, model=agent.model)
+            remarks.append(f"model {agent.model}")
+    if agent.tools is not None or agent.disallowed_tools is not None:
+        if delegator.tool is None and delegator.model_server is not None:
+            tools, remark = _of_our_loop(agent)
+        else:
+            delegator, remark = _restricted(agent, delegator)
+        remarks.append(remark)
+    file = _file(agent)
+    place = file.relative_to(workspace) if file.is_relative_to(workspace) else file
+    where = "built in" if agent.scope is Scope.BUILTIN else str(place)
+    return AgentUse(delegator, f"; {agent.kind} {agent.name} ({', '.join([where, *remarks])})", tools)
+
+
+def _file(agent: AgentEntry) -> Path:
+    return uris.path_of(agent.location.uri) or Path()
+
+
+def _why_not_model(model: str, delegator: Delegator, around: Surroundings) -> str | None:
+    if not takes_model(delegator, around):
+        return f"{delegator.name} takes none"
+    is_claude = delegator.tool == _CLAUDE and delegator.model_server is None
+    if not is_claude and (model in _CLAUDE_ALIASES or (delegator.tool == _CLAUDE and model.startswith("claude-"))):
+        return f"it is one of Claude Code's, and {delegator.name} does not use those"
+    return None
+
+
+def _of_our_loop(agent: AgentEntry) -> tuple[list[str], str]:
+    """Return the tools of our own loop that the agent leaves, and what is said about them."""
+    left = loop_tools(agent.tools, agent.disallowed_tools)
+    remarks = [f"only the tools {', '.join(left.names) or '(none)'}"]
+    if left.unknown:
+        remarks.append(
+            f"{', '.join(left.unknown)} is not a tool here"
+            if len(left.unknown) == 1
+            else f"{', '.join(left.unknown)} are not tools here"
+        )
+    if left.with_arguments:
+        remarks.append(f"{', '.join(left.with_arguments)} permits nothing, because arguments cannot be checked")
+    return left.names, ", ".join(remarks)
+
+
+def _restricted(agent: AgentEntry, delegator: Delegator) -> tuple[Delegator, str]:
+    """Return the delegator with the restriction to the agent's tools, and what is said about it."""
+    if delegator.tool != _CLAUDE or delegator.mode not in {None, "headless"}:
+        whom = "only Claude Code without a terminal and models without an agent"
+        return delegator, f"its `tools` do not restrict {delegator.name}, {whom}"
+    flags, remarks = [], []
+    for flag, what, names in (
+        ("--tools", "only the tools", agent.tools),
+        ("--disallowedTools", "without the tools", agent.disallowed_tools),
+    ):
+        if names is None:
+            continue
+        plain = list(dict.fromkeys(name.partition("(")[0] for name in names)) if flag == "--tools" else names
+        flags.append(f"{flag}={','.join(plain)}")
+        remarks.append(f"{what} {', '.join(plain) or '(none)'}")
+        widened = [name for name in names if flag == "--tools" and "(" in name]
+        if widened:
+            remarks.append(f"the arguments in {', '.join(widened)} restrict nothing")
+    launch = delegator.launch or Launch()
+    launch = msgspec.structs.replace(launch, flags=[*(launch.flags or []), *flags])
+    return msgspec.structs.replace(delegator, launch=launch), ", ".join(remarks)

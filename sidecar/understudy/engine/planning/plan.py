@@ -17,10 +17,9 @@ from understudy.config.loading import loader
 from understudy.config.parsing import config_file
 from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
-from understudy.engine.planning import agent_use
-from understudy.engine.planning.candidate import choose_candidate, limits_for, without_keys
+from understudy.engine.planning import launch_override
+from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
-from understudy.engine.planning.fallback_chain import ChainRequest, chain_after
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
@@ -225,7 +224,7 @@ def plan(
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     if agent is not None:
-        recipe = agent_use.instructed(recipe, agent, workspace)
+        recipe = launch_override.instructed(recipe, agent, workspace)
     files = [workspaces.inside(workspace, uri) for uri in params.files or []]
     context = [workspaces.inside(workspace, uri) for uri in params.context_files or []]
     target = workspaces.inside(workspace, params.target) if params.target else None

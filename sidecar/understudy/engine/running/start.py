@@ -12,7 +12,7 @@ import msgspec
 
 from understudy.config.validation import delegator_rules
 from understudy.engine.bases import base_snapshots
-from understudy.engine.checkout_runs import checkout_claim
+from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.queueing import dependencies, launcher
 from understudy.git import repository
 from understudy.journal import delegation_folder, groups, state_folder
@@ -60,7 +60,7 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
 
     def build(identifier: str) -> Spec:  # called for a new delegation only, not for a key that was used before
         if plan.in_checkout:
-            checkout_claim.refuse_if_taken(repository.locate(plan.workspace).top)
+            checkout_worktree.refuse_if_taken(repository.locate(plan.workspace).top)
         return plan.spec(identifier, created_at, asked_by)
 
     if plan.params.group_id is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.planning.prompt import ALL_BYTES, FILE_BYTES
-from understudy.engine.text_recipes import ignored_paths, word_paths
+from understudy.engine.text_recipes import ignored_paths, request_paths
 from understudy.engine.text_recipes.ignored_paths import IgnoreRules
 from understudy.git import path_rules, repository
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -130,10 +130,10 @@ class _Collector:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS, "An empty path names nothing.", hint="Name a file, a folder, a glob, or `-`."
             )
-        path = os.path.normpath(self._folder / word_paths.expanded(word, self._folder))
+        path = os.path.normpath(self._folder / request_paths.expanded(word, self._folder))
         try:
             status = os.stat(path)  # noqa: PTH116 - a string is at hand
-            word_paths.require_inside(word, path, self._folder)
+            request_paths.require_inside(word, path, self._folder)
         except (FileNotFoundError, NotADirectoryError):
             if os.path.realpath(path) in self._unsaved:
                 self._take(path, 0, named=True)
@@ -202,14 +202,14 @@ class _Collector:
         import pathspec
 
         fixed: list[str] = []
-        parts = word_paths.expanded(word, self._folder).parts
+        parts = request_paths.expanded(word, self._folder).parts
         while parts and not _MAGIC.intersection(parts[0]):
             fixed.append(parts[0])
             parts = parts[1:]
         root = os.path.normpath(self._folder.joinpath(*fixed))
         if not os.path.isdir(root):  # noqa: PTH112 - a string is at hand
             raise _unusable(word, "matches nothing")
-        word_paths.require_inside(word, root, self._folder)
+        request_paths.require_inside(word, root, self._folder)
         try:
             spec = pathspec.GitIgnoreSpec.from_lines(["/" + "/".join(parts)])
         except ValueError:

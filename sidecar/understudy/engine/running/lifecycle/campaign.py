@@ -261,11 +261,11 @@ class Campaign:
 
     def _request_of(self, step: SendBack) -> str:
         """Return what the agent is asked to do to its result."""
-        from understudy.engine.planning import repair_prompt, strengthen_prompt
+        from understudy.engine.planning import improvement_prompts
 
         if step.request is Request.REPAIR:
-            return repair_prompt.request_of(self._failing(self._judging.judgement))
-        return strengthen_prompt.request_of(self._noticed) if self._noticed is not None else ""
+            return improvement_prompts.repair_request(self._failing(self._judging.judgement))
+        return improvement_prompts.strengthen_request(self._noticed) if self._noticed is not None else ""
 
     async def _leave_agent(self) -> None:
         """Keep what the user says from now on for the next reply, and stop what the agent delegated."""
@@ -370,7 +370,7 @@ class Campaign:
         return self._evidence(self._judging.judgement) if self._results.result is not None else None
 
     def _evidence(self, judgement: Judgement | None) -> Evidence:
-        from understudy.engine.planning import strengthen_prompt
+        from understudy.engine.planning import improvement_prompts
 
         verdict, reservations = self._crew.verdict_on(judgement)
         measured = _noticed_by(judgement)
@@ -379,7 +379,7 @@ class Campaign:
             reservations=reservations,
             checks=judgement.results if judgement is not None else (),
             noticed=measured,
-            worth_asking=strengthen_prompt.is_worthwhile(measured),
+            worth_asking=improvement_prompts.is_worthwhile(measured),
         )
 
     # -- what the user sees ----------------------------------------------------------------------------------

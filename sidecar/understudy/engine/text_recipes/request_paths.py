@@ -1,4 +1,4 @@
-"""The file that a request writes: where it may be, and how it is written all at once, or not at all."""
+"""The paths of a request: what a word of the command line names, and the file that is written, whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.engine.text_recipes import word_paths
+from understudy.git import repository
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
 
@@ -38,13 +38,13 @@ def check_target(word: str, folder: Path, *, root: Path | None, may_exist: bool)
     ``target_exists`` unless it ``may_exist``, ``permission_denied``, ``file_too_large``.
     """
     name = path_quoting.quote(os.fsencode(word))
-    named = Path(os.path.normpath(folder / word_paths.expanded(word, folder)))
+    named = Path(os.path.normpath(folder / expanded(word, folder)))
     real = Path(os.path.realpath(named.parent)) / named.name
     if not named.name or word.endswith(("/", "/.")):
         raise _refused(name, "names a folder")
     if root is not None and not real.is_relative_to(os.path.realpath(root)):
         raise _refused(name, f"is outside of {os.path.realpath(root)}")
-    top = word_paths.leads_out(str(named), str(real), folder)
+    top = leads_out(str(named), str(real), folder)
     if top is not None:
         raise _refused(name, f"passes through a link that leads out of {top}")
     if ".git" in (part.lower() for part in real.parts):
@@ -146,3 +146,35 @@ def _exists(name: str) -> UnderstudyError:
 
 def _refused(name: str, why: str) -> UnderstudyError:
     return UnderstudyError(ErrorKind.PATH_ESCAPE, f"{name} {why}.", hint="Nothing was written. Name another target.")
+
+
+def expanded(word: str, folder: Path) -> Path:
+    """Return the path with ``~`` expanded, unless ``folder`` has an entry ``~``: a repository may have one."""
+    path = Path(word)
+    if not path.parts or not path.parts[0].startswith("~") or os.path.lexists(folder / path.parts[0]):
+        return path
+    return path.expanduser()
+
+
+def leads_out(path: str, real: str, folder: Path) -> Path | None:
+    """Return the repository around ``folder`` if ``path`` is in it and ``real``, what its links lead to, is not.
+
+    Without a repository, the folder itself counts.
+    """
+    here = Path(os.path.realpath(folder))
+    top = repository.workspace_of(here)
+    seen = Path(os.path.normpath(here / os.path.relpath(path, folder)))
+    return top if seen.is_relative_to(top) and not Path(real).is_relative_to(top) else None
+
+
+def require_inside(word: str, path: str, folder: Path) -> None:
+    """Raise ``path_escape`` if a link leads out of the repository around ``folder``."""
+    real = os.path.realpath(path)
+    top = leads_out(path, real, folder)
+    if top is not None:
+        name, target = (path_quoting.quote(os.fsencode(one)) for one in (word, real))
+        raise UnderstudyError(
+            ErrorKind.PATH_ESCAPE,
+            f"{name} is or passes through a link that leads out of {top}.",
+            hint=f"Nothing was sent. To send it, name what the link leads to: {target}",
+        )
