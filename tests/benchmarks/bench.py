@@ -40,11 +40,7 @@ for name in ("home", "config/delegators", "run"):
 
 from understudy.api import method_table  # noqa: E402 - the environment first
 from understudy.api.caller import TerminalCaller  # noqa: E402
-from understudy.journal import (  # noqa: E402
-    change_notifications,
-    delegation_folder,
-    reader,
-)
+from understudy.journal import change_notifications, delegation_folder, reader  # noqa: E402
 
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import bench_ask  # noqa: E402 - beside this file

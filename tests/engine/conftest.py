@@ -18,7 +18,7 @@ from project_python import project_python
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.journal import delegation_folder, reader, state_folder
+from understudy.journal import delegation_folder, reader
 from understudy.model.delegation.delegations import Delegation
 
 MODULE = '''"""Small sums."""
@@ -147,7 +147,7 @@ def project(tmp_path: Path, config_folder: Path) -> Iterator[Project]:
     made.trust()
     made.settings(f'[environment]\npython = "{project_python()}"\n')
     yield made
-    left = processes_of(str(state_folder.state_root()))
+    left = processes_of(str(delegation_folder.state_root()))
     assert not left, left
 
 
@@ -156,6 +156,6 @@ def pytest_runtest_makereport(item, call):
     """Show what the workers logged beside a failure."""
     report = yield
     if report.failed and "project" in getattr(item, "funcargs", {}):
-        for log in sorted(state_folder.state_root().glob("delegations/*/worker.log")):
+        for log in sorted(delegation_folder.state_root().glob("delegations/*/worker.log")):
             report.sections.append((str(log), log.read_text(errors="replace")[-4000:]))
     return report

@@ -13,7 +13,7 @@ import pytest
 from project_python import project_python
 from wait_until import until
 
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 
 ENDLESS = f"600.{os.getpid()}"
 
@@ -228,6 +228,6 @@ def test_a_key_never_reaches_journal_log_prompt_or_argv(project, monkeypatch):
     done = project.run("ask", delegator="leaker", task=f"what is it? {secret}")
     assert done.verdict == "answered"
     assert "<secret:" in done.result.text
-    for path in state_folder.state_root().rglob("*"):
+    for path in delegation_folder.state_root().rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path

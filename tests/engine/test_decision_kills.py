@@ -16,7 +16,7 @@ from numbered_lines import LINES, RESULT
 
 from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import VARIABLE
@@ -399,7 +399,7 @@ def tree_of(root: Path) -> dict[str, bytes]:
 
 
 def place_of(bench) -> Path:
-    [root] = worktree_record.roots(state_folder.state_root())
+    [root] = worktree_record.roots(delegation_folder.state_root())
     return root
 
 
@@ -427,7 +427,7 @@ def is_whole(bench, contents: dict[str, bytes]) -> str:
 
 
 def newest_rescue() -> str:
-    return rescue.list_rescues(state_folder.state_root())[0].ref
+    return rescue.list_rescues(delegation_folder.state_root())[0].ref
 
 
 def discard_walk(bench, step: int) -> list[str]:

@@ -13,7 +13,7 @@ from killed_workers import ends, holders, kill, processes_of
 from project_python import project_python
 from wait_until import until
 
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.delegation import events
 
 TESTS = """import calc
@@ -104,7 +104,7 @@ class Judged:
         assert len(ends(self.project.events(self.id)[-1:])) == 1
         self.project.call("delegations/get", id=self.id)
         assert len(self.new_events(events.Finished)) == once
-        left = processes_of(str(state_folder.state_root()))
+        left = processes_of(str(delegation_folder.state_root()))
         assert not left, left
         if began:
             assert not self.scratch()

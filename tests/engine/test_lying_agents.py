@@ -15,7 +15,7 @@ import textwrap
 import pytest
 from project_python import PYTEST, make_environment, project_python
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import VARIABLE
 
@@ -123,7 +123,7 @@ def test_a_commit_on_another_branch_is_judged_on_the_final_tree_alone(project):
 def test_a_forged_journal_line_is_tampered(project):
     forged = '{"seq":9999,"at":"2026-01-01T00:00:00.000Z","attempt":1,"type":"finished","verdict":"verified","reservations":[]}\n'
     source = f"""
-        for journal in pathlib.Path({str(state_folder.state_root() / "delegations")!r}).glob("*/events.jsonl"):
+        for journal in pathlib.Path({str(delegation_folder.state_root() / "delegations")!r}).glob("*/events.jsonl"):
             with journal.open("a") as file: file.write({forged!r})
     """
     done = notes(project, "forger", source)

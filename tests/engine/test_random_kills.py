@@ -12,7 +12,7 @@ from killed_workers import kill as kill_process
 from project_python import project_python
 
 from understudy.engine.bases import base_recorder, base_snapshots
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.store import store
 
 BUSY = """
@@ -64,7 +64,7 @@ def test_kills_at_random_moments(project, seed):
         done = project.finish(identifier, 120)
         assert len(ends(project.events(identifier))) == 1
         assert done.verdict in {"unverified", "interrupted", "failed", "no_changes"}, done
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     assert store.queued(root) == store.launched(root) == []
     base_recorder.tidy(root)
     assert not base_snapshots.any_left(root)

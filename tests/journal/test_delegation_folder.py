@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.files import durable
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -217,7 +217,7 @@ def test_a_state_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypat
     def refused(path) -> UnderstudyError:
         monkeypatch.setenv("UNDERSTUDY_STATE", str(path))
         with pytest.raises(UnderstudyError) as caught:
-            state_folder.state_root()
+            delegation_folder.state_root()
         assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
         assert caught.value.hint
         return caught.value
@@ -239,7 +239,7 @@ def test_a_state_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch) 
     os.chown(tmp_path / "theirs", 12345, 12345)
     monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "theirs"))
     with pytest.raises(UnderstudyError, match="belongs to user 12345"):
-        state_folder.state_root()
+        delegation_folder.state_root()
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "9p", "fuse.sshfs", "afs"])
@@ -253,19 +253,19 @@ def test_network_file_systems_are_refused(kind: str, tmp_path: Path, monkeypatch
         f"30 22 0:5 / {escaped} rw shared:1 - ext4 /dev/b rw\n"
         f"31 30 0:6 / {escaped} rw,nosuid shared:2 master:1 - {kind} host:/x rw\n"
     )
-    monkeypatch.setattr(state_folder, "_MOUNTINFO", table)
+    monkeypatch.setattr(delegation_folder, "_MOUNTINFO", table)
     monkeypatch.setenv("UNDERSTUDY_STATE", str(far / "state"))
     with pytest.raises(UnderstudyError, match=re.escape(f"network file system ({kind})")) as caught:
-        state_folder.state_root()
+        delegation_folder.state_root()
     assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "far away too"))
-    state_folder.state_root()
+    delegation_folder.state_root()
 
 
 def test_this_machines_own_table_is_understood(tmp_path: Path) -> None:
     if not Path("/proc/self/mountinfo").exists():
         pytest.skip("no mountinfo here")
-    assert state_folder._file_system("/proc/self") == "proc"
+    assert delegation_folder._file_system("/proc/self") == "proc"
 
 
 def test_a_size_limit_reads_as_a_full_disk(make_spec) -> None:
@@ -343,7 +343,7 @@ def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: P
         with ThreadPoolExecutor(8) as threads:
             for turn in range(60):
                 monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / str(turn)))
-                roots = [threads.submit(state_folder.state_root) for _ in range(8)]
+                roots = [threads.submit(delegation_folder.state_root) for _ in range(8)]
                 assert {root.result(30) for root in roots} == {tmp_path / str(turn)}
                 assert [path.name for path in (tmp_path / str(turn)).iterdir()] == ["version"]
     finally:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.journal import ledger, state_folder, worker_lock
+from understudy.journal import delegation_folder, ledger, worker_lock
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
@@ -157,7 +157,7 @@ def test_foreign_lines_in_the_ledger_hide_no_entry(junk: bytes, torn: bytes, mak
     folder, lock = make()
     with Writer(folder, lock) as writer:
         writer.append(started(), attempt=1)
-        (state_folder.state_root() / "ledger").mkdir(exist_ok=True)
+        (delegation_folder.state_root() / "ledger").mkdir(exist_ok=True)
         for path in ledger.months():
             with path.open("ab") as file:
                 file.write(junk + b"\n" + torn)
@@ -169,7 +169,7 @@ def test_a_ledger_that_cannot_be_written_does_not_fail_the_delegation(make) -> N
     folder, lock = make()
     with Writer(folder, lock) as writer:
         writer.append(started(), attempt=1)
-        month = state_folder.state_root() / "ledger" / "lock"
+        month = delegation_folder.state_root() / "ledger" / "lock"
         month.mkdir()
         writer.append(end(), attempt=1)
     os.close(lock)
@@ -190,19 +190,19 @@ def test_a_running_delegation_is_left_alone(make) -> None:
 
 
 def test_a_state_folder_of_a_newer_version_is_refused() -> None:
-    version = state_folder.state_root() / "version"
-    assert version.read_text() == f"{state_folder.STATE_VERSION}\n"
+    version = delegation_folder.state_root() / "version"
+    assert version.read_text() == f"{delegation_folder.STATE_VERSION}\n"
     version.write_text("99\n")
     with pytest.raises(UnderstudyError, match="newer Understudy: its version is 99") as caught:
-        state_folder.state_root()
+        delegation_folder.state_root()
     assert caught.value.kind is ErrorKind.STATE_UNAVAILABLE
     version.write_text("one")
     with pytest.raises(UnderstudyError, match="is not a version number"):
-        state_folder.state_root()
+        delegation_folder.state_root()
     version.unlink()
-    code = "from understudy.journal import state_folder; state_folder.state_root()"
+    code = "from understudy.journal import delegation_folder; delegation_folder.state_root()"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert version.read_text() == f"{state_folder.STATE_VERSION}\n"
+    assert version.read_text() == f"{delegation_folder.STATE_VERSION}\n"
 
 
 def test_a_failure_is_recorded_by_its_kind(make) -> None:

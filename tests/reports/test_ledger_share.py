@@ -12,7 +12,7 @@ import pytest
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.config.price_table import PRICES, PRICES_DATE
 from understudy.model.delegation.delegations import AskedBy, no_usage
 from understudy.model.delegation.ledger import LedgerEntry, LedgerShare
@@ -36,7 +36,7 @@ def attempt(at: str, read: int, written: int) -> None:
         seconds=60.0,
         verdict="verified",
     )
-    folder = state_folder.state_root() / "ledger"
+    folder = delegation_folder.state_root() / "ledger"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{at[:7]}.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(one) + b"\n")
@@ -79,7 +79,7 @@ def test_each_answer_of_an_orchestrator_counts_once(home: Path) -> None:
     last = claude("a", "2026-11-02T09:00:01.000Z", input_tokens=10, output_tokens=200, cache_read_input_tokens=90)
     early = claude("e", "2026-11-02T07:58:00.000Z", input_tokens=7777, output_tokens=7777)
     delegated = claude(
-        "d", "2026-11-02T09:00:00.000Z", "s-2", f"{state_folder.state_root()}/worktrees/x", input_tokens=9
+        "d", "2026-11-02T09:00:00.000Z", "s-2", f"{delegation_folder.state_root()}/worktrees/x", input_tokens=9
     )
     failed = claude("f", "2026-11-02T09:00:00.000Z", input_tokens=5555)
     failed["message"]["model"] = "<synthetic>"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation.delegations import AskedBy, Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerTotals
 from understudy.model.errors import UnderstudyError
@@ -43,7 +43,7 @@ def used(read: int, written: int, cached: int = 0) -> Usage:
 
 def write(entries: list[LedgerEntry]) -> None:
     """Replace the ledger by these entries, with a torn line and a strange one between them."""
-    folder = state_folder.state_root() / "ledger"
+    folder = delegation_folder.state_root() / "ledger"
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.jsonl"):
         path.unlink()

@@ -21,7 +21,7 @@ def internal_error(what: str, error: BaseException) -> UnderstudyError:
         )
     path = None
     with contextlib.suppress(Exception):
-        from understudy.journal.state_folder import state_root
+        from understudy.journal.delegation_folder import state_root
 
         path = state_root() / "internal-errors.log"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW

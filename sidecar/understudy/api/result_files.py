@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 REVIEW = "review.diff"
@@ -17,7 +17,7 @@ MOST_ANSWERS = 50
 
 def is_own(path: Path) -> bool:
     """Return whether a file or folder is in the state folder, where nothing is run or delegated."""
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     if path == root or root in path.parents:
         return True
     real, root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
@@ -101,7 +101,7 @@ def write_text_answer(request: str, text: str) -> Path:
 
     from understudy.files import durable
 
-    folder = state_folder.state_root() / _ANSWERS
+    folder = delegation_folder.state_root() / _ANSWERS
     path = folder / f"{request}.md"
     with durable.named_failures(path):
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Read and write files of a worktree without following links out of it.
+"""Read, write and walk folders without following links out of them, at any depth.
 
 Each component of the path is opened relative to its parent without following symbolic links, so neither ``..`` nor a
 link that an agent created, even in the meantime, leads outside.
@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -219,3 +219,39 @@ def _escape(relative: str, why: str) -> UnderstudyError:
         f"The path {shown!r} {why}.",
         hint="It was not opened. Name a path relative to the workspace.",
     )
+
+
+def walk_any_depth(
+    top: bytes, onerror: Callable[[OSError], object] | None = None
+) -> Iterator[tuple[bytes, list[bytes], list[bytes]]]:
+    """Yield each folder with the names of its folders and of its other entries, from the top down, as ``os.walk`` does.
+
+    No link is followed; a link to a folder is listed among the folders. Names that the caller removes from the list of
+    folders are not walked. ``onerror`` gets the error of a folder that cannot be read, which is left out.
+    """
+    waiting = [top]
+    while waiting:
+        current = waiting.pop()
+        folders: list[bytes] = []
+        names: list[bytes] = []
+        linked: set[bytes] = set()
+        try:
+            with os.scandir(current) as entries:
+                for entry in entries:
+                    is_folder = _is_folder(entry)
+                    (folders if is_folder else names).append(entry.name)
+                    if is_folder and entry.is_symlink():
+                        linked.add(entry.name)
+        except OSError as error:
+            if onerror is not None:
+                onerror(error)
+            continue
+        yield current, folders, names
+        waiting += [current + b"/" + name for name in reversed(folders) if name not in linked]
+
+
+def _is_folder(entry: os.DirEntry[bytes]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

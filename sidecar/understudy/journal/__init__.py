@@ -4,7 +4,7 @@ A delegation's folder has one writer: the process that holds the flock of ``lock
 others read. Nothing here runs a delegation, depends on a frontend, uses a network or keeps state in memory that is not
 in the files. Nothing is asynchronous, because short commands use it too.
 
-Start with ``state_folder`` and ``delegation_folder`` (create, find, open). ``writer`` appends events, ``reader`` reads
+Start with ``delegation_folder`` (create, find, open). ``writer`` appends events, ``reader`` reads
 them, ``summaries`` turns them into a ``Delegation``. ``worker_lock`` shows which process runs a delegation,
 ``worker_requests`` carries cancels and answers to it, ``change_notifications`` wakes processes that wait,
 ``dead_workers`` finishes delegations whose worker died. ``groups`` and ``ledger`` are files beside the delegations.

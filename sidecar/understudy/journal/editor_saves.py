@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.files import durable
-from understudy.journal.state_folder import state_root
+from understudy.journal.delegation_folder import state_root
 from understudy.model.text import path_quoting
 
 _NAME = "editor-saves.jsonl"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.files import durable, locks
-from understudy.journal import delegation_folder, state_folder
+from understudy.files import durable
+from understudy.journal import delegation_folder
 from understudy.model.delegation.delegations import AskedBy, Group, GroupBudget, GroupKind
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
@@ -72,7 +72,7 @@ def add(group_id: str, *delegations: str) -> None:
 
     The group gets all of them or none.
     """
-    with locks.file_lock(state_folder.state_root() / "groups.lock"):
+    with durable.file_lock(delegation_folder.state_root() / "groups.lock"):
         group = read(group_id)
         new = [delegation for delegation in delegations if delegation not in group.delegations]
         if not new:
@@ -99,7 +99,7 @@ def once(key: str | None) -> Iterator[Group | None]:
         yield None
         return
     claimed = _claim_file(key)
-    with locks.file_lock(claimed.with_name(".groups"), _START_SECONDS):
+    with durable.file_lock(claimed.with_name(".groups"), _START_SECONDS):
         group = None
         with contextlib.suppress(FileNotFoundError, UnderstudyError):  # unused, or the group was removed
             group = read(durable.read_whole(claimed, 64).decode("ascii", "replace"))
@@ -119,7 +119,7 @@ def _claim_file(key: str) -> Path:
 
 def _ids() -> list[str]:
     """Return the ids of all groups, newest first. Raises ``state_unavailable``."""
-    folder = state_folder.state_root() / "groups"
+    folder = delegation_folder.state_root() / "groups"
     with durable.named_failures(folder):
         try:
             names = [path.stem for path in folder.iterdir() if path.suffix == ".json"]
@@ -138,7 +138,7 @@ def _whole_id(short: str) -> str:
 def _file(group_id: str) -> Path:
     if not delegation_folder.is_id(group_id):
         raise _unknown(group_id)
-    return state_folder.state_root() / "groups" / f"{group_id}.json"
+    return delegation_folder.state_root() / "groups" / f"{group_id}.json"
 
 
 def _unknown(group_id: str) -> UnderstudyError:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.files import durable, locks
-from understudy.journal import delegation_folder, state_folder
+from understudy.files import durable
+from understudy.journal import delegation_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.languages import language_of
 from understudy.model.delegation.delegations import Attempt, Delegation
@@ -94,7 +94,7 @@ def append(entry: LedgerEntry) -> None:
     path = _month_file()
     with durable.named_failures(path):
         path.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with locks.file_lock(_root() / "lock"):
+        with durable.file_lock(_root() / "lock"):
             _append_durably(path, _encode(entry), sync=False)
 
 
@@ -133,7 +133,7 @@ def numbered(since: str = "") -> Iterator[tuple[tuple[str, int], LedgerEntry]]:
 def _append(delegation: Delegation, entries: list[LedgerEntry]) -> None:
     path = _month_file()
     lock = _root() / "lock"
-    with durable.named_failures(path), locks.file_lock(lock):
+    with durable.named_failures(path), durable.file_lock(lock):
         recorded = _recorded(delegation)
         data = b"".join(_encode(entry) for entry in entries if entry.attempt not in recorded)
         if data:
@@ -247,7 +247,7 @@ def _moment(at: str) -> datetime:
 
 
 def _root() -> Path:
-    return state_folder.state_root() / "ledger"
+    return delegation_folder.state_root() / "ledger"
 
 
 def _open_file(identifier: str) -> Path:

@@ -12,7 +12,7 @@ import time
 
 import msgspec
 
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
@@ -70,7 +70,7 @@ def holds(folder: Folder, descriptor: int) -> bool:
 
 def is_held(folder: Folder) -> bool:
     """Return whether some process holds the lock now."""
-    return locks.is_locked(folder.lock)
+    return durable.is_locked(folder.lock)
 
 
 def write_holder(descriptor: int, identity: Identity, children: list[Identity]) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.journal import change_notifications
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Lines
@@ -185,7 +185,7 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
     with durable.named_failures(folder.control):
         descriptor = durable.open_regular(folder.control, os.O_RDWR | os.O_CREAT)
         try:
-            locks.flock_within(descriptor, folder.control, LOCK_SECONDS)
+            durable.flock_within(descriptor, folder.control, LOCK_SECONDS)
             end = durable.cut_torn_tail(descriptor)
             if isinstance(item, Say | PeerMessage) and end + len(line) > _LARGEST_WITH_MESSAGES:
                 raise UnderstudyError(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
 from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegation.delegations import Usage, no_usage
@@ -182,7 +182,7 @@ def _own_sessions() -> set[str]:
 
 def _is_own(cwd: str) -> bool:
     """Return whether a session worked in one of our worktrees, also for a delegation whose folder is gone."""
-    state = str(state_folder.state_root())
+    state = str(delegation_folder.state_root())
     return cwd == state or cwd.startswith(state.rstrip("/") + "/")
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def _connection(path: Path) -> sqlite3.Connection:
             if owner == os.getpid() and os.path.samestat(file, path.stat(follow_symlinks=False)):
                 return connection
     _close()
-    with locks.file_lock(path.with_name("store.lock")):
+    with durable.file_lock(path.with_name("store.lock")):
         connection = _opened(path)
         _open[path] = os.getpid(), path.stat(follow_symlinks=False), connection
     return connection

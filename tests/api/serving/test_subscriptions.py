@@ -22,7 +22,7 @@ from wait_until import until
 from understudy.api import messages as m
 from understudy.api.serving import subscriptions
 from understudy.config.trust import records
-from understudy.journal import change_notifications, delegation_folder, state_folder
+from understudy.journal import change_notifications, delegation_folder
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events as e
 from understudy.model.states import State
@@ -274,7 +274,7 @@ def test_trust_that_is_recorded_without_a_notification_is_a_change(
     """A program with another ``XDG_RUNTIME_DIR`` records it."""
     monkeypatch.setattr(change_notifications, "POLL_SECONDS", 0.01)
     client.following.announce_changes()
-    workspace, state = tmp_path / "workspace", state_folder.state_root()
+    workspace, state = tmp_path / "workspace", delegation_folder.state_root()
     workspace.mkdir()
     for trusted in (True, False):
         count = len(client.sent)

@@ -18,7 +18,7 @@ from understudy.config.locations import fingerprint, user_folder
 from understudy.config.trust import records
 from understudy.engine.planning.delegator_choice import choose
 from understudy.files import durable
-from understudy.files.locks import folder_lock
+from understudy.files.durable import folder_lock
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
@@ -425,7 +425,7 @@ def test_a_lock_that_is_never_released_is_an_error(tmp_path):
 
 def test_a_lock_ends_with_its_process(tmp_path):
     holder = python(
-        "import sys\nfrom pathlib import Path\nfrom understudy.files.locks import folder_lock\nwith folder_lock(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()",
+        "import sys\nfrom pathlib import Path\nfrom understudy.files.durable import folder_lock\nwith folder_lock(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()",
         str(tmp_path),
     )
     assert holder.stdout.readline() == "held\n"

@@ -14,7 +14,7 @@ from understudy.engine.queueing import launcher
 from understudy.engine.queueing.slots import take_slot
 from understudy.engine.worktrees import shared_base, worktree_record
 from understudy.git import command, diff
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 
@@ -23,7 +23,7 @@ class Waiting:
     """Delegations that wait because another one has the only slot; this process records their bases."""
 
     def __init__(self, project, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.project, self.root = project, state_folder.state_root()
+        self.project, self.root = project, delegation_folder.state_root()
         self.monkeypatch = monkeypatch
         self.started: list[str] = []
         self.root.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from wait_until import until
 
 from understudy.engine.check_setup import check_trial
 from understudy.engine.check_setup.check_trial import CheckTrialRequest
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation.spec import Bootstrap
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
@@ -47,7 +47,7 @@ def request(project: Path, code: str, *, copy=(), setup=(), **fields) -> CheckTr
 
 
 def trials() -> list[Path]:
-    folder = state_folder.state_root() / "check-trials"
+    folder = delegation_folder.state_root() / "check-trials"
     return list(folder.iterdir()) if folder.exists() else []
 
 
@@ -165,8 +165,8 @@ def test_the_folder_of_a_killed_worker_is_removed_by_the_next_trial(project, tmp
         worker.stdin.write(msgspec.json.encode(wish))
         worker.stdin.close()
         until(started.exists)
-        check_trial.remove_abandoned(state_folder.state_root())
+        check_trial.remove_abandoned(delegation_folder.state_root())
         running = [path for path in trials() if path.is_dir()]
         assert len(running) == 1, "the folder of a running worker is kept"
         os.kill(worker.pid, signal.SIGKILL)
-    until(lambda: check_trial.remove_abandoned(state_folder.state_root()) or trials() == [])
+    until(lambda: check_trial.remove_abandoned(delegation_folder.state_root()) or trials() == [])

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from understudy.engine.circuits import circuit_store
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.config.config_entries import CircuitState
 from understudy.model.config.delegators import Delegator
 from understudy.model.delegation.spec import PauseBounds
@@ -16,10 +16,10 @@ from understudy.model.errors import ErrorInfo, ErrorKind
 ASKS = """
 import sys
 from understudy.engine.circuits import circuit_store
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.config.delegators import Delegator
 sys.stdin.readline()
-root = state_folder.state_root()
+root = delegation_folder.state_root()
 pause = circuit_store.admit(root, Delegator(name="d", tool="generic"), None)
 print("admitted" if pause is None else "refused", flush=True)
 sys.stdin.readline()
@@ -44,7 +44,7 @@ def answers_of(number: int) -> list[str]:
 
 def test_of_several_processes_one_probes(own_home) -> None:
     """Real processes ask at the same time, when the pause is over."""
-    delegator, root = Delegator(name="d", tool="generic"), state_folder.state_root()
+    delegator, root = Delegator(name="d", tool="generic"), delegation_folder.state_root()
     for _ in range(3):
         error = ErrorInfo(ErrorKind.OVERLOADED, "Busy.")
         circuit_store.failed(root, delegator, None, error, PauseBounds(pause_minutes=1e-9))
@@ -55,7 +55,7 @@ def test_of_several_processes_one_probes(own_home) -> None:
 
 
 def test_no_failure_is_lost_between_threads(own_home) -> None:
-    delegator, root = Delegator(name="d", tool="generic"), state_folder.state_root()
+    delegator, root = Delegator(name="d", tool="generic"), delegation_folder.state_root()
     error = ErrorInfo(ErrorKind.AUTH_FAILED, "No.")
     bounds = PauseBounds(failures=1000)
 

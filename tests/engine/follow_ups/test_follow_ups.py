@@ -6,7 +6,7 @@ import pytest
 from numbered_lines import LINES, RESULT
 
 from understudy.engine.worktrees import worktree_record
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation.events import Note
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -116,8 +116,8 @@ def test_a_reply_has_the_tree_and_the_session_and_a_way_back(replied):
     assert delegation_folder.read_spec(delegation_folder.open_folder(child)).origin.sessions == {
         "generic:editor": "s-1"
     }
-    assert not (state_folder.state_root() / done.worktree / "ignored.txt").exists()
-    [root] = worktree_record.roots(state_folder.state_root())
+    assert not (delegation_folder.state_root() / done.worktree / "ignored.txt").exists()
+    [root] = worktree_record.roots(delegation_folder.state_root())
     assert worktree_record.chain(root) == [project.id, child]
     [note] = [event for event in project.events(child) if isinstance(event, Note) and "previous" in event.text]
     assert "can be restored" in note.text

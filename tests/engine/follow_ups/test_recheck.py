@@ -17,7 +17,7 @@ from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import verdict_card
 from understudy.frontends.cli.terminal.terminal import Paint
 from understudy.frontends.mcp.tools import tool_answers
-from understudy.journal import delegation_folder, state_folder, worker_requests
+from understudy.journal import delegation_folder, worker_requests
 from understudy.model.backends import openai
 from understudy.model.config.delegators import Delegator, Scope
 from understudy.model.config.recipes import AppliesTo, Recipe
@@ -206,7 +206,7 @@ def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
     single.gate.touch()
     assert single.finish(fine).verdict == "no_changes"
     assert single.finish(damaged).verdict == "failed"
-    assert store.queued(state_folder.state_root()) == []
+    assert store.queued(delegation_folder.state_root()) == []
 
 
 def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 import wait_until
 
 from understudy.engine.queueing import dependencies, launcher
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 
@@ -61,7 +61,7 @@ def test_tasks_start_after_those_that_they_name_in_any_order_of_the_file(project
     assert [project.finish(one).verdict for one in (last, first, middle, free)] == ["answered"] * 4
     order = (tmp_path / "order").read_text().split()
     assert [one for one in order if one != free] == [first, middle, last]
-    assert store.queued(state_folder.state_root()) == []
+    assert store.queued(delegation_folder.state_root()) == []
 
 
 def test_a_task_does_not_start_after_one_that_failed_and_says_why(project, go):
@@ -76,7 +76,7 @@ def test_a_task_does_not_start_after_one_that_failed_and_says_why(project, go):
         assert named in done.error.message
     go.touch()
     assert project.finish(other).verdict == "answered"
-    assert store.queued(state_folder.state_root()) == []
+    assert store.queued(delegation_folder.state_root()) == []
 
 
 def test_what_comes_after_a_cancelled_task_is_cancelled(project, go):
@@ -103,7 +103,7 @@ def test_a_task_whose_predecessor_was_killed_ends_with_its_reason(project, go):
 def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early(project, go, content):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     for path in root.glob("store.sqlite*"):
         path.unlink()
     if content is not None:
@@ -123,7 +123,7 @@ def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early
 def test_a_store_that_was_removed_while_a_task_is_locked_lets_it_wait_later(project, go):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     lock = wait_until.until(lambda: worker_lock.try_lock(delegation_folder.open_folder(second)))
     try:
         for path in root.glob("store.sqlite*"):

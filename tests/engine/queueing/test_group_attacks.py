@@ -12,7 +12,7 @@ import pytest
 from wait_until import until
 
 from understudy.engine.queueing import launcher
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 from understudy.store.store import Entry
@@ -90,7 +90,7 @@ def test_a_paused_queue_is_still_paused_for_another_process(project, go):
     assert (found["paused"], [one["id"] for one in found["delegations"]]) == (True, members)
     project.call("queue/move", id=members[1], position=1)
     # While a base is recorded, its delegation is passed over.
-    until(lambda: not store.unrecorded(state_folder.state_root()), "all bases")
+    until(lambda: not store.unrecorded(delegation_folder.state_root()), "all bases")
     until(lambda: not any(worker_lock.is_held(delegation_folder.open_folder(one)) for one in members), "free locks")
     project.call("queue/pause", paused=False)
     assert [project.finish(one).verdict for one in members] == ["answered"] * 2
@@ -117,7 +117,7 @@ def test_a_damaged_group_is_named_and_its_members_are_unharmed(project, go, tmp_
     secret = tmp_path / "secret"
     secret.write_text("secret content")
     group, members = started(project, 2, "patient")
-    place = state_folder.state_root() / "groups" / f"{group}.json"
+    place = delegation_folder.state_root() / "groups" / f"{group}.json"
     place.unlink()
     _junk(place, secret)[number]()
     for method in ("groups/get", "groups/cancel"):
@@ -137,11 +137,11 @@ def test_a_store_that_is_planted_stops_nothing(project, go, tmp_path, number):
     secret.write_text("secret content")
     first, second = started(project, 2, "patient")[1]
     project.until(first, lambda one: one.state == "running")
-    place = state_folder.state_root() / store.NAME
+    place = delegation_folder.state_root() / store.NAME
     place.unlink()
     _junk(place, secret)[number]()
     go.touch()
-    launcher.start_waiting(state_folder.state_root())
+    launcher.start_waiting(delegation_folder.state_root())
     assert project.call("queue/get").paused is False
     assert [project.finish(one).verdict for one in (first, second)] == ["answered"] * 2
     assert secret.read_text() == "secret content"
@@ -150,7 +150,7 @@ def test_a_store_that_is_planted_stops_nothing(project, go, tmp_path, number):
 def test_planted_rows_of_the_queue_stop_nothing(project, go):
     first, second = started(project, 2, "patient")[1]
     project.until(first, lambda one: one.state == "running")
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     for identifier in (first[:-5] + "zzzzz", "../../etc", "", "0" * 1_000_000):
         store.add(root, Entry(identifier, 2, key_names=("PATH",), key_digest="../../../../tmp"), record=True)
         store.hold(root, identifier, [first, "../" + second, identifier])

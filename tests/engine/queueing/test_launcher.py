@@ -24,7 +24,7 @@ from understudy.api.caller import TerminalCaller
 from understudy.engine.queueing import dependencies, key_holder, launcher
 from understudy.engine.queueing.slots import Slot, take_slot
 from understudy.engine.running import supervision
-from understudy.journal import delegation_folder, reader, state_folder, worker_lock
+from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -83,7 +83,7 @@ class Machine:
 
     def spawn_worker(self, folder: Folder, lock: int, *, slot: Slot, only_check: bool = False) -> None:
         assert not only_check
-        root = state_folder.state_root()
+        root = delegation_folder.state_root()
         spec = delegation_folder.read_spec(folder)
         older = [name for name in store.waiting(root) if name < folder.id and slots_of(name) == spec.slots]
         assert not any(map(may_start, older)), "the oldest of those with the same number of slots is first"
@@ -160,7 +160,7 @@ class Queue(RuleBasedStateMachine):
         self.patch.setattr(worker_lock, "try_lock", self.machine.try_lock)
         self.patch.setattr(worker_lock, "time", SimpleNamespace(sleep=lambda seconds: None))
         self.patch.setattr(sqlite3, "connect", self.machine.connect)
-        self.root = state_folder.state_root()
+        self.root = delegation_folder.state_root()
         self.known: list[Folder] = []
         self.earlier = self.folder / "earlier.sqlite"
 
@@ -412,7 +412,7 @@ def test_a_process_that_is_killed_while_it_looks_at_what_comes_after_leaves_noth
 
 
 def test_what_comes_after_a_task_that_was_not_submitted_waits_for_its_end(alone) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     first, lock_of_first = new_delegation()
     second, lock = delegation_folder.create(lambda name: spec_of_a_test(name, slots=1, after=[first.id]), {})
     launcher.submit(second, lock)
@@ -436,7 +436,7 @@ def new_delegation() -> tuple[Folder, int]:
 
 @pytest.mark.parametrize("function", ["add", "launch", "position"])
 def test_a_start_that_the_disk_refuses_leaves_nothing_in_the_queue(alone, monkeypatch, function) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     folder, lock = new_delegation()
     busy = take_slot(root, 1) if function == "position" else None
     with monkeypatch.context() as patch:
@@ -452,7 +452,7 @@ def test_a_start_that_the_disk_refuses_leaves_nothing_in_the_queue(alone, monkey
 
 @pytest.mark.parametrize("function", ["launch", "spawn_worker", "take_slot"])
 def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     busy = take_slot(root, 1)
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
@@ -474,7 +474,7 @@ def test_what_waits_survives_a_full_disk(alone, monkeypatch, function) -> None:
 
 
 def test_what_hinders_another_delegation_is_no_problem_of_this_one(alone, monkeypatch) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     busy = take_slot(root, 1)
     (first, lock), (second, other) = new_delegation(), new_delegation()
     launcher.submit(first, lock)
@@ -496,7 +496,7 @@ def test_what_hinders_another_delegation_is_no_problem_of_this_one(alone, monkey
 
 
 def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatch) -> None:
-    root, machine = state_folder.state_root(), Machine()
+    root, machine = delegation_folder.state_root(), Machine()
     monkeypatch.setattr(launcher, "spawn_worker", machine.spawn_worker)
     monkeypatch.setattr(launcher, "_spawn_helper", machine.spawn_helper)
     monkeypatch.setattr(launcher, "needs_worktree", lambda spec: True)
@@ -511,7 +511,7 @@ def test_a_worker_records_its_own_base_and_a_recorder_those_that_wait(monkeypatc
 
 
 def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypatch) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     busy = take_slot(root, 1)
     waiting = [new_delegation() for _ in range(60)]
     for folder, lock in waiting:
@@ -565,7 +565,7 @@ def hold_many(root: Path, first: str, count: int, shape: str) -> None:
     "counts", [(10, 100), pytest.param((10, 1000, 5000), marks=[pytest.mark.heavy, pytest.mark.timeout(900)])]
 )
 def test_serving_a_slot_costs_the_same_however_many_are_held(alone, monkeypatch, shape, counts) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     # For thousands of starts, these take minutes.
     monkeypatch.setattr(store, "position", lambda *args: 1)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
@@ -597,11 +597,11 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
     assert list(alone.workers) == [folder.id]
-    assert not launcher.start_waiting(state_folder.state_root())
+    assert not launcher.start_waiting(delegation_folder.state_root())
 
 
 def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     busy = take_slot(root, 1)
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
@@ -627,7 +627,7 @@ def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
 
 
 def test_a_cancel_does_not_start_what_waits(alone) -> None:
-    busy = take_slot(state_folder.state_root(), 1)
+    busy = take_slot(delegation_folder.state_root(), 1)
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
     busy.close()
@@ -640,7 +640,7 @@ def test_a_cancel_does_not_start_what_waits(alone) -> None:
 
 @pytest.mark.parametrize("method", ["list", "get"])
 def test_a_command_goes_on_with_the_queue_when_every_server_was_closed(alone, tmp_path, method) -> None:
-    busy = take_slot(state_folder.state_root(), 1)
+    busy = take_slot(delegation_folder.state_root(), 1)
     folder, lock = new_delegation()
     launcher.submit(folder, lock)
     listed = method_table.call("delegations/list", {}, TerminalCaller(tmp_path))
@@ -668,7 +668,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_only_a_process_that_has_the_keys_starts_what_needs_them(alone, monkeypatch) -> None:
-    root, helpers = state_folder.state_root(), []
+    root, helpers = delegation_folder.state_root(), []
     monkeypatch.setattr(launcher, "_spawn_helper", lambda root, arguments, lock: helpers.append((arguments, lock)))
     monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")
     busy = take_slot(root, 1)
@@ -699,7 +699,7 @@ def test_only_a_process_that_has_the_keys_starts_what_needs_them(alone, monkeypa
 
 
 def test_a_holder_that_hangs_does_not_stop_the_queue(alone, monkeypatch) -> None:
-    root, helpers = state_folder.state_root(), []
+    root, helpers = delegation_folder.state_root(), []
     monkeypatch.setattr(launcher, "_spawn_helper", lambda root, arguments, lock: helpers.append(lock))
     busy = take_slot(root, 1)
     monkeypatch.setenv("KEY_OF_A_TEST", "0123456789")

@@ -6,7 +6,7 @@ import many_starts
 import pytest
 from project_python import project_python
 
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 
 SLOTS = 4
 
@@ -17,7 +17,7 @@ def test_many_starts_and_a_kill_of_everything_lose_nothing(project):
     done = '{"type": "result", "ok": true, "text": "done"}'
     project.delegator("brief", "/bin/sh", "-c", f"echo x > new.txt; echo '{done}'")
     params = {"recipe": "implement", "task": "x", "delegator": "brief", "workspace": str(project.top)}
-    figures = many_starts.run(30, project.top, state_folder.state_root(), params, kill_after=6)
+    figures = many_starts.run(30, project.top, delegation_folder.state_root(), params, kill_after=6)
     assert figures.refused == []
     assert figures.lost == []
     assert len(figures.answered) == 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.engine.queueing import launcher
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 
@@ -22,7 +22,7 @@ def test_what_waits_starts_in_the_order_of_the_user_once_the_queue_goes_on(proje
     project.settings("[limits]\nslots = 1\n")
     assert project.call("queue/pause", paused=True).paused
     first, second, third = [project.start("ask", delegator="quick", task=str(number)) for number in range(3)]
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     assert not launcher.start_waiting(root)
     found = project.call("queue/get")
     assert (found.paused, [one.id for one in found.delegations]) == (True, [first, second, third])

@@ -21,7 +21,7 @@ from understudy.engine.queueing import launcher
 from understudy.engine.retention import discard, retained_files
 from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import VARIABLE
 
@@ -41,8 +41,8 @@ def heavy(*values):
 TIDY = """
 import sys
 from understudy.engine.retention import discard
-from understudy.journal import state_folder
-print(*discard.expire(state_folder.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
+from understudy.journal import delegation_folder
+print(*discard.expire(delegation_folder.state_root(), keep_days=float(sys.argv[1]), keep_bytes=int(sys.argv[2])))
 """
 
 
@@ -81,7 +81,7 @@ def another(project) -> str:
 
 
 def workers() -> list[str]:
-    state = f"UNDERSTUDY_STATE={state_folder.state_root()}".encode()
+    state = f"UNDERSTUDY_STATE={delegation_folder.state_root()}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -94,7 +94,7 @@ def workers() -> list[str]:
 
 
 def tidy(days: float = MONTH, size: int = PLENTY) -> list[str]:
-    return discard.expire(state_folder.state_root(), keep_days=days, keep_bytes=size)
+    return discard.expire(delegation_folder.state_root(), keep_days=days, keep_bytes=size)
 
 
 def killed_tidy(fault: str, days: float = MONTH, size: int = PLENTY) -> bool:
@@ -118,7 +118,7 @@ def tree(project, identifier: str | None = None) -> Path:
 
 
 def trash() -> list[str]:
-    folder = state_folder.state_root() / "trash"
+    folder = delegation_folder.state_root() / "trash"
     return os.listdir(folder) if folder.exists() else []
 
 
@@ -317,7 +317,7 @@ def test_a_worktree_whose_borrowed_objects_are_lost_is_not_removed(worked):
             attempt()
         assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
         assert "git fsck" in (caught.value.hint or "")
-    assert rescue.list_rescues(state_folder.state_root()) == []
+    assert rescue.list_rescues(delegation_folder.state_root()) == []
     assert everything(place) == before
     assert trees(worked) == {worked.id: "pending"}
 
@@ -365,7 +365,7 @@ def test_one_whose_decisions_are_undone_at_the_last_moment_stays(worked, monkeyp
     assert tidy(NOW) == []
     assert trees(worked) == {worked.id: "pending"}
     assert tree(worked).is_dir()
-    assert not retained_files.rescues(state_folder.state_root())
+    assert not retained_files.rescues(delegation_folder.state_root())
 
 
 def test_one_whose_delegation_is_lost_at_the_last_moment_stays(worked, monkeypatch):
@@ -386,7 +386,7 @@ def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)
     worked.settings(f'[environment]\npython = "{project_python()}"\n\n[worktrees]\nkeep_days = {NOW:.12f}\n')
-    last_look = state_folder.state_root() / "tidied"
+    last_look = delegation_folder.state_root() / "tidied"
     os.utime(last_look)
     earlier = another(worked)
     assert place.exists(), "another worker has just looked"
@@ -519,7 +519,7 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
 
 def test_one_tidies_and_the_others_leave(worked):
     reject(worked, worked.id)
-    with retained_files.expiry_lock(state_folder.state_root()) as mine:
+    with retained_files.expiry_lock(delegation_folder.state_root()) as mine:
         assert mine
         assert tidy(NOW) == []
         assert trees(worked) == {worked.id: "expired"} or trees(worked) == {worked.id: "decided"}
@@ -574,23 +574,23 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
 @pytest.mark.parametrize("at", ["base pinned:1", *heavy("worktree path claimed:1")])
 def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
     """Each worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
-    [root] = worktree_record.roots(state_folder.state_root())
+    [root] = worktree_record.roots(delegation_folder.state_root())
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
         assert worked.finish(identifier).verdict == "interrupted"
         until(lambda: not workers())
     root.with_name("7").mkdir(mode=0o700)
-    assert len(list(worktree_record.roots(state_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
+    assert len(list(worktree_record.roots(delegation_folder.state_root()))) >= 1 + launcher.MOST_LAUNCHES + 1
     tidy(MONTH)
-    assert list(worktree_record.roots(state_folder.state_root())) == [root]
+    assert list(worktree_record.roots(delegation_folder.state_root())) == [root]
     assert pins(worked) == {worked.id}
     assert trees(worked) == {worked.id: "pending"}
 
 
 @pytest.mark.heavy
 def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(worked, monkeypatch):
-    before = list(worktree_record.roots(state_folder.state_root()))
+    before = list(worktree_record.roots(delegation_folder.state_root()))
     with monkeypatch.context() as patch:
         patch.setenv(VARIABLE, "base pinned:1")
         identifier = worked.start("implement", delegator="editor", task="x")
@@ -598,7 +598,7 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
     assert worked.finish(identifier).verdict == "unverified"
     until(lambda: not workers())
     tidy(MONTH)
-    assert len(list(worktree_record.roots(state_folder.state_root()))) == len(before) + 1
+    assert len(list(worktree_record.roots(delegation_folder.state_root()))) == len(before) + 1
     assert pins(worked) == {worked.id, identifier}
     assert trees(worked) == {worked.id: "pending", identifier: "pending"}
 
@@ -606,7 +606,7 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
 def test_a_place_that_is_being_claimed_is_left_alone(worked):
     from understudy.git.worktree import worktree_paths
 
-    [root] = worktree_record.roots(state_folder.state_root())
+    [root] = worktree_record.roots(delegation_folder.state_root())
     claim = worktree_paths.claim_worktree_path(root.parent.parent, root.parent.name)
     try:
         tidy(MONTH)
@@ -635,7 +635,7 @@ def test_the_doctor_names_what_is_stale(worked):
     ok, message, _ = doctor(worked)
     assert ok
     assert "1 expired" in message
-    (state_folder.state_root() / "trash" / "left").mkdir(parents=True)
+    (delegation_folder.state_root() / "trash" / "left").mkdir(parents=True)
     assert "1 in the trash" in doctor(worked)[1]
     tidy(NOW)
     ok, message, _ = doctor(worked)
@@ -701,12 +701,12 @@ def test_the_place_of_a_tree_stays_its_own(worked):
 def test_who_handed_its_tree_on_cannot_take_it_away(worked):
     child = worked.finish(worked.call("delegations/reply", id=worked.id, text="Go on.").id).id
     until(lambda: not workers())
-    [root] = worktree_record.roots(state_folder.state_root())
+    [root] = worktree_record.roots(delegation_folder.state_root())
     assert worktree_record.chain(root) == [worked.id, child]
     assert not worktree_record.follow_up_failed(root, worked.id)
     assert (
-        worktree_record.root_of(state_folder.state_root(), worked.id)
-        == worktree_record.root_of(state_folder.state_root(), child)
+        worktree_record.root_of(delegation_folder.state_root(), worked.id)
+        == worktree_record.root_of(delegation_folder.state_root(), child)
         == root
     )
     for identifier, kind in ((worked.id, ErrorKind.CONFLICT), (child, None)):
@@ -774,7 +774,7 @@ def test_any_state_of_a_tree_comes_back_byte_for_byte(worked, steps):
     diff = worked.call("delegations/diff", id=worked.id)
     reference = worked.call("worktrees/remove", id=worked.id).rescue_ref
     assert not place.exists()
-    discard.empty_trash(state_folder.state_root())
+    discard.empty_trash(delegation_folder.state_root())
     assert restore(worked, reference) == place
     assert everything(place) == before
     assert worked.call("delegations/diff", id=worked.id) == diff

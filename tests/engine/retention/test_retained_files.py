@@ -15,9 +15,9 @@ from journals import spec_of_a_test
 
 from understudy.config.configuration import Retention
 from understudy.engine.retention import retained_files
-from understudy.journal import delegation_folder, ledger, state_folder
+from understudy.journal import delegation_folder, ledger
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import listing
+from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec
@@ -31,7 +31,7 @@ LONG = Retention(journal_days=0, prompt_days=0, log_days=0)
 
 
 def expire(kept: Retention = ALL) -> list[str]:
-    return retained_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
+    return retained_files.expire_files(delegation_folder.state_root(), kept, time.monotonic() + 30)
 
 
 @pytest.fixture
@@ -97,10 +97,10 @@ def test_each_kind_of_file_has_its_own_limit(finished) -> None:
     assert not folder.stdout.exists()
     assert not second.exists()
     assert not (folder.path / "worker.log").exists()
-    assert listing.page()[0][0].result.text == "done"
+    assert summary.page()[0][0].result.text == "done"
     assert expire() == [folder.id]
     assert not folder.path.exists()
-    assert listing.page()[0] == []
+    assert summary.page()[0] == []
     assert [entry.id for entry in ledger.read()] == [folder.id], "the ledger outlives the journal"
 
 
@@ -108,7 +108,7 @@ def test_above_the_bytes_allowed_the_oldest_go_first(finished) -> None:
     folders = [finished() for _ in range(3)]
     for age, folder in zip((300, 200, 100), folders, strict=True):
         os.utime(folder.events, (time.time() - age,) * 2)
-    one = retained_files.usage(state_folder.state_root()).logs // 3
+    one = retained_files.usage(delegation_folder.state_root()).logs // 3
     expire(Retention(log_bytes=int(one * 1.5)))
     assert [folder.stdout.exists() for folder in folders] == [False, False, True]
 
@@ -130,7 +130,7 @@ def test_running_queued_and_pending_delegations_are_kept(make, finished) -> None
 
 def test_a_journal_stays_while_its_worktree_is_there(finished) -> None:
     folder = finished()
-    place = state_folder.state_root() / "worktrees" / "project-0123456789" / "1"
+    place = delegation_folder.state_root() / "worktrees" / "project-0123456789" / "1"
     place.mkdir(parents=True)
     (place / "owners").write_text(f"{folder.id}\n")
     assert expire() == []
@@ -166,9 +166,9 @@ EXPIRE = """
 import time
 from understudy.config.configuration import Retention
 from understudy.engine.retention import retained_files
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 kept = Retention(journal_days=1e-9, prompt_days=1e-9, log_days=1e-9)
-retained_files.expire_files(state_folder.state_root(), kept, time.monotonic() + 30)
+retained_files.expire_files(delegation_folder.state_root(), kept, time.monotonic() + 30)
 """
 
 
@@ -193,8 +193,8 @@ def test_an_expiry_that_is_killed_is_finished_by_the_next(finished) -> None:
 def test_idempotency_keys_and_groups_expire(make) -> None:
     folder, _ = make(key="once")
     assert delegation_folder.create_once("once", lambda _: pytest.fail("made twice"), {})[0] == folder
-    (key,) = (entry for entry in (state_folder.state_root() / "keys").iterdir() if entry.name != ".lock")
-    groups = state_folder.state_root() / "groups"
+    (key,) = (entry for entry in (delegation_folder.state_root() / "keys").iterdir() if entry.name != ".lock")
+    groups = delegation_folder.state_root() / "groups"
     groups.mkdir()
     (groups / "old.json").write_text("{}")
     (groups / "new.json").write_text("{}")
@@ -207,7 +207,7 @@ def test_idempotency_keys_and_groups_expire(make) -> None:
 
 def test_no_time_means_nothing_is_removed(finished) -> None:
     folder = finished()
-    assert retained_files.expire_files(state_folder.state_root(), ALL, time.monotonic() - 1) == []
+    assert retained_files.expire_files(delegation_folder.state_root(), ALL, time.monotonic() - 1) == []
     assert folder.prompt.exists()
 
 

@@ -13,7 +13,7 @@ from open_documents import decide, refused, states, undo
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_recovery
 from understudy.engine.review.editors import editor_accepts
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.model.errors import ErrorKind
 from understudy.process import identity
 
@@ -286,7 +286,7 @@ def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
 
 def test_an_accept_that_another_process_forgets_meanwhile_is_no_error(project):
     editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
-    folder = state_folder.state_root() / "editor-accepts"
+    folder = delegation_folder.state_root() / "editor-accepts"
     (folder / "20260101-000000-bbbbb.1.json").symlink_to("forgotten")
     editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
     accepts = editor_accepts.EditorAccepts().of(Path("/somewhere/a.py"))

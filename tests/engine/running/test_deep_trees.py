@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from understudy.engine.retention import discard
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation.events import Note
 from understudy.model.verdicts import Verdict
 
@@ -27,7 +27,7 @@ DEEP = """
 def deep_project(project) -> Iterator[object]:
     """Leave no folders when a test fails: pytest cannot delete them, but `rm` can."""
     yield project
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     subprocess.run(["rm", "-rf", "--", root / "worktrees", root / "trash"], check=True, timeout=60)
 
 
@@ -53,7 +53,7 @@ def test_a_tree_of_1500_levels_is_delivered_and_removed(deep_project, name, rule
     assert len(left_out) == (1 if len(name) > 1 and not rules else 0), left_out
     assert all(len(text) < 1000 for text in left_out)
 
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     project.call("delegations/discard", id=done.id)
     discard.empty_trash(root)
     assert not os.listdir(root / "trash")

@@ -7,7 +7,7 @@ import pytest
 from understudy.engine.worktrees import worktree_record
 from understudy.git import diff
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, ledger, state_folder
+from understudy.journal import delegation_folder, ledger
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -80,7 +80,7 @@ def test_the_worktree_of_the_failed_attempt_can_be_restored_byte_for_byte(two, t
     two.write(".gitignore", "ignored\n")
     done = work(two, fallback=["second"])
     assert done.verdict == "unverified"
-    restored = rescue.restore(state_folder.state_root(), done.attempts[0].rescue_ref, tmp_path / "restored")
+    restored = rescue.restore(delegation_folder.state_root(), done.attempts[0].rescue_ref, tmp_path / "restored")
     assert (restored.path / "started.txt").read_text() == "half of the work"
     assert (restored.path / "calc.py").read_text() == "broken"
     assert (restored.path / "ignored").read_bytes() == bytes(range(256))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from understudy.engine.circuits import circuit_store
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -37,7 +37,9 @@ def two(project):
 def fail(project, times=1, error=BUSY, **bounds):
     """Let attempts on ``first`` fail, as this process."""
     for _ in range(times):
-        circuit_store.failed(state_folder.state_root(), first(project).delegator, None, error, PauseBounds(**bounds))
+        circuit_store.failed(
+            delegation_folder.state_root(), first(project).delegator, None, error, PauseBounds(**bounds)
+        )
 
 
 def first(project):
@@ -124,7 +126,7 @@ def test_another_program_of_the_same_name_is_not_paused(two):
 
 def test_damaged_content_is_no_obstacle(two):
     fail(two, 3)
-    with contextlib.closing(sqlite3.connect(state_folder.state_root() / store.NAME)) as connection, connection:
+    with contextlib.closing(sqlite3.connect(delegation_folder.state_root() / store.NAME)) as connection, connection:
         connection.execute("""UPDATE circuits SET content = '{"overload": {"state": "ajar"}}'""")
     assert first(two).state.pauses == []
     fail(two, 3)

@@ -12,7 +12,7 @@ import pytest
 from wait_until import until
 
 from understudy.engine.bases import base_snapshots
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 
@@ -59,7 +59,7 @@ def test_an_error_in_one_task_starts_none(project):
         project.call("groups/start", tasks=wrong)
     assert (caught.value.kind, caught.value.parameter) == (ErrorKind.UNKNOWN_DELEGATOR, "tasks[2]")
     assert delegation_folder.ids() == []
-    assert not base_snapshots.any_left(state_folder.state_root())
+    assert not base_snapshots.any_left(delegation_folder.state_root())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ method_table.call("groups/start", {{"tasks": {tasks(project, 3)!r}}}, TerminalCa
     assert killed.returncode == -signal.SIGKILL
     found = project.call("delegations/list").delegations
     assert [one.verdict for one in found] == ["interrupted"] * 3
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     assert store.queued(root) == []
     project.run("implement", delegator="quick", task="x")
     until(lambda: not base_snapshots.any_left(root), "the next worker removes what is left")

@@ -14,7 +14,7 @@ from killed_workers import holders, kill
 from tmux_server import TMUX, tmux_server
 from wait_until import until
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 pytestmark = pytest.mark.skipif(not TMUX, reason="tmux is not installed")
@@ -179,4 +179,4 @@ def test_the_secret_is_nowhere_but_in_the_agent(project):
     folder = delegation_folder.open_folder(identifier).path
     written = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert written == []
-    assert folder.is_relative_to(state_folder.state_root())
+    assert folder.is_relative_to(delegation_folder.state_root())

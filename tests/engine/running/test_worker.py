@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from understudy.engine.running.lifecycle import worker
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 
 
 def test_expired_files_are_looked_for_once_a_minute_at_most():
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     (state / "trash" / "first").mkdir(parents=True)
     worker._tidy(state)
     assert not (state / "trash" / "first").exists()

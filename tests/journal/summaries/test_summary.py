@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from understudy.journal import delegation_folder, reader, worker_lock
-from understudy.journal.summaries import fold, listing, summary
+from understudy.journal.summaries import fold, summary
 from understudy.journal.writing.dead_workers import recover
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import PermissionRule
@@ -590,7 +590,7 @@ def test_pages_are_stable_while_new_ones_arrive(make_spec, tmp_path_factory, dat
         seen: list[str] = []
         cursor = None
         for _ in range(40):
-            found, cursor = listing.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
+            found, cursor = summary.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
             seen += [one.id for one in found]
             if cursor is None:
                 break
@@ -615,7 +615,7 @@ def test_lists_filter_and_skip_damaged_folders(make_spec, make) -> None:
     (root / "README").write_text("x")
 
     def listed(**query) -> list[str]:
-        return [found.id for found in listing.page(**query)[0]]
+        return [found.id for found in summary.page(**query)[0]]
 
     assert listed() == [two.id, one.id]
     assert listed(text="GRÖSSE") == listed(text="grÖße") == [one.id]
@@ -626,10 +626,10 @@ def test_lists_filter_and_skip_damaged_folders(make_spec, make) -> None:
     assert listed(limit=1) == [two.id]
     for bad in ("", "x", "MTou", "!" * 9, "é"):
         with pytest.raises(UnderstudyError) as caught:
-            listing.page(cursor=bad)
+            summary.page(cursor=bad)
         assert caught.value.kind is ErrorKind.INVALID_PARAMS
     with pytest.raises(UnderstudyError):
-        listing.page(limit=0)
+        summary.page(limit=0)
 
 
 _opened: list[Path] | None = None
@@ -649,7 +649,7 @@ def test_the_first_page_of_two_thousand_reads_a_hundred(make_spec, monkeypatch) 
         plant(make_spec, root, delegation_folder.new_id(1_700_000_000 + number * 61))
     opened: list[Path] = []
     monkeypatch.setattr(sys.modules[__name__], "_opened", opened)
-    found, cursor = listing.page(limit=100)
+    found, cursor = summary.page(limit=100)
     assert {path.parent for path in opened if path.name == "summary.json"} == {root / one.id for one in found}
     assert len(opened) <= 4 * len(found)
     assert len(found) == 100

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from understudy.journal import delegation_folder, event_encoding, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.summaries import fold, summary
-from understudy.journal.writing.writer import Writer
+from understudy.journal.writing.writer import LONGEST_LINE, Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -368,7 +368,7 @@ def test_what_is_too_long_is_shortened_and_says_so(make, event) -> None:
         writer.append(STARTED, attempt=1)
         writer.append(event, attempt=1)
     line = folder.events.read_bytes().splitlines()[1]
-    assert len(line) < event_encoding.LONGEST_LINE
+    assert len(line) < LONGEST_LINE
     read = reader.read_events(folder)[1]
     assert type(read) is type(event)
     assert summary.load(folder) == refold(folder)

@@ -21,7 +21,7 @@ from understudy.config.trust import records as trust_records
 from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
 from understudy.git import workspaces
-from understudy.journal import change_notifications, state_folder
+from understudy.journal import change_notifications, delegation_folder
 from understudy.model.config import languages
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope
@@ -37,7 +37,7 @@ CHANGED = "configuration"
 def load(caller: Caller, workspace: str | None) -> Configuration:
     """Return the configuration of a workspace (URI or path; None: the workspace of the caller's folder)."""
     top = _workspace(caller, workspace)
-    trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
+    trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
     return loader.load(top, trusted=trusted)
 
 
@@ -50,7 +50,7 @@ def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
 
 def editor(caller: Caller, workspace: str | None) -> edit.Editor:
     """Return an editor for the configuration of a workspace."""
-    return edit.Editor(_workspace(caller, workspace), state=state_folder.state_root())
+    return edit.Editor(_workspace(caller, workspace), state=delegation_folder.state_root())
 
 
 def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
@@ -59,7 +59,7 @@ def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
         top = workspaces.workspace_of([params.workspace], None, None, opened_folders(caller))
     else:
         top = workspaces.workspace_of([], params.workspace, None)
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     if params.trusted is None:
         status = trust_records.status(top, root)
     else:
@@ -100,7 +100,7 @@ def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesR
 def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResult:
     """Return the agents that a delegation in a workspace can name; those of an untrusted workspace are not read."""
     top = _workspace(caller, params.workspace)
-    trusted = top is not None and trust_records.status(top, state_folder.state_root()).trusted
+    trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
     listed = agent_tiers.agents_of(top, trusted=trusted)
     return setup.AgentsResult(
         agents=list(listed.entries.values()), problems=[problem.plain() for problem in listed.problems]
@@ -138,7 +138,7 @@ def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEnt
     """End the pauses of a delegator and forget its failures; return it."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
-    circuit_store.succeeded(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    circuit_store.succeeded(delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded))
     change_notifications.notify(CHANGED)
     return delegator(caller, params)
 
@@ -155,7 +155,9 @@ def _add_remote(entry: DelegatorEntry) -> None:
 
 def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add what failed again and again to the state of a delegator, and a warning for each kind of failure."""
-    entry.state.pauses = circuit_store.pauses(state_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    entry.state.pauses = circuit_store.pauses(
+        delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded)
+    )
     for pause in entry.state.pauses:
         words = pause.failure.replace("_", " ")
         until = "while it is tried again" if pause.state is CircuitState.HALF_OPEN else f"until {pause.until}"
@@ -392,11 +394,11 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
 
 
 def _counts() -> dict[str, tuple[int, int]]:
-    from understudy.journal.summaries import listing
+    from understudy.journal.summaries import summary
     from understudy.model.states import State
 
     live = [state for state in State if state is not State.FINISHED]
-    delegations, _ = listing.page(states=live, limit=1000)
+    delegations, _ = summary.page(states=live, limit=1000)
     counts: dict[str, tuple[int, int]] = {}
     for item in delegations:
         running, queued = counts.get(item.delegator, (0, 0))

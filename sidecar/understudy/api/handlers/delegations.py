@@ -15,8 +15,8 @@ from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files import durable
 from understudy.git import diff as git_diff
-from understudy.journal import change_notifications, delegation_folder, reader, state_folder
-from understudy.journal.summaries import listing
+from understudy.journal import change_notifications, delegation_folder, reader
+from understudy.journal.summaries import summary
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -91,7 +91,7 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
         from understudy.git import workspaces
 
         workspace = str(workspaces.workspace_of([], workspace, None))
-    items, cursor = listing.page(
+    items, cursor = summary.page(
         states=params.states,
         workspace=workspace,
         delegator=params.delegator,
@@ -107,7 +107,7 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
             fresh.append(supervision.recover(item, delegation_folder.Folder(item.id, root / item.id)))
         except UnderstudyError:
             fresh.append(item)  # a full disk must not hide the list; the next reader tries again
-    launcher.start_waiting(state_folder.state_root())
+    launcher.start_waiting(delegation_folder.state_root())
     return messages.ListResult(delegations=fresh, cursor=cursor)
 
 

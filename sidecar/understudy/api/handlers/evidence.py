@@ -6,7 +6,7 @@ from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of
 from understudy.engine.running.supervision import current
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.judge.mutation import dismissed_mutants
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.mutation import MutantStatus
@@ -41,5 +41,5 @@ def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyRes
             f"No change that the tests missed has the id {named}." if named else "No change is named.",
             hint=f"The card lists the ids: understudy show {delegation.id}",
         )
-    dismissed_mutants.dismiss(state_folder.state_root(), delegation.workspace, params.mutants)
+    dismissed_mutants.dismiss(delegation_folder.state_root(), delegation.workspace, params.mutants)
     return messages.EmptyResult()

@@ -9,7 +9,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.store import store
@@ -18,7 +18,7 @@ from understudy.store import store
 def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
     """Return what waits; start what can."""
     _ = caller, params
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     launcher.start_waiting(root)
     waiting = []
     for identifier in store.queued(root):
@@ -31,13 +31,13 @@ def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
 
 def pause(caller: Caller, params: messages.QueuePauseParams) -> messages.QueueResult:
     """Pause or resume the queue; return what waits afterwards."""
-    store.pause(state_folder.state_root(), paused=params.paused)
+    store.pause(delegation_folder.state_root(), paused=params.paused)
     return get(caller, messages.NoParams())
 
 
 def move(caller: Caller, params: messages.QueueMoveParams) -> messages.QueueResult:
     """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     identifier = delegations.folder_of(params.id).id
     if params.position < 1:
         raise UnderstudyError(

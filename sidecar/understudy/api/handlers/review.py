@@ -8,7 +8,7 @@ from understudy.api import messages, review_messages
 from understudy.api.caller import Caller, as_editor
 from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
-from understudy.journal import change_notifications, state_folder, worker_requests
+from understudy.journal import change_notifications, delegation_folder, worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -194,7 +194,7 @@ def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
         )
     delegation = current(folder)
     workspace = Path(delegation.workspace)
-    editor = Editor(workspace if workspace.is_dir() else None, state=state_folder.state_root())
+    editor = Editor(workspace if workspace.is_dir() else None, state=delegation_folder.state_root())
     editor.add_rule(delegation.attempts[-1].delegator, request.rule)
     change_notifications.notify(configuration.CHANGED)
 
@@ -251,7 +251,7 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
                 state=place.state,
                 owner=place.chain[-1] if place.delegation is not None else None,
             )
-            for place in retained_files.list_worktrees(state_folder.state_root(), keep_days)
+            for place in retained_files.list_worktrees(delegation_folder.state_root(), keep_days)
         ],
         rescues=[
             review_messages.RescueEntry(
@@ -261,7 +261,7 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
                 at=timestamp(rescued.time, "seconds"),
                 notes=rescued.notes,
             )
-            for rescued in retained_files.rescues(state_folder.state_root())
+            for rescued in retained_files.rescues(delegation_folder.state_root())
         ],
     )
 

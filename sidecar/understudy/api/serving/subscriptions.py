@@ -21,7 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.api import internal_errors, messages
-from understudy.journal import change_notifications, delegation_folder, state_folder
+from understudy.journal import change_notifications, delegation_folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import fold, summary
 from understudy.model.delegation.delegations import Delegation
@@ -68,7 +68,7 @@ def fingerprints(folders: Sequence[Path]) -> tuple[str, ...]:
     from understudy.config.trust import records
 
     with contextlib.suppress(UnderstudyError, OSError):
-        trusted = records.fingerprint(state_folder.state_root())
+        trusted = records.fingerprint(delegation_folder.state_root())
         return (trusted, *(locations.fingerprint(folder) for folder in (None, *folders)))
     return ()
 

@@ -22,11 +22,11 @@ def _watch() -> None:
     pause = threading.Event()
     pause.wait(FIRST_SECONDS)
     from understudy.engine.queueing import launcher
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
 
     while True:
         try:
-            launcher.start_waiting(state_folder.state_root())
+            launcher.start_waiting(delegation_folder.state_root())
         except UnderstudyError:
             pass  # a full disk or a state folder that cannot be used: every request reports it
         except Exception as error:

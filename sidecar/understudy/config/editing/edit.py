@@ -29,7 +29,7 @@ from understudy.config.parsing.source_file import unusable_value
 from understudy.config.suggestions import unknown_name
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry
 from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, PermissionRule, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
@@ -391,7 +391,7 @@ class Editor:
         with _told(root):
             if folder is None:
                 root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with locks.folder_lock(folder or root):
+            with durable.folder_lock(folder or root):
                 yield
 
     def _apply(self, root: Path, changes: list[tuple[Path, bytes | None]]) -> None:

@@ -222,7 +222,7 @@ def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool, for
 
 @contextlib.contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    from understudy.files.locks import folder_lock
+    from understudy.files.durable import folder_lock
 
     try:
         (state / "trust").mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -24,7 +24,7 @@ from understudy.git import command, repository
 from understudy.git import diff as git_diff
 from understudy.git.merge import carry_over
 from understudy.git.worktree import rescue, worktree
-from understudy.journal import delegation_folder, reader, state_folder, worker_lock
+from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -136,7 +136,7 @@ def _record(root: Path, identifier: str) -> bool:
 def _lock_within(folder: Folder, seconds: float) -> int | None:
     deadline = time.monotonic() + seconds
     while (lock := worker_lock.try_lock(folder)) is None:
-        if time.monotonic() > deadline or folder.id in store.launched(state_folder.state_root()):
+        if time.monotonic() > deadline or folder.id in store.launched(delegation_folder.state_root()):
             return None
         time.sleep(0.01)
     return lock

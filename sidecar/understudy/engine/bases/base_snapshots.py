@@ -28,7 +28,7 @@ from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import shared_base
 from understudy.engine.worktrees.delegation_worktree import unsaved_text
 from understudy.engine.worktrees.shared_base import SharedBase
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.git import repository
 from understudy.git.base import capture as git_base
 from understudy.git.object_store import ObjectStore
@@ -64,7 +64,7 @@ def capture(root: Path, identifiers: Iterable[str], most_tries: int) -> None:
 
 def remove_unused(root: Path) -> None:
     """Remove the snapshots that no delegation needs, and unfinished ones. The caller holds the recorder's lock."""
-    free = [folder for folder in _folders(root) if not locks.is_locked(folder / _LOCK)]
+    free = [folder for folder in _folders(root) if not durable.is_locked(folder / _LOCK)]
     for name in store.drop_snapshots(root, [folder.name for folder in free]) if free else ():
         shutil.rmtree(_place(root) / name, ignore_errors=True)
 
@@ -81,7 +81,7 @@ def captured(
     place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=place))
     try:
-        with locks.file_lock(folder / _LOCK):
+        with durable.file_lock(folder / _LOCK):
             # An interrupted decision may have left the user's files partly changed.
             decision_recovery.recover_workspace(workspace)
             shared = shared_base.capture(folder, repository.locate(workspace), kind=kind, buffers=buffers)
@@ -105,7 +105,7 @@ def current_tree(root: Path, repo: repository.Repository) -> str:
     place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with locks.file_lock(folder / _LOCK):
+        with durable.file_lock(folder / _LOCK):
             return git_base.write_base(ObjectStore.create(folder / "store.git", repo), repo).tree
 
 

@@ -19,12 +19,12 @@ import msgspec
 
 from understudy.engine.short_workers import short_worker
 from understudy.engine.worktrees import setup_command
-from understudy.files import locks
+from understudy.files import durable
 from understudy.git import repository
 from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, extra_files, worktree, worktree_paths
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.judge.runs.check_run import (
     DEFAULT_TIMEOUT_SECONDS,
     CheckContext,
@@ -97,7 +97,7 @@ def _served(data: bytes) -> CheckTrialAnswer:
 
 async def _try(request: CheckTrialRequest) -> CheckTrial:
     workspace, mark = Path(request.workspace), f"trial-{secrets.token_hex(8)}"
-    with _trial_folder(state_folder.state_root()) as folder:
+    with _trial_folder(delegation_folder.state_root()) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
         tree, notes = _worktree(request, folder)
@@ -187,7 +187,7 @@ def _trial_folder(state: Path) -> Iterator[Path]:
     folder = state / _FOLDER / secrets.token_hex(8)
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # A folder exists only while its lock is held, or after its worker was killed.
-    with locks.file_lock(_lock(folder)):
+    with durable.file_lock(_lock(folder)):
         folder.mkdir(mode=0o700)
         try:
             yield folder
@@ -199,7 +199,7 @@ def remove_abandoned(state: Path) -> None:
     """Remove the folders of workers that were killed."""
     with contextlib.suppress(OSError):
         for folder in [entry for entry in (state / _FOLDER).iterdir() if entry.is_dir()]:
-            with contextlib.suppress(OSError), locks.try_file_lock(_lock(folder)) as abandoned:
+            with contextlib.suppress(OSError), durable.try_file_lock(_lock(folder)) as abandoned:
                 if abandoned:
                     _remove(folder)
 

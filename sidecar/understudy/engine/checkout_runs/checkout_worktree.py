@@ -22,7 +22,7 @@ from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.worktree_record import START_COPY
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.git import diff, path_rules, repository
 from understudy.git.checkout import checkout_tree, repository_state, unrecorded_files
 from understudy.git.checkout.checkout_tree import Beginning, Collected, SavedText
@@ -254,7 +254,7 @@ class CheckoutClaim:
         place = _lock(checkout)
         with durable.named_failures(place):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            taken = locks.try_lock(place)
+            taken = durable.try_lock(place)
         if taken is None:
             raise _taken(checkout)
         self._descriptor = taken
@@ -282,7 +282,7 @@ class CheckoutClaim:
 
 def refuse_if_taken(checkout: Path) -> None:
     """Raise ``conflict`` if an agent works in the checkout now."""
-    if locks.is_locked(_lock(checkout)):
+    if durable.is_locked(_lock(checkout)):
         raise _taken(checkout)
 
 

@@ -11,7 +11,7 @@ from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import workspaces
-from understudy.journal import change_notifications, state_folder, worker_lock
+from understudy.journal import change_notifications, delegation_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -40,7 +40,7 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
             f"The workspace {workspace} does not exist.",
             hint="Restore the folder, then run the checks again.",
         )
-    if not records.status(workspace, state_folder.state_root()).trusted:
+    if not records.status(workspace, delegation_folder.state_root()).trusted:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{workspace} is not trusted, so checks cannot run.",

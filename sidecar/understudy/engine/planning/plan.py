@@ -24,7 +24,7 @@ from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, noth
 from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
 from understudy.git import repository, workspaces
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.config.delegators import Delegator, ProgramLimits, Scope
 from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.config.recipes import Recipe
@@ -207,7 +207,7 @@ def plan(
     """
     uris = [*(params.files or []), *([params.target] if params.target else []), *(params.context_files or [])]
     workspace = workspaces.workspace_of(uris, params.workspace, folder, opened)
-    status = records.status(workspace, state_folder.state_root())
+    status = records.status(workspace, delegation_folder.state_root())
     configuration = loader.load(workspace, trusted=status.trusted)
     recipe = require_recipe(configuration, params.recipe)
     agent = None

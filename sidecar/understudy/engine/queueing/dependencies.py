@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from understudy.config import suggestions
-from understudy.journal import delegation_folder, groups, state_folder
+from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.model.delegation.delegations import Delegation
@@ -142,7 +142,7 @@ def _current(identifier: str) -> Delegation:
     """Return a delegation; first end it if its worker died."""
     folder = delegation_folder.open_folder(identifier)
     delegation = summary.load(folder)
-    waits = delegation.state is State.PREPARING and store.contains(state_folder.state_root(), identifier)
+    waits = delegation.state is State.PREPARING and store.contains(delegation_folder.state_root(), identifier)
     if delegation.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
         delegation = summary.load(folder)
     return delegation

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.journal import change_notifications
 from understudy.model.config.delegators import EnvReference
 from understudy.model.delegation.spec import Spec
@@ -55,7 +55,7 @@ def is_held(root: Path, digest: str) -> bool:
         hangs = time.time() - place.stat().st_mtime > HANGS_SECONDS
     except OSError:
         return False
-    return not hangs and locks.is_locked(place)
+    return not hangs and durable.is_locked(place)
 
 
 def lock_holder(root: Path, digest: str) -> int | None:
@@ -63,7 +63,7 @@ def lock_holder(root: Path, digest: str) -> int | None:
     place = _place(root, digest)
     with durable.named_failures(place):
         place.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
-        descriptor = locks.try_lock(place)
+        descriptor = durable.try_lock(place)
         if descriptor is not None:
             os.utime(descriptor)
         return descriptor

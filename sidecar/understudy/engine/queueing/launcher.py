@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 from understudy.config.discovery import declarations
 from understudy.engine.queueing import dependencies, group_budget, key_holder
 from understudy.engine.queueing.slots import Slot, take_slot
-from understudy.files import durable, locks
-from understudy.journal import change_notifications, delegation_folder, state_folder, worker_lock
+from understudy.files import durable
+from understudy.journal import change_notifications, delegation_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -79,7 +79,7 @@ def submit(folder: Folder, lock: int) -> None:
 
     If this raises, such as ``disk_full``, the delegation does not wait: the next reader ends it as interrupted.
     """
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     try:
         spec = delegation_folder.read_spec(folder)
         names, digest = key_holder.needed_keys(spec, os.environ)
@@ -160,7 +160,7 @@ def ensure_entry(folder: Folder) -> bool:
 
     Return False if another process has locked it, so that it must be looked at again.
     """
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     if store.contains(root, folder.id):
         return True
     if (lock := worker_lock.try_lock(folder)) is None:
@@ -240,7 +240,7 @@ def ensure_recorder(root: Path) -> None:
 
     A worker records the base of its delegation itself, as early as another process could.
     """
-    if not store.unrecorded(root) or locks.is_locked(_recorder_lock(root)):
+    if not store.unrecorded(root) or durable.is_locked(_recorder_lock(root)):
         return
     held = lock_recorder(root)
     if held is not None:
@@ -252,7 +252,7 @@ def lock_recorder(root: Path) -> int | None:
     place = _recorder_lock(root)
     with durable.named_failures(place):
         place.parent.mkdir(mode=durable.PRIVATE_FOLDER, exist_ok=True)
-        return locks.try_lock(place)
+        return durable.try_lock(place)
 
 
 def _recorder_lock(root: Path) -> Path:
@@ -485,5 +485,5 @@ def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
     Programs that it starts get an environment made from an allow-list.
     """
     argv = [sys.executable, "-P", "-m", "understudy", "worker", *arguments]
-    environment = dict(os.environ) | {"UNDERSTUDY_STATE": str(state_folder.state_root())}
+    environment = dict(os.environ) | {"UNDERSTUDY_STATE": str(delegation_folder.state_root())}
     detached.start_detached(Program(argv, Path("/"), environment, OWN, stdout_log=log), pass_fds=tuple(descriptors))

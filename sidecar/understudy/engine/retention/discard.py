@@ -31,11 +31,11 @@ from understudy.engine.retention.retained_files import (
 from understudy.engine.review import decision_recovery, decisions, review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
-from understudy.files import locks
+from understudy.files import durable
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, rescue, worktree
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -55,7 +55,7 @@ def discard(folder: delegation_folder.Folder, *, undecided: bool = True) -> str:
     Errors: ``conflict`` (it runs, a follow-up has the worktree, or ``undecided=False`` keeps it),
     ``base_unavailable`` (it has none, or it could not be restored).
     """
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     with decisions.lock_result(folder) as at:
         root = Path(at.record.root)
         worktree_record.require_owner(root, folder.id)
@@ -80,7 +80,7 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
 
     Errors: ``unknown_delegation`` (no such worktree), ``conflict``, ``base_unavailable`` (it cannot be rescued).
     """
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     if "/" in identifier:
         root = next(
             (root for root in worktree_record.roots(state) if f"{root.parent.name}/{root.name}" == identifier), None
@@ -127,7 +127,7 @@ def restore(rescue_ref: str) -> Path:
 
     Errors: ``unknown_delegation`` (no such ref), ``target_exists`` (the path exists).
     """
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     rescues = rescue.list_rescues(state)
     of_delegation = [entry for entry in rescues if f"{entry.ref.rpartition('/')[2]}-".startswith(f"{rescue_ref}-")]
     newest = max(of_delegation, key=lambda entry: entry.time, default=None)
@@ -335,7 +335,7 @@ def _clear_unused(state: Path) -> None:
             if worktree_record.removed(root) is not None or len(names) > 1:
                 continue
             if not names:
-                with locks.try_file_lock(root.with_name(f"{root.name}.lock")) as mine:  # paths are claimed under it
+                with durable.try_file_lock(root.with_name(f"{root.name}.lock")) as mine:  # paths are claimed under it
                     if mine and not worktree_record.listed_owners(root) and not worktree_record.leftovers(root):
                         _free(state, root)
                 continue

@@ -23,7 +23,7 @@ from understudy.config.configuration import Retention
 from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
-from understudy.files import locks
+from understudy.files import durable
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, ledger, worker_lock
 from understudy.journal.delegation_folder import Folder
@@ -220,7 +220,7 @@ def _size(paths: list[Path]) -> int:
 def _expire_keys(state: Path, days: float) -> None:
     folder = state / "keys"
     if days > 0 and folder.is_dir():
-        with contextlib.suppress(UnderstudyError, OSError), locks.file_lock(folder / ".lock"):
+        with contextlib.suppress(UnderstudyError, OSError), durable.file_lock(folder / ".lock"):
             _unlink_older(folder, time.time() - days * DAY_SECONDS)
 
 
@@ -233,7 +233,7 @@ def _expire_groups(state: Path, days: float) -> None:
     for identifier in delegation_folder.ids():
         with contextlib.suppress(UnderstudyError, OSError):
             used.add(summary.peek(delegation_folder.open_folder(identifier)).group_id)
-    with contextlib.suppress(UnderstudyError, OSError), locks.file_lock(state / "groups.lock"):
+    with contextlib.suppress(UnderstudyError, OSError), durable.file_lock(state / "groups.lock"):
         _unlink_older(folder, time.time() - days * DAY_SECONDS, keep=lambda name: name.partition(".")[0] in used)
 
 
@@ -357,4 +357,4 @@ def _modified(path: Path) -> float:
 
 def expiry_lock(state: Path, seconds: float = 0.0) -> contextlib.AbstractContextManager[bool]:
     """Lock the removal of expired files; yield False when another process still holds the lock after ``seconds``."""
-    return locks.try_file_lock(state / "expiry.lock", seconds)
+    return durable.try_file_lock(state / "expiry.lock", seconds)

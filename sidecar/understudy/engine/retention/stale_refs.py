@@ -11,7 +11,7 @@ from understudy.engine.retention.retained_files import DAY_SECONDS
 from understudy.engine.worktrees import worktree_record
 from understudy.git import repository
 from understudy.git.base import pins
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
@@ -67,7 +67,7 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
     listing = command.git_output(
         "for-each-ref", "--format=%(refname)", pins.REFERENCES.rstrip("/"), git_dir=place.common_dir
     ).decode(errors="replace")
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     for name in listing.splitlines():
         identifier = pins.identifier_of(name)
         if identifier is not None and delegation_folder.is_id(identifier):

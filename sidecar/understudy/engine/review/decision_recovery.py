@@ -32,10 +32,10 @@ from understudy.engine.review.review_state import (
 )
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
-from understudy.files import durable, locks
+from understudy.files import durable
 from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder, state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -168,7 +168,7 @@ def lock_workspace(workspace: Path, folder: delegation_folder.Folder) -> Iterato
         descriptor = durable.open_regular(path, os.O_RDWR | os.O_CREAT)
     try:
         with durable.named_failures(path):
-            locks.flock_within(descriptor, path, WORKSPACE_SECONDS)
+            durable.flock_within(descriptor, path, WORKSPACE_SECONDS)
         _recover_other(path, folder)
         with durable.named_failures(path):
             os.ftruncate(descriptor, 0)
@@ -209,7 +209,7 @@ def _last_delegation(path: Path) -> delegation_folder.Folder | None:
 
 def _workspace_file(workspace: Path) -> Path:
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
-    return state_folder.state_root() / "deciding" / name
+    return delegation_folder.state_root() / "deciding" / name
 
 
 # -- journal events ---------------------------------------------------------------------------------------------------

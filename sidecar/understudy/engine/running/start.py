@@ -15,7 +15,7 @@ from understudy.engine.bases import base_snapshots
 from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.queueing import dependencies, launcher
 from understudy.git import repository
-from understudy.journal import delegation_folder, groups, state_folder
+from understudy.journal import delegation_folder, groups
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import AskedBy, Group, GroupBudget, GroupKind
 from understudy.model.delegation.spec import Origin, Spec
@@ -115,7 +115,7 @@ def start_group(
     the first of them exists. If this process is killed before it started all of them, the others end as interrupted.
     With an idempotency ``key`` that was used before, return the group that was started with it.
     """
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     with contextlib.ExitStack() as stack:
         earlier = stack.enter_context(groups.once(key))
         if earlier is not None:

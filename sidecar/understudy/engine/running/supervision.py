@@ -7,13 +7,7 @@ import time
 from understudy.engine.queueing import launcher
 from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
-from understudy.journal import (
-    change_notifications,
-    delegation_folder,
-    state_folder,
-    worker_lock,
-    worker_requests,
-)
+from understudy.journal import change_notifications, delegation_folder, worker_lock, worker_requests
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -38,7 +32,7 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     delegation = recover(summary.load(folder), folder)
     if delegation.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
         problems: dict[str, UnderstudyError] = {}
-        launcher.start_waiting(state_folder.state_root(), problems=problems)
+        launcher.start_waiting(delegation_folder.state_root(), problems=problems)
         delegation = summary.load(folder)
         problem = problems.get(folder.id) or problems.get("")
         if raise_problem and problem is not None and delegation.state in launcher.NOT_STARTED:
@@ -79,7 +73,7 @@ def _recover(delegation: Delegation, folder: Folder) -> Delegation:
             delegation = summary.load(folder)
     if delegation.state is State.FINISHED or worker_lock.is_held(folder):
         return delegation
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     if delegation.state is State.QUEUED:
         launcher.ensure_entry(folder)
     elif not (delegation.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
@@ -104,7 +98,7 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
         change_notifications.wait_for(lambda: _ended_or_dequeued(folder), listener, CANCEL_SECONDS)
     if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     launcher.leave(root, folder.id)
     launcher.start_waiting(root)
     return summary.load(folder)

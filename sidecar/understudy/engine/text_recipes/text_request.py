@@ -22,7 +22,7 @@ from understudy.engine.planning.candidate import ChosenCandidate, choose_candida
 from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.git import workspaces
-from understudy.journal import delegation_folder, ledger, state_folder
+from understudy.journal import delegation_folder, ledger
 from understudy.model.config.delegators import Limits
 from understudy.model.config.languages import language_of
 from understudy.model.config.recipes import Recipe
@@ -284,7 +284,7 @@ def _is_trusted(workspace: Path) -> bool:
         return False
     from understudy.config.trust import records
 
-    return records.is_trusted(workspace, state_folder.state_root())
+    return records.is_trusted(workspace, delegation_folder.state_root())
 
 
 def _params(request: TextRequest) -> StartParams:

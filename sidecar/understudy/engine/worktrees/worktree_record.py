@@ -23,7 +23,7 @@ from understudy.git import diff, repository
 from understudy.git.base import pins
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import extra_files
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.journal import delegation_folder as journal_store
 from understudy.journal.summaries import summary
 from understudy.model.delegation.delegations import Delegation
@@ -195,7 +195,7 @@ def move_to_trash(root: Path, reference: str) -> None:
     for identifier in listed_owners(root):
         unpin(identifier, root)
         failpoint("unpinned")
-    trash = state_folder.state_root() / "trash"
+    trash = delegation_folder.state_root() / "trash"
     trash.mkdir(mode=0o700, exist_ok=True)
     for entry in leftovers(root):
         entry.rename(trash / f"{root.parent.name}-{root.name}-{secrets.token_hex(6)}")

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from understudy.files import tree_walk
+from understudy.files import nofollow
 from understudy.git.command import check_not_aborted
 
 _LEVELS = 40
@@ -90,7 +90,7 @@ def delete_folder(path: Path) -> None:
 
 def make_readable(root: Path) -> None:
     """Give the owner permission to read every file and folder below ``root``; links are not followed."""
-    for folder, folders, files in tree_walk.walk(os.fsencode(root)):
+    for folder, folders, files in nofollow.walk_any_depth(os.fsencode(root)):
         for name in folders:
             full = os.path.join(folder, name)
             mode = os.lstat(full).st_mode

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from understudy.files import tree_walk
+from understudy.files import nofollow
 from understudy.git.path_rules import refused, without_environments
 from understudy.model.text.path_quoting import quote
 
@@ -97,7 +97,7 @@ class ResultCollector:
 
         ignored = pathspec.GitIgnoreSpec.from_lines(rules.decode(errors="surrogateescape").splitlines())
         paths: list[bytes] = []
-        for current, folders, names in tree_walk.walk(self.root + folder):
+        for current, folders, names in nofollow.walk_any_depth(self.root + folder):
             below = current[len(self.root) :]
             # A link to a folder is content, not a folder to descend into.
             names += [name for name in folders if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.files import tree_walk
+from understudy.files import nofollow
 from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore, borrowing_git_dir
 from understudy.git.objects import object_id, pack_into, read_kept_blobs, write_object
@@ -203,7 +203,7 @@ class _Saver:
         """Write the contents below ``root``; return one line for each entry: path, kind, mode, time and blob."""
         top = os.fsencode(root)
         lines: list[list[Any]] = [[b"".hex(), "d", stat.S_IMODE(os.lstat(top).st_mode), 0, ""]]
-        for current, folders, names in tree_walk.walk(top, onerror=_raise):
+        for current, folders, names in nofollow.walk_any_depth(top, onerror=_raise):
             inside = current[len(top) :].lstrip(b"/")
             for name in sorted([*folders, *names]):
                 path = inside + b"/" + name if inside else name

@@ -1,4 +1,4 @@
-"""Append to a journal, and repair it when another process wrote to it.
+"""Append to a journal, one line of bounded length per event, and repair it when another process wrote to it.
 
 The holder of the lock is the only writer, so it knows where the file must end and what it must contain.
 Bytes that it did not write most likely come from an agent without a sandbox. They are
@@ -20,7 +20,6 @@ import msgspec
 from understudy.files import durable
 from understudy.journal import change_notifications, ledger, reader, worker_lock
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.event_encoding import encode
 from understudy.journal.summaries import fold, summary
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
@@ -28,6 +27,7 @@ from understudy.model.delegation.events import Event, Finished, Note, Started
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.wire import ready
 from understudy.process.failpoints import failpoint
 
 SUMMARY_SECONDS = 1.0
@@ -36,7 +36,6 @@ RESERVE_BYTES = 16 * 1024
 """Bytes reserved: enough for a note, the end and a summary on a full disk."""
 MOST_NOTES = 5
 """The most notes about foreign bytes, so that a process that keeps writing them cannot flood the journal with notes."""
-
 _REMEMBERED_BYTES = 4 * 1024 * 1024
 _DELTAS = (events.Text, events.Thinking, events.ToolCall, events.ToolResult, events.File, events.Plan, events.Phase)
 _AT_ONCE = (
@@ -45,6 +44,11 @@ _AT_ONCE = (
     events.Dismissed,
 )
 _CHUNK = 256 * 1024
+LONGEST_LINE = 1024 * 1024
+"""An event is one ``write`` and one message to a client; anything larger belongs in a file."""
+_SHORTEST_TEXT = 64
+_DEEPEST = 64
+_encoder = msgspec.json.Encoder()
 
 
 class Writer:
@@ -107,7 +111,7 @@ class Writer:
         """Write ``event`` as the next line; return its ``seq``. When this returns, the event survives a SIGKILL.
 
         ``seq``, ``at`` and ``attempt`` (0: before the first) are filled in; an event above 1 MiB is shortened (see
-        ``event_encoding``). Raises ``disk_full`` or ``state_unavailable`` with nothing written, and ``internal`` for
+        ``encode``). Raises ``disk_full`` or ``state_unavailable`` with nothing written, and ``internal`` for
         an illegal transition. Before a ``finished`` event the whole journal is compared
         with what was written; if it was tampered with, the event gets that reservation and is not ``verified``.
         """
@@ -378,3 +382,84 @@ def _is_line(line: bytes, seq: int) -> bool:
 
 def _is_time(text: str) -> bool:
     return len(text) == 24 and text[10] == "T" and text.endswith("Z") and text.isascii()
+
+
+def encode(event: Event) -> tuple[Event, bytes]:
+    """Return the event that is written, and its line with the newline.
+
+    Invalid Unicode (lone surrogates) is replaced. If the line is longer than ``LONGEST_LINE``, the longest texts
+    are cut (``… [N characters left out]``), then lists, until
+    it fits; ``truncatedBytes`` of a ``tool_result`` counts what was cut. The event returned equals what a
+    reader will decode.
+    """
+    try:
+        line = _encoder.encode(event)
+    except (UnicodeEncodeError, OverflowError, TypeError, RecursionError, ValueError):
+        event = _plain(event)
+        line = _encoder.encode(event)
+    if len(line) >= LONGEST_LINE:
+        event, line = _shortened(event, line)
+    return event, line + b"\n"
+
+
+def _plain(event: Event) -> Event:
+    fields = {name: _writable(getattr(event, name), 0) for name in event.__struct_fields__}
+    return type(event)(**fields)
+
+
+def _writable(value: Any, depth: int) -> Any:
+    """Return ``value`` with everything replaced that JSON cannot represent."""
+    if isinstance(value, str):
+        return type(value)(value) if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, bool) or value is None or isinstance(value, float):
+        return value
+    if isinstance(value, int):
+        # Other programs read JSON numbers of at most 64 bits.
+        return value if -(2**63) <= value < 2**63 else hex(value)
+    if depth > _DEEPEST:
+        return "… [nested too deeply]"
+    if isinstance(value, msgspec.Struct):
+        parts = {name: _writable(getattr(value, name), depth + 1) for name in value.__struct_fields__}
+        return type(value)(**parts)
+    if isinstance(value, dict):
+        return {str(_writable(str(key), depth)): _writable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_writable(item, depth + 1) for item in value]
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _shortened(event: Event, line: bytes) -> tuple[Event, bytes]:
+    # Not to_builtins: reading the line back gives the plain data that a reader would see.
+    data = msgspec.json.decode(line)
+    longest_text, longest_list = LONGEST_LINE // 2, 1 << 30
+    while len(line) >= LONGEST_LINE:
+        if longest_text > _SHORTEST_TEXT:
+            longest_text //= 2
+        elif longest_list > 1:
+            longest_list = min(longest_list, 1 << 16) // 2
+        else:
+            data = _without_free_form(data)
+        short = _cut(data, longest_text, longest_list)
+        if short.get("type") == "tool_result" and len(data["output"]) > longest_text:
+            gone = len(data["output"][longest_text:].encode())
+            short["truncatedBytes"] = (data.get("truncatedBytes") or 0) + gone
+        event = msgspec.convert(short, ready(type(event)))
+        line = _encoder.encode(event)
+    return event, line
+
+
+def _cut(value: Any, text: int, items: int) -> Any:
+    if isinstance(value, str):
+        if len(value) <= text:
+            return value
+        return f"{value[:text]}… [{len(value) - text} characters left out]"
+    if isinstance(value, list):
+        return [_cut(item, text, items) for item in value[:items]]
+    if isinstance(value, dict):
+        return {key: _cut(item, text, items) for key, item in list(value.items())[: max(items, 64)]}
+    return value
+
+
+def _without_free_form(data: Any) -> Any:
+    """Drop free-form values that an agent may nest; nothing else can still be this large."""
+    return {key: None if key == "input" else [] if isinstance(value, list) else value for key, value in data.items()}

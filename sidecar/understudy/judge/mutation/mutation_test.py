@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.files import tree_walk
+from understudy.files import nofollow
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import planning, stryker_report
 from understudy.judge.mutation.copies.parallel_runs import (
@@ -455,7 +455,7 @@ def copy_tree(source: Path, target: Path) -> int:
     """
     files = size = 0
     top = os.fsencode(source)
-    for folder, _, entries in tree_walk.walk(top):
+    for folder, _, entries in nofollow.walk_any_depth(top):
         files += len(entries)
         for name in entries:
             facts = os.lstat(folder + b"/" + name)

@@ -18,7 +18,7 @@ import msgspec
 
 from understudy.config.discovery import declarations
 from understudy.files import durable
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
 from understudy.model.wire import ready
@@ -176,4 +176,4 @@ def _keep(server: ModelServer, answers: dict[str, bool]) -> None:
 
 def _file(server: ModelServer) -> Path:
     digest = hashlib.sha256(server.base_url.rstrip("/").encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return state_folder.state_root() / "server-protocols" / f"{digest}.json"
+    return delegation_folder.state_root() / "server-protocols" / f"{digest}.json"

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from understudy.files import durable, locks
-from understudy.journal import state_folder
+from understudy.files import durable
+from understudy.journal import delegation_folder
 from understudy.model.config.delegators import ModelServer
 from understudy.model.errors import UnderstudyError
 from understudy.runners.backends.http.http_errors import MAX_WAIT_SECONDS
@@ -47,7 +47,7 @@ def take(server: ModelServer) -> Slot | None:
     with durable.named_failures(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(max(1, server.max_concurrent or 1)):
-        descriptor = locks.try_lock(folder / str(number))
+        descriptor = durable.try_lock(folder / str(number))
         if descriptor is not None:
             return Slot(descriptor)
     return None
@@ -88,4 +88,4 @@ def _folder(server: ModelServer) -> Path:
     parts = urlsplit(server.base_url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     place = f"{(parts.hostname or '').lower()}:{port}"
-    return state_folder.state_root() / "server-slots" / hashlib.sha256(place.encode()).hexdigest()[:16]
+    return delegation_folder.state_root() / "server-slots" / hashlib.sha256(place.encode()).hexdigest()[:16]

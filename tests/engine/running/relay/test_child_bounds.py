@@ -13,7 +13,7 @@ import pytest
 from understudy.engine.planning.plan import plan
 from understudy.engine.running.relay import peer_messages, relay_host
 from understudy.engine.running.relay.child_delegations import ChildDelegations, budget_of
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.journal.worker_requests import PeerMessage
 from understudy.model.delegation.delegations import AskedBy, GroupBudget, StartParams
 from understudy.model.delegation.spec import RelayBounds
@@ -60,7 +60,7 @@ def parent(project, monkeypatch):
 
 
 def children(spec, tmp_path):
-    return ChildDelegations(delegation_folder.Folder(spec.id, tmp_path), spec, state_folder.state_root())
+    return ChildDelegations(delegation_folder.Folder(spec.id, tmp_path), spec, delegation_folder.state_root())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import output_file
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import terminal
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 RESULT = LINES.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
@@ -90,7 +90,7 @@ def bench(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert made.call("delegations/wait", id=started.id, timeoutSeconds=60).verdict == "unverified"
     monkeypatch.chdir(top)
     yield made
-    until(lambda: not workers_of(str(state_folder.state_root())), "every worker has ended")
+    until(lambda: not workers_of(str(delegation_folder.state_root())), "every worker has ended")
 
 
 def workers_of(state: str) -> list[str]:

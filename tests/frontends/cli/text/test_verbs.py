@@ -15,7 +15,7 @@ import pytest
 from wait_until import until
 
 from understudy.config import locations
-from understudy.journal import ledger, state_folder
+from understudy.journal import delegation_folder, ledger
 
 
 def test_an_answer_goes_to_stdout_and_its_attempt_to_the_ledger(served):
@@ -29,7 +29,7 @@ def test_an_answer_goes_to_stdout_and_its_attempt_to_the_ledger(served):
     assert (entry.verdict, entry.failure, entry.workspace) == ("answered", None, str(served.top))
     assert entry.usage.output_tokens > 0
     assert entry.asked_by.frontend == "cli"
-    assert not (state_folder.state_root() / "delegations").exists(), "a text recipe makes no delegation"
+    assert not (delegation_folder.state_root() / "delegations").exists(), "a text recipe makes no delegation"
 
 
 def test_the_envelope_of_an_answer(served):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.journal import ledger, state_folder
+from understudy.journal import delegation_folder, ledger
 from understudy.testing.model_server import ModelServer
 
 RUN = "understudy/text/run"
@@ -58,7 +58,7 @@ def test_unsaved_text_is_asked_about_and_nothing_is_started(workshop: Any, model
     assert "return a + b" not in sent(models), "the file on disk is not what the editor shows"
     assert "# Selected: lines 2 to 2 of `calc.py`" in sent(models)
     assert sent(models) in preview["prompt"]
-    assert not list((state_folder.state_root() / "delegations").glob("*"))
+    assert not list((delegation_folder.state_root() / "delegations").glob("*"))
     (entry,) = ledger.read()
     assert (entry.id, entry.recipe, entry.asked_by.frontend) == (answer["id"], "ask", "lsp")
 
@@ -119,7 +119,7 @@ def test_an_action_of_any_editor_shows_the_answer(workshop: Any, models: ModelSe
     answer = editor.run(chosen)
     shown = editor.wait_for_method("window/showDocument")
     assert shown["takeFocus"] is True
-    path = state_folder.state_root() / "answers" / f"{answer['id']}.md"
+    path = delegation_folder.state_root() / "answers" / f"{answer['id']}.md"
     assert shown["uri"] == path.as_uri()
     assert path.read_text(encoding="utf-8") == "Because."
     asked = editor.wait_for_method("window/showMessageRequest")
@@ -137,5 +137,5 @@ def test_the_progress_of_an_action_cancels_its_request(workshop: Any, models: Mo
     editor.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
     assert editor.response_to(identifier)["error"]["data"]["kind"] == "cancelled"
     editor.wait_for_method(PROGRESS, lambda one: one["value"]["kind"] == "end")
-    assert not (state_folder.state_root() / "answers").exists()
+    assert not (delegation_folder.state_root() / "answers").exists()
     _ = models

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.journal import state_folder
+from understudy.journal import delegation_folder
 
 ASK = "window/showMessageRequest"
 SAY = "window/showMessage"
@@ -193,7 +193,7 @@ def test_folders_are_asked_about_one_after_another(workshop: Any, strange: Path,
 
 
 def test_the_folder_of_a_review_is_not_a_project_to_trust(editor: Any, strange: Path) -> None:
-    folder = state_folder.state_root() / "delegations" / "one"
+    folder = delegation_folder.state_root() / "delegations" / "one"
     folder.mkdir(parents=True)
     editor.begin(folder, strange)
     until(lambda: trust_questions(editor))

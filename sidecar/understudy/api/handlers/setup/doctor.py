@@ -104,10 +104,10 @@ def _git(caller: Caller) -> messages.DoctorCheck:
 
 def _state(caller: Caller) -> messages.DoctorCheck:
     from understudy.files import durable
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
 
     _ = caller
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     try:
         with tempfile.NamedTemporaryFile(dir=root):
             pass  # report a folder that is not writable now, not at the first start
@@ -276,9 +276,9 @@ def _workspace(caller: Caller) -> Path | None:
 
 def _is_trusted(top: Path) -> bool:
     from understudy.config.trust import records
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
 
-    return records.status(top, state_folder.state_root()).trusted
+    return records.status(top, delegation_folder.state_root()).trusted
 
 
 def _checks(caller: Caller) -> messages.DoctorCheck:
@@ -314,11 +314,11 @@ def _tools(caller: Caller) -> messages.DoctorCheck:
 def _delegations(caller: Caller) -> messages.DoctorCheck:
     from understudy.api.handlers import delegations
     from understudy.engine.retention import retained_files
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
     unfinished = delegations.list_page(caller, messages.ListParams(states=live, limit=1000)).delegations
-    used = retained_files.usage(state_folder.state_root())
+    used = retained_files.usage(delegation_folder.state_root())
     sizes = (
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
         f"ledger {used.ledger / 1e6:.1f} MB."
@@ -333,18 +333,18 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
 
 
 def _queue_is_paused() -> bool:
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
     from understudy.store import store
 
-    return store.is_paused(state_folder.state_root())
+    return store.is_paused(delegation_folder.state_root())
 
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:
     from understudy.config.loading import loader
     from understudy.engine.retention import retained_files, stale_refs
-    from understudy.journal import state_folder
+    from understudy.journal import delegation_folder
 
-    state, kept = state_folder.state_root(), loader.load(None, trusted=False).worktrees
+    state, kept = delegation_folder.state_root(), loader.load(None, trusted=False).worktrees
     places = retained_files.list_worktrees(state, kept.keep_days)
     size = sum(retained_files.size_of(place.root) for place in places)
     pending = sum(place.state == "pending" for place in places)

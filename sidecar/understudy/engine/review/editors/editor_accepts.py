@@ -20,7 +20,7 @@ import msgspec
 
 from understudy.files import durable
 from understudy.git import workspaces
-from understudy.journal.state_folder import state_root
+from understudy.journal.delegation_folder import state_root
 from understudy.model.text import path_quoting
 from understudy.process import identity
 

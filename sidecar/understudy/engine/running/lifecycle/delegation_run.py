@@ -24,7 +24,7 @@ from understudy.engine.running.run_context import RunContext, WorkerThreads
 from understudy.engine.running.task import proxy_secrets
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command
-from understudy.journal import state_folder, worker_lock
+from understudy.journal import delegation_folder, worker_lock
 from understudy.journal.change_notifications import notify
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
@@ -82,7 +82,7 @@ class DelegationRun:
         self._run = run = RunContext(
             folder=folder,
             spec=spec,
-            state=state_folder.state_root(),
+            state=delegation_folder.state_root(),
             writer=held.writer,
             emit=held.emit,
             tell=held.tell,
@@ -289,7 +289,7 @@ class DelegationRun:
 
 def _worktree_of(folder: Folder, spec: Spec) -> tuple[DelegationWorktree, CheckoutWorktree | None]:
     """Return the worktree, and once more with the checkout if the agent works there; nothing is created on disk."""
-    state = state_folder.state_root()
+    state = delegation_folder.state_root()
     if not spec.in_checkout:
         return DelegationWorktree(folder, spec, state), None
     from understudy.engine.checkout_runs.checkout_worktree import CheckoutWorktree

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from understudy.journal import delegation_folder, state_folder
+from understudy.journal import delegation_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.errors import UnderstudyError
 
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     from understudy.engine.queueing import launcher
 
     os.umask(0o077)
-    root = state_folder.state_root()
+    root = delegation_folder.state_root()
     if argv[0] == "--record-bases":
         from understudy.engine.bases import base_recorder
 

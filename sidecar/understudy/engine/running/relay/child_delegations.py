@@ -22,7 +22,7 @@ from understudy.engine.planning.plan import Plan, plan
 from understudy.engine.queueing import group_budget
 from understudy.engine.running import start, supervision
 from understudy.engine.worktrees.worktree_record import load_record, read_record
-from understudy.files import locks
+from understudy.files import durable
 from understudy.git import diff, path_rules
 from understudy.journal import delegation_folder, groups, worker_requests
 from understudy.journal.delegation_folder import Folder
@@ -74,7 +74,7 @@ class ChildDelegations:
         Errors: ``permission_denied`` (a bound is reached, or the child could do more than its parent),
         ``budget_exhausted``, and those of a start.
         """
-        with locks.file_lock(self._state / "relay.lock", LOCK_SECONDS):
+        with durable.file_lock(self._state / "relay.lock", LOCK_SECONDS):
             self._require_open()
             depth = self._spec.asked_by.depth + 1
             if depth > self._spec.relay.max_depth:
