@@ -3256,7 +3256,7 @@ export interface Requests {
   "understudy/delegations/subscribe": { params: SubscribeParams; result: EmptyResult };
   /** Stop sending events. */
   "understudy/delegations/unsubscribe": { params: UnsubscribeParams; result: EmptyResult };
-  /** Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only what it delegated. */
+  /** Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only its own. */
   "understudy/delegations/cancel": { params: IdParams; result: Delegation };
   /** Return the command that shows the terminal of an agent that runs in tmux. */
   "understudy/delegations/attach": { params: AttachParams; result: AttachResult };
@@ -3270,7 +3270,7 @@ export interface Requests {
   "understudy/groups/list": { params: GroupListParams; result: GroupListResult };
   /** Wait for the end of every member; a timeout is not an error: check each `state`. */
   "understudy/groups/wait": { params: GroupWaitParams; result: GroupResult };
-  /** Cancel every member that has not finished; its partial work is kept. Idempotent. A run cancels only what it delegated. */
+  /** Cancel every unfinished member; its partial work is kept. Idempotent. A run cancels only what it delegated. */
   "understudy/groups/cancel": { params: IdParams; result: GroupResult };
   /** Return the delegations that wait for a slot, in the order in which they start. */
   "understudy/queue/get": { params: NoParams; result: QueueResult };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -38,10 +39,16 @@ ONLY_LOOKS = {
 
 @pytest.fixture(autouse=True)
 def no_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def handler(_found: method_table.Method) -> Any:
-        raise UnderstudyError(ErrorKind.CONFLICT, "reached")
+    real = method_table.Method.handler.fget  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(method_table, "_function", handler)
+    def handler(method: method_table.Method) -> Any:
+        @functools.wraps(real(method))
+        def reached(*_: Any) -> Any:
+            raise UnderstudyError(ErrorKind.CONFLICT, "reached")
+
+        return reached
+
+    monkeypatch.setattr(method_table.Method, "handler", property(handler))
 
 
 def kind_of(name: str, caller: Any = None, **given: Any) -> ErrorKind:

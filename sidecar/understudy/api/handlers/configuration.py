@@ -80,7 +80,7 @@ def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
 
 
 def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesResult:
-    """Return the recipes that apply to a file, or all that the caller can see: the user's own, then the usual ones."""
+    """List the recipes that apply to a file."""
     workspace = None
     if params.uri is not None:
         workspace = str(workspaces.workspace_of([params.uri], None, None, opened_folders(caller)))
@@ -98,7 +98,10 @@ def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesR
 
 
 def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResult:
-    """Return the agents that a delegation in a workspace can name; those of an untrusted workspace are not read."""
+    """List the agents and skills that a delegation can name, of the workspace, of the user and built in.
+
+    Those of an untrusted workspace are not read.
+    """
     top = _workspace(caller, params.workspace)
     trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
     listed = agent_tiers.agents_of(top, trusted=trusted)
@@ -108,7 +111,7 @@ def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResu
 
 
 def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.DelegatorsResult:
-    """Return every delegator with the counts of its live delegations, and a problem if its program is missing."""
+    """List the delegators with where each is configured, and the problems of the configuration."""
     loaded = load(caller, params.workspace)
     defaults = _defaults(loaded)
     counts = _counts()
@@ -135,7 +138,7 @@ def _defaults(loaded: Configuration) -> dict[str, str]:
 
 
 def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEntry:
-    """End the pauses of a delegator and forget its failures; return it."""
+    """End the pauses of a delegator that failed again and again, and forget its failures."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
     circuit_store.succeeded(delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded))
@@ -179,7 +182,7 @@ def delegator(caller: Caller, params: messages.NameParams) -> DelegatorEntry:
 
 
 def create_delegator(caller: Caller, params: messages.DelegatorCreateParams) -> DelegatorEntry:
-    """Create a delegator."""
+    """Create a delegator: one file in the folder of its scope."""
     made = editor(caller, params.workspace).create(params.delegator, Scope(params.scope))
     return _saved(caller, params.workspace, made)
 
@@ -211,14 +214,14 @@ def create_delegator_from_tool(caller: Caller, params: messages.DelegatorFromToo
 
 
 def create_tool(caller: Caller, params: messages.ToolCreateParams) -> messages.ToolFile:
-    """Write a commented definition of a tool."""
+    """Write a commented definition of an agent CLI that Understudy does not know."""
     path = editor(caller, params.workspace).create_tool(params.name, Scope(params.scope), params.like)
     change_notifications.notify(CHANGED)
     return messages.ToolFile(location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))))
 
 
 def update_delegator(caller: Caller, params: messages.DelegatorUpdateParams) -> DelegatorEntry:
-    """Replace a delegator."""
+    """Replace a delegator; a stale revision is a conflict."""
     made = editor(caller, params.workspace).update(params.name, params.delegator, params.revision)
     return _saved(caller, params.workspace, made)
 
@@ -231,7 +234,7 @@ def delete_delegator(caller: Caller, params: messages.DeleteParams) -> messages.
 
 
 def set_default(caller: Caller, params: messages.DefaultParams) -> messages.DefaultResult:
-    """Set or remove the default delegator of a recipe, or of all others."""
+    """Choose the delegator that a recipe, or everything else, uses by default."""
     before = load(caller, params.workspace)
     recipe = before.recipes.get(params.recipe or "")
     entry = before.delegators.get(params.delegator or "")
@@ -247,13 +250,13 @@ def set_default(caller: Caller, params: messages.DefaultParams) -> messages.Defa
 
 
 def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.ModelServersResult:
-    """Return every model server."""
+    """List the model servers with where each is configured."""
     loaded = load(caller, params.workspace)
     return messages.ModelServersResult(model_servers=list(loaded.model_servers.values()), problems=loaded.problems)
 
 
 def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
-    """Return the kinds of model servers with their usual addresses, and which of them run on this machine."""
+    """List the kinds of model servers, their usual addresses, and which run on this machine."""
     from understudy.config.discovery import local_servers, server_presets
 
     _ = caller, params
@@ -291,14 +294,17 @@ def create_model_server(caller: Caller, params: messages.ModelServerCreateParams
 
 
 def update_model_server(caller: Caller, params: messages.ModelServerUpdateParams) -> ModelServerEntry:
-    """Replace a model server."""
+    """Replace a model server; a stale revision is a conflict."""
     made = editor(caller, params.workspace).update(params.name, params.model_server, params.revision)
     change_notifications.notify(CHANGED)
     return made
 
 
 def delete_model_server(caller: Caller, params: messages.DeleteParams) -> messages.EmptyResult:
-    """Remove a model server and the key that was stored for it."""
+    """Remove a model server.
+
+    The key that was stored for it is removed, too.
+    """
     before = load(caller, params.workspace).model_servers
     editor(caller, params.workspace).delete("model_server", params.name, params.revision)
     change_notifications.notify(CHANGED)
@@ -317,7 +323,7 @@ def delete_model_server(caller: Caller, params: messages.DeleteParams) -> messag
 
 
 def set_key(caller: Caller, params: messages.SetKeyParams) -> messages.EmptyResult:
-    """Store a key and make the model server refer to it."""
+    """Store a server's API key in the OS keyring or a file with mode 0600, and refer to it."""
     import msgspec
 
     from understudy.secrets import keys

@@ -35,7 +35,7 @@ PROMPT_BYTES = 1 << 20
 
 
 def start(caller: Caller, params: StartParams) -> messages.StartResult:
-    """Start a delegation and return at once."""
+    """Start a delegation; return at once, with the chosen delegator and the reason."""
     from understudy.engine.planning.plan import plan
     from understudy.engine.running import start as starting
 
@@ -68,7 +68,10 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
 
 
 def get(caller: Caller, params: messages.IdParams) -> Delegation:
-    """Return the current state of a delegation; end it first if its worker died."""
+    """Return the current state of one delegation.
+
+    One whose worker died is ended first.
+    """
     _ = caller
     return supervision.current(folder_of(params.id))
 
@@ -83,7 +86,7 @@ def page_limit(asked: int | None, *, default: int = PAGE, hint: str = "Use `curs
 
 
 def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResult:
-    """Return a page, newest first."""
+    """List delegations, newest first, page by page."""
     _ = caller
     limit = page_limit(params.limit)
     workspace = params.workspace
@@ -112,7 +115,7 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
 
 
 def wait(caller: Caller, params: messages.WaitParams) -> Delegation:
-    """Wait for the end of a delegation, or until the timeout."""
+    """Wait for the end of a delegation; a timeout is not an error: check `state`."""
     seconds = wait_seconds(params.timeout_seconds)
     folder = folder_of(params.id)
 
@@ -144,7 +147,7 @@ def wait_seconds(asked: float | None) -> float:
 
 
 def events(caller: Caller, params: messages.EventsParams) -> messages.EventsResult:
-    """Return events after a sequence number; with ``waitSeconds``, wait for the next one."""
+    """Return events after a sequence number; may wait for the next one."""
     limit = EVENTS_AT_ONCE if params.limit is None else params.limit
     seconds = params.wait_seconds or 0.0
     if params.after < 0 or not 1 <= limit <= EVENTS_AT_ONCE or not 0 <= seconds <= EVENTS_WAIT_SECONDS:
@@ -170,20 +173,23 @@ def events(caller: Caller, params: messages.EventsParams) -> messages.EventsResu
 
 
 def subscribe(caller: Caller, params: messages.SubscribeParams) -> messages.EmptyResult:
-    """Start sending events of one delegation or of all."""
+    """Start sending events: missed ones first, then live ones, each exactly once."""
     identifier = None if params.id is None else folder_of(params.id).id
     caller.follow(identifier, params.after)
     return messages.EmptyResult()
 
 
 def unsubscribe(caller: Caller, params: messages.UnsubscribeParams) -> messages.EmptyResult:
-    """Stop sending events of one delegation or of all."""
+    """Stop sending events."""
     caller.unfollow(None if params.id is None else folder_of(params.id).id)
     return messages.EmptyResult()
 
 
 def cancel(caller: Caller, params: messages.IdParams) -> Delegation:
-    """Cancel a delegation; it has finished when this returns. Inside a run, only what it delegated can be cancelled."""
+    """Cancel a delegation within five seconds; its partial work is kept. Idempotent. A run cancels only its own.
+
+    It has finished when this returns.
+    """
     folder = folder_of(params.id)
     inside_runs.refuse(caller, f"Cancelling {folder.id}", except_in=_delegated_by(folder))
     return supervision.cancel(folder, by=caller.name, at=timestamp())
@@ -217,7 +223,7 @@ def file(caller: Caller, params: messages.FileParams) -> messages.FileResult:
 
 
 def logs(caller: Caller, params: messages.IdParams) -> messages.LogsResult:
-    """Return the prompt as it was sent, and the logs of the agent's program."""
+    """Return the prompt as it was sent, and the paths of the logs of the agent's program."""
     _ = caller
     folder = folder_of(params.id)
     prompt, omitted = None, 0
@@ -234,7 +240,7 @@ def logs(caller: Caller, params: messages.IdParams) -> messages.LogsResult:
 
 
 def check(caller: Caller, params: messages.IdParams) -> Delegation:
-    """Run the checks again in a separate worker; return the delegation with its new verdict."""
+    """Run the checks of a result again and update its verdict."""
     from understudy.engine.follow_ups import recheck
 
     return recheck.run(folder_of(params.id), caller.cancelled, limit_seconds=WAIT_SECONDS)

@@ -13,7 +13,7 @@ from understudy.model.evidence.mutation import MutantStatus
 
 
 def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:
-    """Return everything that was looked at to judge a result, as Markdown."""
+    """Return everything that was looked at to judge a result, as one page with commands to repeat it."""
     from understudy.judge.runs import evidence_record
     from understudy.reports.evidence_page import evidence_page
 
@@ -23,7 +23,10 @@ def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:
 
 
 def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyResult:
-    """Leave mutants out of all later judgements in this workspace. Errors: ``invalid_params``."""
+    """Leave out mutants that no test can notice from later judgements in this workspace.
+
+    Errors: ``invalid_params``.
+    """
     _ = caller
     delegation = current(folder_of(params.id))
     survived = {

@@ -23,12 +23,15 @@ _LISTED = 20
 
 
 def create(caller: Caller, params: messages.GroupCreateParams) -> Group:
-    """Create an empty group."""
+    """Create an empty group of delegations."""
     return groups.create(params.kind, caller.asked_by(), timestamp())
 
 
 def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupStartResult:
-    """Start several tasks as one group, once all of them are found valid."""
+    """Start several tasks as one group, from one base and with one budget; return at once.
+
+    None is started before all are found valid.
+    """
     from understudy.engine.planning.plan import plan
     from understudy.engine.queueing import dependencies
     from understudy.engine.running import start
@@ -89,13 +92,13 @@ def _naming(number: int) -> Iterator[None]:
 
 
 def get(caller: Caller, params: messages.IdParams) -> Group:
-    """Return a group."""
+    """Return a group with the IDs of its members."""
     _ = caller
     return groups.read(params.id)
 
 
 def list_newest(caller: Caller, params: messages.GroupListParams) -> messages.GroupListResult:
-    """Return the newest groups."""
+    """Return the newest groups, each with how many members are in which state."""
     _ = caller
     overviews = []
     for group in groups.newest(delegations.page_limit(params.limit, default=_LISTED, hint="Name a smaller one.")):
@@ -107,7 +110,10 @@ def list_newest(caller: Caller, params: messages.GroupListParams) -> messages.Gr
 
 
 def wait(caller: Caller, params: messages.GroupWaitParams) -> messages.GroupResult:
-    """Wait for all members, including those that join meanwhile."""
+    """Wait for the end of every member; a timeout is not an error: check each `state`.
+
+    Members that join meanwhile are waited for, too.
+    """
     seconds = delegations.wait_seconds(params.timeout_seconds)
     deadline = time.monotonic() + seconds
     waited: set[str] = set()
@@ -123,7 +129,10 @@ def wait(caller: Caller, params: messages.GroupWaitParams) -> messages.GroupResu
 
 
 def cancel(caller: Caller, params: messages.IdParams) -> messages.GroupResult:
-    """Cancel all members, including those that join meanwhile; afterwards raise the first error that one caused."""
+    """Cancel every unfinished member; its partial work is kept. Idempotent. A run cancels only what it delegated.
+
+    Members that join meanwhile are cancelled, too; afterwards the first error that one caused is raised.
+    """
     tried: set[str] = set()
     failure: UnderstudyError | None = None
     while left := [member for member in groups.read(params.id).delegations if member not in tried]:

@@ -22,7 +22,7 @@ _FIELDS = ("delegator", "tool", "model_server", "model", "recipe", "verdict")
 
 
 def read(caller: Caller, params: LedgerParams) -> LedgerResult:
-    """Return a page of attempts, newest first, with totals of all that are selected."""
+    """List what was delegated, newest first, with totals of tokens, costs and outcomes."""
     _ = caller
     limit = page_limit(params.limit)
     fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}

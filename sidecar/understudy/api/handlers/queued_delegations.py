@@ -16,7 +16,10 @@ from understudy.store import store
 
 
 def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
-    """Return what waits; start what can."""
+    """Return the delegations that wait for a slot, in the order in which they start.
+
+    Starts what can start.
+    """
     _ = caller, params
     root = delegation_folder.state_root()
     launcher.start_waiting(root)
@@ -30,13 +33,16 @@ def get(caller: Caller, params: messages.NoParams) -> messages.QueueResult:
 
 
 def pause(caller: Caller, params: messages.QueuePauseParams) -> messages.QueueResult:
-    """Pause or resume the queue; return what waits afterwards."""
+    """Let nothing that waits start, or let it start again."""
     store.pause(delegation_folder.state_root(), paused=params.paused)
     return get(caller, messages.NoParams())
 
 
 def move(caller: Caller, params: messages.QueueMoveParams) -> messages.QueueResult:
-    """Move a waiting delegation. Errors: ``conflict`` if it no longer waits."""
+    """Let a waiting delegation start earlier or later than others.
+
+    Errors: ``conflict`` if it no longer waits.
+    """
     root = delegation_folder.state_root()
     identifier = delegations.folder_of(params.id).id
     if params.position < 1:

@@ -16,7 +16,7 @@ from understudy.model.text.timestamps import timestamp
 
 
 def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
-    """Return the changes as files and hunks, with the decision on each hunk."""
+    """Return the result as files and hunks."""
     from understudy.engine.review import review_state
     from understudy.engine.worktrees.worktree_record import load_record
     from understudy.git import diff as git_diff
@@ -43,7 +43,7 @@ def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
 
 
 def decide(caller: Caller, params: review_messages.DecideParams) -> review_messages.DecideResult:
-    """Record decisions; merge accepted hunks into the user's current files and buffers."""
+    """Accept hunks, merging them into the user's current files and buffers, or reject them with a reason."""
     from understudy.engine.review import decisions
     from understudy.model.text import path_quoting
 
@@ -82,7 +82,7 @@ def decide(caller: Caller, params: review_messages.DecideParams) -> review_messa
 
 
 def undo(caller: Caller, params: review_messages.UndoParams) -> messages.EmptyResult:
-    """Undo an accept, or some of its hunks; keep later edits."""
+    """Undo an accept; keep later edits."""
     from understudy.engine.review import decisions
 
     decisions.undo(
@@ -96,7 +96,7 @@ def undo(caller: Caller, params: review_messages.UndoParams) -> messages.EmptyRe
 
 
 def amend(caller: Caller, params: review_messages.AmendParams) -> review_messages.AmendResult:
-    """Replace a file of the result."""
+    """Edit a file of the result; it is split into hunks again."""
     from understudy.engine.review import amend as amending
 
     _ = caller
@@ -105,7 +105,7 @@ def amend(caller: Caller, params: review_messages.AmendParams) -> review_message
 
 
 def drop(caller: Caller, params: review_messages.DropParams) -> review_messages.DropResult:
-    """Remove new tests that notice nothing from a result."""
+    """Remove new tests that notice nothing from the result; amending the file restores them."""
     from understudy.engine.review import amend
 
     _ = caller
@@ -115,7 +115,7 @@ def drop(caller: Caller, params: review_messages.DropParams) -> review_messages.
 
 
 def undo_amend(caller: Caller, params: review_messages.UndoAmendParams) -> review_messages.AmendResult:
-    """Undo the last edit of a file of the result."""
+    """Undo the last edit of a file of the result; the decisions on it are as before the edit."""
     from understudy.engine.review import amend as amending
 
     _ = caller
@@ -124,7 +124,7 @@ def undo_amend(caller: Caller, params: review_messages.UndoAmendParams) -> revie
 
 
 def reply(caller: Caller, params: review_messages.ReplyParams) -> review_messages.StartedResult:
-    """Send a result back with instructions."""
+    """Send a result back with instructions: a new delegation in the same worktree and tool session."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
@@ -133,7 +133,7 @@ def reply(caller: Caller, params: review_messages.ReplyParams) -> review_message
 
 
 def strengthen(caller: Caller, params: review_messages.StrengthenParams) -> review_messages.StartedResult:
-    """Ask for tests that notice what no test of a result noticed."""
+    """Send a result back for tests that notice the small changes of the code that no test noticed."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
@@ -143,7 +143,7 @@ def strengthen(caller: Caller, params: review_messages.StrengthenParams) -> revi
 
 
 def retry(caller: Caller, params: review_messages.RetryParams) -> review_messages.StartedResult:
-    """Run a delegation again from its original base."""
+    """Run a delegation again from its original base, optionally with another delegator."""
     from understudy.engine.follow_ups import follow_up
 
     folder = folder_of(params.id)
@@ -154,7 +154,7 @@ def retry(caller: Caller, params: review_messages.RetryParams) -> review_message
 
 
 def answer(caller: Caller, params: review_messages.AnswerParams) -> messages.EmptyResult:
-    """Answer a permission request of an agent; the first valid answer counts."""
+    """Answer a permission request of an agent; the first valid answer counts, a second one is a conflict."""
     from understudy.engine.running import permission_requests
 
     folder = folder_of(params.id)
@@ -173,7 +173,7 @@ def answer(caller: Caller, params: review_messages.AnswerParams) -> messages.Emp
 
 
 def say(caller: Caller, params: review_messages.SayParams) -> review_messages.SayResult:
-    """Say something to the agent of a delegation in progress."""
+    """Say something to the agent of a delegation in progress; what it does not get goes along with the next reply."""
     from understudy.engine.messages import message_request
 
     folder = folder_of(params.id)
@@ -217,7 +217,7 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
 
 
 def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:
-    """Record that a finished run no longer needs attention."""
+    """Record that a finished run no longer needs the user's attention, until its checks run again."""
     from understudy.engine.review import decision_recovery
 
     decision_recovery.dismiss(folder_of(params.id), caller.name)
@@ -225,7 +225,7 @@ def dismiss(caller: Caller, params: messages.IdParams) -> messages.EmptyResult:
 
 
 def discard(caller: Caller, params: messages.IdParams) -> review_messages.RescueResult:
-    """Discard a result and its worktree; the rescue ref restores it."""
+    """Discard a result and its worktree; the rescue ref restores it byte for byte."""
     from understudy.engine.retention.discard import discard as discard_worktree
 
     _ = caller
@@ -235,7 +235,7 @@ def discard(caller: Caller, params: messages.IdParams) -> review_messages.Rescue
 
 
 def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.WorktreesResult:
-    """Return the worktrees on disk, and the removed ones that can be restored."""
+    """List the worktrees on disk with their owners."""
     from understudy.config.loading import loader
     from understudy.engine.retention import retained_files
 
@@ -267,7 +267,7 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
 
 
 def remove_worktree(caller: Caller, params: messages.IdParams) -> review_messages.RescueResult:
-    """Remove a worktree by its id in the list."""
+    """Remove a worktree by its ID in the list; the rescue ref restores it."""
     from understudy.engine.retention import discard
 
     _ = caller
@@ -275,7 +275,7 @@ def remove_worktree(caller: Caller, params: messages.IdParams) -> review_message
 
 
 def restore_worktree(caller: Caller, params: review_messages.RestoreParams) -> review_messages.RestoreResult:
-    """Restore a removed worktree."""
+    """Restore a removed worktree at its path."""
     from understudy.engine.retention import discard
 
     _ = caller

@@ -21,7 +21,7 @@ PIECE_SECONDS = 0.05
 
 
 def preview(caller: Caller, params: messages.TextParams) -> messages.PreviewResult:
-    """Return exactly what ``run`` would send, without sending it."""
+    """Return exactly what `text/run` would send; refused if the delegator runs an agent CLI."""
     prepared, _ = _prepare(caller, params)
     return messages.PreviewResult(
         prompt=prepared.prompt.shown,
@@ -35,7 +35,10 @@ def preview(caller: Caller, params: messages.TextParams) -> messages.PreviewResu
 
 
 def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:
-    """Send the request and return the answer; cancelling the request ends it at once."""
+    """Send a text recipe to a model server from this process and return the answer; nothing else is started.
+
+    Cancelling the request ends it at once.
+    """
     began = time.monotonic()
     prepared, notes = _prepare(caller, params)
     pieces = _Pieces(caller, params.stream)

@@ -24,7 +24,7 @@ _UNNAMED = Path("/agent-profile.json")
 
 
 def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.ImportResult:
-    """Write the delegator of a profile and the profile itself, or only return what would be written."""
+    """Create a delegator from an agent profile, which is kept; or return what would be written."""
     draft = Draft()
     if (params.path is None) is (params.text is None):
         raise UnderstudyError(
@@ -62,7 +62,7 @@ def _read_text(text: str, draft: Draft, *, permissions: bool) -> None:
 
 
 def export_profile(caller: Caller, params: setup.ExportProfileParams) -> setup.ExportProfileResult:
-    """Return delegators in the format that the request names."""
+    """Return a delegator as an agent profile, or several as a workflow of AGNT."""
     loaded = configuration.load(caller, params.workspace)
     names = list(dict.fromkeys(params.names))
     entries = [configuration.find(loaded.delegators, name, ErrorKind.UNKNOWN_DELEGATOR) for name in names]

@@ -14,7 +14,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 def checks(caller: Caller, params: messages.WorkspaceParams) -> messages.ChecksResult:
-    """Return every check, and those that the files of the workspace suggest."""
+    """List the checks with where each is configured, and those that the project's files suggest."""
     loaded = configuration.load(caller, params.workspace)
     proposals = []
     if loaded.workspace is not None:
@@ -30,7 +30,7 @@ def checks(caller: Caller, params: messages.WorkspaceParams) -> messages.ChecksR
 
 
 def create_check(caller: Caller, params: messages.CheckCreateParams) -> CheckEntry:
-    """Create a check."""
+    """Create a check: one file in the folder of its scope."""
     made = configuration.editor(caller, params.workspace).create(params.check, Scope(params.scope))
     change_notifications.notify(configuration.CHANGED)
     return made
@@ -44,7 +44,10 @@ def delete_check(caller: Caller, params: messages.DeleteParams) -> messages.Empt
 
 
 def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
-    """Run a check on the current files; only in a trusted workspace, because it runs the project's code."""
+    """Run a check, saved or not, on the current files in a worktree of its own.
+
+    Only in a trusted workspace, because it runs the project's code.
+    """
     loaded = configuration.load(caller, params.workspace)
     if loaded.workspace is None:
         raise UnderstudyError(

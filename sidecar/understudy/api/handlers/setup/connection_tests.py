@@ -21,7 +21,7 @@ _NO_ERRORS = "It is configured without errors."
 
 
 def test_delegator(caller: Caller, params: messages.DelegatorTestParams) -> ConnectionTest:
-    """Test a delegator: its tool's binary and version, its server, key and model, and a real round trip."""
+    """Test a delegator, saved or not: its tool or its server, key and model, and a short round trip."""
     loaded = configuration.load(caller, params.workspace)
     if params.delegator is None:
         entry = configuration.find(loaded.delegators, params.name, ErrorKind.UNKNOWN_DELEGATOR)
@@ -55,7 +55,7 @@ def test_model_server(caller: Caller, params: messages.NameParams) -> Connection
 
 
 def models(caller: Caller, params: messages.NameParams) -> messages.ModelsResult:
-    """Return the models that a server offers."""
+    """List the models of a server."""
     loaded = configuration.load(caller, params.workspace)
     entry = configuration.find(loaded.model_servers, params.name, ErrorKind.UNKNOWN_MODEL_SERVER)
     return messages.ModelsResult(models=_ask(caller, "models", None, entry.model_server).models)

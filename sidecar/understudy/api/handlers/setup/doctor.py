@@ -28,7 +28,10 @@ RECENT = 200
 
 
 def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
-    """Check everything that a delegation needs; a failing check does not stop the others."""
+    """Check everything that a delegation needs, and return how to fix what is missing.
+
+    A failing check does not stop the others.
+    """
     _ = params
     checks = (
         _platform,

@@ -18,7 +18,7 @@ from understudy.model.errors import ErrorKind, Location, Position, Range, Unders
 
 
 def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.ImportResult:
-    """Write what another tool's configuration means here, or only return it."""
+    """Import the configuration of another delegation tool, or return what that would write."""
     path = workspaces.require_path(params.path) if params.path is not None else None
     made = _plan(caller, params.source, path, params.workspace)
     require_revision(made, params.revision)

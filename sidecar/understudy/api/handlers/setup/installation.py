@@ -20,7 +20,7 @@ def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult
 
 
 def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
-    """Return every supported agent CLI, installed or not, and every backend."""
+    """List the supported agent CLIs, installed or not, with their versions."""
     from understudy.api.handlers import configuration
     from understudy.config.discovery import declarations, installed_tools
     from understudy.config.reference import supported_options

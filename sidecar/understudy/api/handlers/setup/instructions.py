@@ -16,14 +16,14 @@ from understudy.integrations.agent_instructions import instruction_files, instru
 
 
 def read(caller: Caller, params: InstructionsParams) -> InstructionsResult:
-    """Return the places for instructions, and the texts."""
+    """List where other agents can be told when and how to delegate, and the text."""
     _ = caller
     targets = instruction_files.listed(_workspace(params.workspace))
     return InstructionsResult(targets=targets, text=instruction_text.BLOCK, snippet=instruction_text.SNIPPET)
 
 
 def change(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructionsResult:
-    """Install or remove instructions, where the user wants them."""
+    """Install or remove these instructions, in files of other agents or of a workspace."""
     _ = caller
     changes = instruction_files.change(
         params.names,

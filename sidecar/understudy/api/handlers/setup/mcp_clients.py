@@ -16,7 +16,7 @@ from understudy.integrations.mcp_clients import registration
 
 
 def read(caller: Caller, params: McpClientsParams) -> McpClientsResult:
-    """Return the clients, with the state of our entry in each."""
+    """List the agents and editors that the MCP server can be registered in, and whether it is."""
     _ = caller
     return McpClientsResult(
         clients=registration.listed(_workspace(params.workspace), registration.Wanted(params.entry))
@@ -24,7 +24,7 @@ def read(caller: Caller, params: McpClientsParams) -> McpClientsResult:
 
 
 def change(caller: Caller, params: ChangeMcpClientsParams) -> ChangeMcpClientsResult:
-    """Register the server, or remove it, where the user wants it."""
+    """Register the MCP server in agents and editors with their own commands, or remove it."""
     _ = caller
     changes = registration.change(
         params.names,

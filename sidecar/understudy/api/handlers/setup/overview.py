@@ -20,7 +20,7 @@ from understudy.model.states import State
 
 
 def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResult:
-    """Return what runs, what waits for the user, and what was spent since the user's midnight."""
+    """Return what runs, what waits for the user, and what was spent today."""
     loaded = configuration.load(caller, params.workspace)
     listed = configuration.delegators(caller, params)  # its entries also know which programs are missing
     configured = [
@@ -67,7 +67,7 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
 
 
 def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
-    """Write a commented ``config.toml``, with the test runners and agent CLIs that were found as comments."""
+    """Write a commented configuration file with the test runners and agent CLIs that were found."""
     editor = configuration.editor(caller, params.workspace)
     scope = Scope(params.scope)
     place = messages.WorkspaceParams(workspace=params.workspace)
