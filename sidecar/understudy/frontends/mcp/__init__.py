@@ -1,6 +1,6 @@
 """Layer 7: the API as tools of the Model Context Protocol, for other agents.
 
-``tool_table`` declares every tool once: its parameters, description and function. ``tool_functions`` and ``seed_tools``
+``tool_table`` declares every tool once: its function and description. ``tool_functions`` and ``seed_tools``
 translate a call into requests of ``api.method_table``, ``tool_answers`` their results into what a model reads.
 ``mcp_server`` waits, reports progress, passes questions on and connects them to the official SDK, which is
 imported there, in ``client_requests``, in the transports and in ``relay_server`` only: another server, for the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,16 +26,29 @@ Effect = Literal["reads", "adds", "stops", "changes"]
 class Tool:
     """One tool."""
 
-    name: str
-    params: type[tool_params.Arguments]
     function: Callable[[Any, Any], Any]
     effect: Effect
     description: str
-    set: Literal["own", "delegate-local"] = "own"
     decides: bool = False
     """Whether the user must have allowed it."""
     idempotent: bool = True
     """Whether the same call again does nothing more."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its function."""
+        return self.function.__name__
+
+    @property
+    def params(self) -> type[tool_params.Arguments]:
+        """Return the structure of its parameters."""
+        params: type[tool_params.Arguments] = typing.get_type_hints(self.function)["args"]
+        return params
+
+    @property
+    def set(self) -> str:
+        """Return ``own``, or the set that is listed only when asked for; its tools are answered all the same."""
+        return "delegate-local" if self.function.__module__ == seed_tools.__name__ else "own"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -55,73 +69,33 @@ class Tool:
 
 _ROWS: tuple[Tool, ...] = (
     Tool(
-        "start",
-        tool_params.Start,
         tool_functions.start,
         "adds",
         "Delegate self-contained work (tests, docs, a fix, a well-described change) to a cheaper agent. Not for a few "
         "lines, or for what needs this conversation. Returns an id at once; then `wait`. An equal call attaches to it "
         "while it runs, and for minutes after.",
     ),
+    Tool(tool_functions.batch, "adds", "Start independent tasks together. Returns a group id for `wait`."),
     Tool(
-        "batch",
-        tool_params.Batch,
-        tool_functions.batch,
-        "adds",
-        "Start independent tasks together. Returns a group id for `wait`.",
-    ),
-    Tool(
-        "wait",
-        tool_params.Wait,
         tool_functions.wait,
         "reads",
         "Wait up to 45 s for a delegation or group: verdict, files and checks; or `running`: call again; or `asks`: "
         "`answer`.",
     ),
-    Tool("show", tool_params.Named, tool_functions.show, "reads", "Like `wait`, without waiting."),
+    Tool(tool_functions.show, "reads", "Like `wait`, without waiting."),
+    Tool(tool_functions.diff, "reads", "A result as a patch. The user's files do not have it yet."),
+    Tool(tool_functions.evidence, "reads", "What the verdict rests on."),
+    Tool(tool_functions.reply, "adds", "Send a finished result back with instructions. Returns a new id."),
+    Tool(tool_functions.answer, "adds", "Answer an agent's permission request; if in doubt, ask the user."),
+    Tool(tool_functions.say, "adds", "Say something to a running agent.", idempotent=False),
+    Tool(tool_functions.cancel, "stops", "Stop a delegation or group. Partial work is kept."),
+    Tool(tool_functions.list_delegators, "reads", "Delegators, recipes and agents."),
     Tool(
-        "diff",
-        tool_params.Diff,
-        tool_functions.diff,
-        "reads",
-        "A result as a patch. The user's files do not have it yet.",
-    ),
-    Tool("evidence", tool_params.Named, tool_functions.evidence, "reads", "What the verdict rests on."),
-    Tool(
-        "reply",
-        tool_params.Reply,
-        tool_functions.reply,
-        "adds",
-        "Send a finished result back with instructions. Returns a new id.",
-    ),
-    Tool(
-        "answer",
-        tool_params.Answer,
-        tool_functions.answer,
-        "adds",
-        "Answer an agent's permission request; if in doubt, ask the user.",
-    ),
-    Tool("say", tool_params.Say, tool_functions.say, "adds", "Say something to a running agent.", idempotent=False),
-    Tool(
-        "cancel", tool_params.Named, tool_functions.cancel, "stops", "Stop a delegation or group. Partial work is kept."
-    ),
-    Tool(
-        "list_delegators",
-        tool_params.Workspace,
-        tool_functions.list_delegators,
-        "reads",
-        "Delegators, recipes and agents.",
-    ),
-    Tool(
-        "ask",
-        tool_params.Ask,
         tool_functions.ask,
         "adds",
         "Let a cheap model read files and answer, instead of reading them yourself. Changes nothing.",
     ),
     Tool(
-        "decide",
-        tool_params.Decide,
         tool_functions.decide,
         "changes",
         "Accept a result into the user's files, or reject it. Read its diff first.",
@@ -129,52 +103,31 @@ _ROWS: tuple[Tool, ...] = (
         idempotent=False,
     ),
     Tool(
-        "delegate_to_local_agent",
-        tool_params.LocalAgentTask,
         seed_tools.delegate_to_local_agent,
         "adds",
         "Let an agent (see list_local_agents) do a task in its own worktree of workdir; returns its final response, or "
         "`running` with an id for `wait` after 45 s. max_turns 0: the configured limit.",
-        set="delegate-local",
     ),
     Tool(
-        "delegate_batch",
-        tool_params.LocalBatch,
         seed_tools.delegate_batch,
         "adds",
         "Run delegate_to_local_agent for several tasks; results are in the order of the tasks.",
-        set="delegate-local",
     ),
     Tool(
-        "delegate_to_provider",
-        tool_params.ProviderTask,
         seed_tools.delegate_to_provider,
         "adds",
         "Like delegate_to_local_agent, on the model server with this address; the user configures it and its key.",
-        set="delegate-local",
     ),
     Tool(
-        "list_local_agents",
-        tool_params.NoArguments,
         seed_tools.list_local_agents,
         "reads",
         "Names and descriptions of the agents that delegate_to_local_agent takes.",
-        set="delegate-local",
     ),
-    Tool(
-        "local_backend_status",
-        tool_params.NoArguments,
-        seed_tools.local_backend_status,
-        "reads",
-        "Whether the configured model servers answer, and their models.",
-        set="delegate-local",
-    ),
+    Tool(seed_tools.local_backend_status, "reads", "Whether the configured model servers answer, and their models."),
 )
 
 TOOLS: dict[str, Tool] = {row.name: row for row in _ROWS}
 """Every tool, by name."""
-SETS = ("delegate-local",)
-"""Sets that are listed only when asked for; a call of one of their tools is always answered."""
 
 
 def listed(sets: tuple[str, ...]) -> list[Tool]:
