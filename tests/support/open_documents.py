@@ -40,6 +40,9 @@ class Window(TerminalCaller):
     def documents(self) -> dict[str, str]:
         return dict(self.texts)
 
+    def editor(self) -> Window:
+        return self
+
     def editable(self) -> set[str]:
         return set(self.texts) - self.fixed
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from understudy.files.current_folder import current_folder as current_folder  # noqa: PLC0414 - for frontends
 from understudy.files.current_folder import require_current_folder as require_current_folder  # noqa: PLC0414
 from understudy.model.delegation.delegations import AskedBy
-from understudy.model.errors import UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting, sanitize
 
 if TYPE_CHECKING:
     import msgspec
 
     from understudy.engine.review.editors.editor_buffers import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
-    from understudy.engine.review.editors.editor_buffers import Editor
+    from understudy.engine.review.editors.editor_buffers import Editor as Editor  # noqa: PLC0414
 
 
 DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"
@@ -72,88 +72,68 @@ def _name(text: str | None) -> str | None:
     return sanitize.one_line(text)[:MAX_NAME_CHARACTERS] or None if text else None
 
 
-class Caller(Protocol):
-    """The caller of one request."""
+class Caller:
+    """The caller of one request: identity, open documents and subscriptions. What is here is a caller without them."""
 
     name: str
     """The frontend: ``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``."""
 
     def asked_by(self) -> AskedBy:
         """Return a description of the calling process, for the specification of a delegation."""
-        ...
-
-    def documents(self) -> Mapping[str, str]:
-        """Return the open documents that may differ from the files on disk: URI → text."""
-        ...
+        raise NotImplementedError
 
     def folder(self) -> Path | None:
         """Return the folder for requests that name no file and no workspace."""
-        ...
+        return None
+
+    def documents(self) -> Mapping[str, str]:
+        """Return the open documents that may differ from the files on disk: URI → text."""
+        return {}
+
+    def opened(self) -> Sequence[Path]:
+        """Return the folders that the caller's editor shows."""
+        return ()
+
+    def editor(self) -> Editor | None:
+        """Return the caller as an editor, None if it cannot edit documents."""
+        return None
+
+    @property
+    def distrusts(self) -> Callable[[Path], bool] | None:
+        """Whether a workspace, by its real path, is untrusted in spite of the record; None: the record decides."""
+        return None
+
+    def trusts(self, workspace: Path) -> None:
+        """Stop distrusting this workspace: the user trusted it through this caller."""
+
+    def surrounding_run(self) -> str | None:
+        """Return the run that the process of a client belongs to which did not start this one (``api.inside_runs``)."""
+        return None
 
     def cancelled(self) -> bool:
         """Return whether the caller cancelled this request; checked at least once a second while it waits."""
-        ...
+        return False
 
     def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
         """Start sending ``understudy/event`` for one delegation or for all (``delegations/subscribe``)."""
-        ...
+        _ = delegation, after
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_METHOD,
+            "This frontend cannot send notifications.",
+            hint="Use delegations/events with waitSeconds.",
+        )
 
     def unfollow(self, delegation: str | None) -> None:
         """Stop sending them."""
-        ...
 
     def tell(self, name: str, params: msgspec.Struct) -> None:
         """Send a notification of the method table, by its name without prefix; waits for a client that reads slowly.
 
         Does nothing for a caller that cannot receive any. Errors: ``OSError`` if the client is gone.
         """
-        ...
 
 
-class RemoteCaller(Caller, Protocol):
-    """A caller for a process that did not start this one, such as the client of a socket."""
-
-    def surrounding_run(self) -> str | None:
-        """Return the mark of the run that the process belongs to, None outside of all (``api.inside_runs``)."""
-        ...
-
-
-class TrustAwareCaller(Caller, Protocol):
-    """A caller that can distrust workspaces in spite of the record, as an editor in restricted mode does."""
-
-    distrusts: Callable[[Path], bool] | None
-    """Return whether the workspace with this real path counts as untrusted; None: the record alone decides."""
-
-    def trusts(self, workspace: Path) -> None:
-        """Stop distrusting this workspace: the user trusted it through this caller."""
-        ...
-
-
-class EditingCaller(Caller, Protocol):
-    """A caller that can edit its open documents; see ``engine.review.editor_buffers.Editor``."""
-
-    def editable(self) -> Collection[str]:
-        """Return the URIs, as in ``documents()``, of the documents that ``edit`` can change."""
-        ...
-
-    def edit(self, edits: list[BufferEdit]) -> bool:
-        """Apply all edits or none, each only if the document still has ``before``; return false if refused."""
-        ...
-
-
-def opened_folders(caller: Caller) -> Sequence[Path]:
-    """Return the folders that the caller's editor shows; empty for a caller without an editor."""
-    opened = getattr(caller, "opened", None)
-    return opened() if callable(opened) else ()
-
-
-def as_editor(caller: Caller) -> Editor | None:
-    """Return the caller as an editor, None if it cannot edit documents."""
-    able = callable(getattr(caller, "edit", None)) and callable(getattr(caller, "editable", None))
-    return cast("Editor", caller) if able else None
-
-
-class TerminalCaller:
+class TerminalCaller(Caller):
     """A caller without an editor: the command line, or a script."""
 
     name = "cli"
@@ -166,31 +146,6 @@ class TerminalCaller:
         """Return this process, and the agent in whose environment it runs."""
         return describe_asker(self.name, pid=os.getpid(), cwd=self._folder, environ=os.environ)
 
-    def documents(self) -> Mapping[str, str]:
-        """Return no documents: the user sees the files on disk."""
-        return {}
-
     def folder(self) -> Path | None:
         """Return the folder given."""
         return self._folder
-
-    def cancelled(self) -> bool:
-        """Return false: Ctrl-C ends the process instead."""
-        return False
-
-    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Raise ``unknown_method``: this caller cannot receive notifications."""
-        from understudy.model.errors import ErrorKind, UnderstudyError
-
-        _ = delegation, after
-        raise UnderstudyError(
-            ErrorKind.UNKNOWN_METHOD,
-            "This frontend cannot send notifications.",
-            hint="Use delegations/events with waitSeconds.",
-        )
-
-    def unfollow(self, delegation: str | None) -> None:
-        """Do nothing: nothing is followed."""
-
-    def tell(self, name: str, params: msgspec.Struct) -> None:
-        """Do nothing: this caller receives no notifications."""

@@ -27,8 +27,7 @@ def refuse(caller: Caller, what: str, *, except_in: Iterable[str] = ()) -> None:
     """
     run = surrounding_run()
     if run is None:
-        of_peer = getattr(caller, "surrounding_run", None)
-        run = of_peer() if of_peer is not None else None
+        run = caller.surrounding_run()
     if run is None or run in except_in:
         return
     where, hint = f"the run {run!r} of Understudy", ""

@@ -227,7 +227,7 @@ def call(name: str, params: Any, caller: Caller) -> Any:
         decoded = params if isinstance(params, ready(declared.params)) else decode_params(declared, params)
         if declared.decides(decoded):
             inside_runs.refuse(caller, declared.wire_name)
-        distrusts = getattr(caller, "distrusts", None)
+        distrusts = caller.distrusts
         if distrusts is not None:
             from understudy.config.trust import records
 

@@ -240,6 +240,8 @@ def killed(project, point: str, *paths: str) -> int:
         class Window(TerminalCaller):
             def documents(self):
                 return {project.caller.texts!r}
+            def editor(self):
+                return self
             def editable(self):
                 return self.documents()
             def edit(self, edits):

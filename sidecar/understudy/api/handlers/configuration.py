@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from understudy.api import messages
 from understudy.api import setup_messages as setup
-from understudy.api.caller import Caller, opened_folders
+from understudy.api.caller import Caller
 from understudy.config.agents import agent_tiers
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
@@ -56,7 +56,7 @@ def editor(caller: Caller, workspace: str | None) -> edit.Editor:
 def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
     """Trust a workspace, revoke its trust, or return whether it is trusted."""
     if workspaces.require_path(params.workspace).is_file():
-        top = workspaces.workspace_of([params.workspace], None, None, opened_folders(caller))
+        top = workspaces.workspace_of([params.workspace], None, None, caller.opened())
     else:
         top = workspaces.workspace_of([], params.workspace, None)
     root = delegation_folder.state_root()
@@ -64,9 +64,8 @@ def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
         status = trust_records.status(top, root)
     else:
         status = trust_records.record(top, root, trusted=params.trusted, seen=params.digest)
-        regained = getattr(caller, "trusts", None)
-        if params.trusted and regained is not None:
-            regained(top)
+        if params.trusted:
+            caller.trusts(top)
             status = trust_records.status(top, root)
         change_notifications.notify("trust")
     return messages.TrustResult(
@@ -83,7 +82,7 @@ def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesR
     """List the recipes that apply to a file."""
     workspace = None
     if params.uri is not None:
-        workspace = str(workspaces.workspace_of([params.uri], None, None, opened_folders(caller)))
+        workspace = str(workspaces.workspace_of([params.uri], None, None, caller.opened()))
     loaded = load(caller, workspace)
     matching = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
     if params.uri is not None:

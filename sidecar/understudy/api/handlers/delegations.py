@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from understudy.api import inside_runs, messages
-from understudy.api.caller import Caller, opened_folders
+from understudy.api.caller import Caller
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
@@ -39,7 +39,7 @@ def start(caller: Caller, params: StartParams) -> messages.StartResult:
     from understudy.engine.planning.plan import plan
     from understudy.engine.running import start as starting
 
-    decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller))
+    decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened())
     if decided.in_checkout:
         inside_runs.refuse(caller, "An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
@@ -51,7 +51,7 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
     from understudy.api.handlers import offers
     from understudy.engine.planning.plan import plan
 
-    decided = plan(params, caller.documents(), caller.folder(), opened=opened_folders(caller), only_look=True)
+    decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened(), only_look=True)
     prompt = decided.prompt()
     reads = any(offers.reads_prompts(candidate.delegator.tool) for candidate in decided.candidates)  # also a fallback
     return messages.PreviewResult(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from understudy.api import messages
-from understudy.api.caller import Caller, opened_folders
+from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
 from understudy.engine.running import supervision
 from understudy.journal import groups
@@ -45,7 +45,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
             parameter="tasks",
         )
     after = dependencies.resolve([task.name for task in params.tasks], [task.after for task in params.tasks])
-    documents, opened = dict(caller.documents()), opened_folders(caller)
+    documents, opened = dict(caller.documents()), caller.opened()
     plans = []
     for number, task in enumerate(params.tasks):
         with _naming(number):

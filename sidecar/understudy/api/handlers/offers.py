@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.api import messages
-from understudy.api.caller import Caller, opened_folders
+from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
@@ -53,9 +53,9 @@ def offers(caller: Caller, uri: str) -> Offers:
 
     Errors: ``invalid_params`` if ``uri`` does not name a file.
     """
-    distrusts = getattr(caller, "distrusts", None)
+    distrusts = caller.distrusts
     with records.withdrawing(distrusts) if distrusts is not None else contextlib.nullcontext():
-        workspace = workspaces.workspace_of([uri], None, None, opened_folders(caller))
+        workspace = workspaces.workspace_of([uri], None, None, caller.opened())
         loaded = configuration.load(caller, str(workspace))
     language = languages.language_of(workspaces.require_path(uri).name)
     incomplete = delegator_choice.incompleteness(loaded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.api import messages, review_messages
-from understudy.api.caller import Caller, as_editor
+from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
 from understudy.journal import change_notifications, delegation_folder, worker_requests
@@ -61,7 +61,7 @@ def decide(caller: Caller, params: review_messages.DecideParams) -> review_messa
         by=caller.name,
         documents=caller.documents(),
         flagged=params.include_flagged,
-        editor=as_editor(caller),
+        editor=caller.editor(),
     )
     return review_messages.DecideResult(
         hunks=[hunk for file in outcome.files for hunk in file.hunks],
@@ -90,7 +90,7 @@ def undo(caller: Caller, params: review_messages.UndoParams) -> messages.EmptyRe
         only=params.hunks,
         by=caller.name,
         documents=caller.documents(),
-        editor=as_editor(caller),
+        editor=caller.editor(),
     )
     return messages.EmptyResult()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from understudy.api import messages
-from understudy.api.caller import Caller, opened_folders
+from understudy.api.caller import Caller
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
 from understudy.git import workspaces
@@ -105,7 +105,7 @@ class _Pieces:
 def _prepare(caller: Caller, params: messages.TextParams) -> tuple[text_request.PreparedRequest, list[str]]:
     """Read the files, choose the delegator and build the prompt; return it with warnings for the user."""
     files = params.files or []
-    workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), opened_folders(caller))
+    workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), caller.opened())
     named = [workspaces.require_path(uri) for uri in files]
     documents = dict(caller.documents()) | {buffer.uri: buffer.text for buffer in params.buffers or []}
     configured = text_request.configured(workspace)

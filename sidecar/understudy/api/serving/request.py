@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.api import method_table
+from understudy.api.caller import Caller
 from understudy.api.serving.thread_pool import RequestThreads
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -21,7 +22,7 @@ Answer = Callable[[Any, UnderstudyError | None], None]
 """Called once with the result or the error, in any thread."""
 
 
-class InFlightRequest:
+class InFlightRequest(Caller):
     """One request of the contract; a frontend's subclass is the ``Caller`` of its handler."""
 
     def __init__(self, method: str, params: Any, answer: Answer, key: Any = None) -> None:
@@ -53,7 +54,7 @@ class InFlightRequest:
 
     def perform(self) -> Any:
         """Call the handler and return its result; raise ``UnderstudyError``."""
-        return method_table.call(self.method, self.params, self)  # type: ignore[arg-type]
+        return method_table.call(self.method, self.params, self)
 
     def finish(self, result: Any, error: UnderstudyError | None = None) -> None:
         """Answer the request unless it has been answered."""

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from understudy.api import method_table
-from understudy.api.caller import describe_asker
+from understudy.api.caller import Caller, describe_asker
 from understudy.api.serving.thread_pool import ThreadPool
 from understudy.model.delegation.delegations import AskedBy
-from understudy.model.errors import ErrorKind, UnderstudyError
 
 NAME = "acp"
 MOST_THREADS = 64
@@ -25,7 +24,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass
-class SessionCaller:
+class SessionCaller(Caller):
     """Answers requests; its methods block, and are called in a thread."""
 
     workspace: Path
@@ -58,18 +57,6 @@ class SessionCaller:
     def cancelled(self) -> bool:
         """Return whether the answer is no longer needed."""
         return self.cancel_event.is_set()
-
-    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Raise ``unknown_method``: the frontend reads the events of its prompt itself."""
-        _ = delegation, after
-        raise UnderstudyError(ErrorKind.UNKNOWN_METHOD, "ACP clients do not subscribe.", hint="Send a prompt.")
-
-    def unfollow(self, delegation: str | None) -> None:
-        """Do nothing: nothing is followed."""
-
-    def tell(self, name: str, params: msgspec.Struct) -> None:
-        """Do nothing: the frontend sends session updates instead."""
-        _ = name, params
 
 
 class Threads:

@@ -167,10 +167,6 @@ class Request(InFlightRequest):
         """Return the run that the process at the other end belongs to."""
         return self._session.peer.run
 
-    def documents(self) -> Mapping[str, str]:
-        """Return no documents: these clients pass ``buffers``."""
-        return {}
-
     def folder(self) -> Path | None:
         """Return the current directory of this process, None if it was deleted."""
         return current_folder()

@@ -21,7 +21,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 if TYPE_CHECKING:
     import msgspec
 
-    from understudy.api.caller import BufferEdit
+    from understudy.api.caller import BufferEdit, Editor
     from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,10 @@ class ApiRequest(InFlightRequest):
     def documents(self) -> Mapping[str, str]:
         """Return a snapshot of the open documents."""
         return self._client.documents.snapshot()
+
+    def editor(self) -> Editor:
+        """Return itself: it edits the open documents."""
+        return self
 
     def editable(self) -> Collection[str]:
         """Return the URIs of the open documents, or none if the editor does not let servers change them."""

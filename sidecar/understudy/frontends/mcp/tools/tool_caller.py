@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from understudy.api import method_table
-from understudy.api.caller import describe_asker
+from understudy.api.caller import Caller, describe_asker
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -32,7 +30,7 @@ class Client:
 
 
 @dataclass
-class ToolCaller:
+class ToolCaller(Caller):
     """Answers requests of one call; its methods block, and are called in a thread."""
 
     client: Client
@@ -58,10 +56,6 @@ class ToolCaller:
             client=self.client.name,
         )
 
-    def documents(self) -> Mapping[str, str]:
-        """Return no documents: these clients see the files on disk."""
-        return {}
-
     def folder(self) -> Path | None:
         """Return the client's first root, else the folder of this process."""
         return next(iter(self.client.roots), self.client.here)
@@ -73,18 +67,6 @@ class ToolCaller:
     def cancelled(self) -> bool:
         """Return whether the client cancelled the call."""
         return self._cancelled.is_set()
-
-    def follow(self, delegation: str | None, after: Mapping[str, int]) -> None:
-        """Raise ``unknown_method``: clients get progress of their calls instead."""
-        _ = delegation, after
-        raise UnderstudyError(ErrorKind.UNKNOWN_METHOD, "MCP clients do not subscribe.", hint="Use the tool wait.")
-
-    def unfollow(self, delegation: str | None) -> None:
-        """Do nothing: nothing is followed."""
-
-    def tell(self, name: str, params: msgspec.Struct) -> None:
-        """Do nothing: a call gets its whole answer at once."""
-        _ = name, params
 
     def require_folder(self, named: str | None, files: Sequence[str] = ()) -> Path:
         """Return the folder that a call is about: the named one, else the root that has its first file, else the first.
