@@ -41,7 +41,7 @@ def run(*arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(app.group, list(arguments), standalone_mode=False)
     if result.exception is not None:
         raise result.exception
-    assert result.return_value == code, result.output
+    assert (result.return_value or 0) == code, result.output
     return result.output
 
 

@@ -42,7 +42,7 @@ def run(*arguments: str, answers: str = "", code: int = exit_codes.Exit.OK) -> s
     result = CliRunner().invoke(app.group, ["mcp", *arguments], input=answers, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
-    assert result.return_value == code
+    assert (result.return_value or 0) == code
     return result.output
 
 

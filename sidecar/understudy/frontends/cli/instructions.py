@@ -61,27 +61,26 @@ _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
 @_texts
 @options.as_json
 @click.pass_context
-def instructions(context: click.Context, *, project: str | None, printed: str | None, json_: bool) -> int | None:
+def instructions(context: click.Context, *, project: str | None, printed: str | None, json_: bool) -> None:
     """Tell other agents when to delegate, and how.
 
     Without a command, lists the places: skills of agents, and blocks in CLAUDE.md and AGENTS.md. Uninstalling restores
     every byte that was there before.
     """
-    if context.invoked_subcommand is not None:
-        return None
-    return _status(project=project, printed=printed, json_=json_)
+    if context.invoked_subcommand is None:
+        _status(project=project, printed=printed, json_=json_)
 
 
 @instructions.command(epilog=options.examples("understudy instructions status --project"))
 @_project
 @_texts
 @options.as_json
-def status(*, project: str | None, printed: str | None, json_: bool) -> int:
+def status(*, project: str | None, printed: str | None, json_: bool) -> None:
     """List the places for instructions, and what is there."""
-    return _status(project=project, printed=printed, json_=json_)
+    _status(project=project, printed=printed, json_=json_)
 
 
-def _status(*, project: str | None, printed: str | None, json_: bool) -> int:
+def _status(*, project: str | None, printed: str | None, json_: bool) -> None:
     result = call("instructions/list", workspace=_workspace(project))
     if json_:
         output.json(result)
@@ -92,7 +91,6 @@ def _status(*, project: str | None, printed: str | None, json_: bool) -> int:
             ("PLACE", "STATE", "FILE"),
             [(target.name, _state(target), terminal.short_path(target.path)) for target in result.targets],
         )
-    return exit_codes.Exit.OK
 
 
 def _state(target: InstructionTarget) -> str:
@@ -114,7 +112,8 @@ def install(*, printed: str | None, **arguments: Any) -> int:
     Default: where the folder of an agent exists.
     """
     if printed:
-        return _status(project=arguments["project"], printed=printed, json_=arguments["json_"])
+        _status(project=arguments["project"], printed=printed, json_=arguments["json_"])
+        return exit_codes.Exit.OK
     return _change("install", **arguments)
 
 

@@ -88,7 +88,7 @@ def uninstall(**arguments: Any) -> int:
 @_workspace
 @_name
 @options.as_json
-def status(*, workspace: str | None, name: str | None, json_: bool) -> int:
+def status(*, workspace: str | None, name: str | None, json_: bool) -> None:
     """List agents and editors that can start the server."""
     result = call("mcpClients/list", workspace=_folder(workspace), entry=name)
     if json_:
@@ -96,7 +96,6 @@ def status(*, workspace: str | None, name: str | None, json_: bool) -> int:
     else:
         rows = [(client.name, _state(client), terminal.short_path(client.path)) for client in result.clients]
         output.table(("CLIENT", "STATE", "FILE"), rows)
-    return exit_codes.Exit.OK
 
 
 def _state(client: McpClient) -> str:

@@ -6,7 +6,6 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 
 VARIABLE = "_UNDERSTUDY_COMPLETE"
 """Click's name for the variable of a program called ``understudy``."""
@@ -20,7 +19,7 @@ VARIABLE = "_UNDERSTUDY_COMPLETE"
     )
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(*, shell: str) -> int:
+def completion(*, shell: str) -> None:
     """Print the completion script for a shell: commands, options, IDs, delegators and recipes."""
     from understudy.frontends.cli.app import PROGRAM, group
 
@@ -29,4 +28,3 @@ def completion(*, shell: str) -> int:
         raise click.UsageError(f"There is no completion for {shell}.")
     # Not the subclass's source(): for bash it starts a bash to query its version.
     click.echo(ShellComplete.source(class_(group, {}, PROGRAM, VARIABLE)))
-    return exit_codes.Exit.OK

@@ -9,7 +9,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
@@ -58,7 +57,7 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
 @click.option("--note", metavar="TEXT", help="Send this text to the agent with the answer.")
 @click.option("--remember", is_flag=True, help="Save a rule, so that the delegator is not asked this again.")
 @options.as_json
-def answer(*, identifier: str | None, option: str | None, note: str | None, remember: bool, json_: bool) -> int:
+def answer(*, identifier: str | None, option: str | None, note: str | None, remember: bool, json_: bool) -> None:
     """Answer an agent that waits for permission, or for the answer to a question.
 
     ID may be left out if only one agent waits. OPTION is the number, the kind (`allow_once`,
@@ -85,19 +84,19 @@ def answer(*, identifier: str | None, option: str | None, note: str | None, reme
     else:
         shown = picked.note if picked.option.takes_text and picked.note else picked.option.title
         click.echo(f"{delegation.id}  {terminal.one_line(shown)}")
-    return exit_codes.Exit.OK
 
 
 @click.command(epilog=options.examples("understudy inbox", "understudy inbox --json"))
 @options.as_json
-def inbox(*, json_: bool) -> int:
+def inbox(*, json_: bool) -> None:
     """List the questions of all agents, and answer them one after another.
 
     Asks on a terminal only; elsewhere it lists the questions. Enter leaves a question open.
     With --json, prints the waiting delegations as a `ListResult`.
     """
     if json_ or not trust_prompt.can_ask():
-        return _list(as_json=json_)
+        _list(as_json=json_)
+        return
     delegations = waiting()
     if not delegations:
         click.echo("No agent waits for an answer.")
@@ -105,7 +104,6 @@ def inbox(*, json_: bool) -> int:
         if delegation.waiting_for is not None:
             click.echo(f"{delegation.id}  {delegation.delegator}, {terminal.one_line(delegation.title)}", err=True)
             _settle(delegation.id, delegation.waiting_for)
-    return exit_codes.Exit.OK
 
 
 def _settle(identifier: str, request: PermissionRequest) -> None:
@@ -179,12 +177,12 @@ def _asked(identifier: str | None) -> Delegation:
     )
 
 
-def _list(*, as_json: bool) -> int:
+def _list(*, as_json: bool) -> None:
     if as_json:
         page = call("delegations/list", states=[str(State.WAITING)], limit=_INBOX)
         page.delegations = [delegation for delegation in page.delegations if delegation.waiting_for is not None]
         output.json(page)
-        return exit_codes.Exit.OK
+        return
     delegations = waiting()
     output.table(
         ("ID", "BY", "UNTIL", "QUESTION"),
@@ -200,7 +198,6 @@ def _list(*, as_json: bool) -> int:
         ],
         empty="No agent waits for an answer.",
     )
-    return exit_codes.Exit.OK
 
 
 @click.command(
@@ -213,7 +210,7 @@ def _list(*, as_json: bool) -> int:
 @options.identifier
 @click.argument("words", metavar="TEXT...|-", nargs=-1, required=True)
 @options.as_json
-def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> int:
+def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> None:
     """Say something to the agent of a delegation in progress.
 
     Some agents get it at once, others when their turn ends; the answer says which. Once a delegation has finished, use
@@ -229,4 +226,3 @@ def say(*, identifier: str, words: tuple[str, ...], json_: bool) -> int:
     else:
         delivery: Delivery = sent.delivery
         click.echo(f"{whole}: {_OUTCOMES[delivery].format(id=whole)}")
-    return exit_codes.Exit.OK

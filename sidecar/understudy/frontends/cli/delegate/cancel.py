@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, members
 from understudy.frontends.cli.output import output, verdict_card
 from understudy.model.delegation.delegations import Delegation
@@ -19,7 +18,7 @@ _JOIN_SECONDS = 10.0
 @click.command(epilog=options.examples("understudy cancel k3f9q", "understudy cancel k3f9q m2a8x"))
 @options.members
 @options.as_json
-def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> int:
+def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> None:
     """Cancel delegations within five seconds; their partial work is kept.
 
     A delegation that has finished is not changed. With --json, prints one `Delegation` per line.
@@ -32,7 +31,6 @@ def cancel(*, identifiers: tuple[str, ...], group: str | None, json_: bool) -> i
         else:
             already = ", had finished already" if delegation.id in ended else ""
             click.echo(f"{delegation.id}  {verdict_card.state_word(delegation)}{already}")
-    return exit_codes.Exit.OK
 
 
 def _cancelled(named: list[str], group: str | None) -> Iterator[Delegation]:

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
@@ -85,7 +85,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
     help="Print all selected attempts, oldest first: as JSON lines, as a table for spreadsheets, or for token-meter.",
 )
 @options.as_json
-def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **arguments: Any) -> int:
+def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, share: bool, **arguments: Any) -> None:
     """Show what was delegated, its costs and results.
 
     Every attempt that has ended counts, also one that failed. A delegation without one is only in `understudy list`: it
@@ -107,15 +107,15 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         raise click.UsageError("--export prints every attempt: leave out --by, --share and --json.")
     if export is not None:
         _EXPORTS[export](_all(asked))
-        return exit_codes.Exit.OK
+        return
     with option_names.as_options():
         result = call("ledger/read", **asked, limit=limit, share=share or None)
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     if not result.totals.attempts:
         click.echo("No attempt matches." if asked.keys() - {"by"} else "Nothing was delegated yet.", err=True)
-        return exit_codes.Exit.OK
+        return
     if "by" in asked:
         output.table(
             (asked["by"].replace("_", " ").upper(), *_SUMS),
@@ -131,7 +131,6 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
         click.echo(text)
     if result.cursor is not None and "by" not in asked and terminal.is_terminal(sys.stdout):
         click.echo(f"The newest {len(result.lines)} are shown; --limit N shows more, --export all of them.")
-    return exit_codes.Exit.OK
 
 
 _HEADER = (

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve, uri, whole_group
 from understudy.frontends.cli.delegate import answer, follower
 from understudy.frontends.cli.output import output, verdict_card
@@ -65,7 +64,7 @@ def list_(
     all_: bool,
     json_: bool,
     **arguments: Any,
-) -> int:
+) -> None:
     """List delegations, newest first; on a terminal, open questions of agents come first."""
     params = {
         "states": list(states) or None,
@@ -85,7 +84,7 @@ def list_(
         call("delegators/get", name=named, workspace=uri(workspace or "."))
     if json_:
         output.json(page)
-        return exit_codes.Exit.OK
+        return
     if terminal.is_terminal(sys.stdout):
         click.echo(answer.headline(output.paint()), nl=False)
     now = datetime.now(UTC)
@@ -118,17 +117,15 @@ def list_(
     )
     if page.cursor and sys.stdout.isatty():
         click.echo("… and more: --all, or a higher --limit")
-    return exit_codes.Exit.OK
 
 
 @click.command(epilog=options.examples("understudy show k3f9q", "understudy show k3f9q --json"))
 @options.identifier
 @options.as_json
-def show(*, identifier: str, json_: bool) -> int:
+def show(*, identifier: str, json_: bool) -> None:
     """Show one delegation: verdict, reservations, checks, files, cost and worktree."""
     delegation = call("delegations/get", id=resolve(identifier))
     if json_:
         output.json(delegation)
     else:
         follower.show_card(delegation)
-    return exit_codes.Exit.OK

@@ -13,7 +13,6 @@ import click
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.arguments.trusted_call import with_trust
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import uri, whole_group
 from understudy.frontends.cli.delegate import follower, launch_options
 from understudy.frontends.cli.group import group_run, queue_commands
@@ -162,14 +161,13 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **arguments: A
     )
 )
 @_what_to_do
-def preview(*, trust: bool, json_: bool, **arguments: Any) -> int:
+def preview(*, trust: bool, json_: bool, **arguments: Any) -> None:
     """Show exactly what a start would send, without sending it: delegator, prompt and files."""
     params, *more = _tasks(arguments)
     if more:
         raise click.UsageError("A preview shows one task: name one delegator, and leave out --each.")
     previewed = with_trust("delegations/preview", params, params, trust=trust)
     preview_page.show(previewed, as_json=json_)
-    return exit_codes.Exit.OK
 
 
 def _tasks(arguments: dict[str, Any]) -> list[dict[str, Any]]:

@@ -42,7 +42,8 @@ def watch(*, identifier: str | None, after: int, all_: bool, newest: int, once: 
     changed.
     """
     if all_:
-        return _watch_all(newest=newest, once=once, json_=json_)
+        _watch_all(newest=newest, once=once, json_=json_)
+        return exit_codes.Exit.OK
     if identifier is None:
         running = follower.newest(_UNFINISHED)
         if running is None:
@@ -72,7 +73,7 @@ def watch(*, identifier: str | None, after: int, all_: bool, newest: int, once: 
     return exit_codes.of_verdict(finished.verdict)
 
 
-def _watch_all(*, newest: int, once: bool, json_: bool) -> int:
+def _watch_all(*, newest: int, once: bool, json_: bool) -> None:
     followed = follow_all(idle_seconds=group_table.IDLE_SECONDS, newest=newest)
     table = group_table.view_on(sys.stdout, None)
     shown: dict[str, int] = {}
@@ -90,4 +91,3 @@ def _watch_all(*, newest: int, once: bool, json_: bool) -> int:
                 table.show(members)
             if once:
                 break
-    return exit_codes.Exit.OK

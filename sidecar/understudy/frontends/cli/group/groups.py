@@ -27,24 +27,25 @@ _LISTED = 20
     ),
 )
 @click.pass_context
-def groups(context: click.Context) -> int | None:
+def groups(context: click.Context) -> None:
     """List groups of delegations, or manage one; `list`, `wait` and `cancel` take one with --group."""
-    return None if context.invoked_subcommand else _list(_LISTED, as_json=False)
+    if context.invoked_subcommand is None:
+        _list(_LISTED, as_json=False)
 
 
 @groups.command("list", epilog=options.examples("understudy groups list --limit 100"))
 @click.option("--limit", type=click.IntRange(1, 1000), default=_LISTED, show_default=True, help="List at most N.")
 @options.as_json
-def list_(*, limit: int, json_: bool) -> int:
+def list_(*, limit: int, json_: bool) -> None:
     """List the newest groups, and how far they are."""
-    return _list(limit, as_json=json_)
+    _list(limit, as_json=json_)
 
 
-def _list(limit: int, *, as_json: bool) -> int:
+def _list(limit: int, *, as_json: bool) -> None:
     result = call("groups/list", limit=limit)
     if as_json:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     now = datetime.now(UTC)
     rows = [
         (
@@ -61,7 +62,6 @@ def _list(limit: int, *, as_json: bool) -> int:
         rows,
         empty="There are no groups yet. `start --each`, several -d and `batch` make one.",
     )
-    return exit_codes.Exit.OK
 
 
 @groups.command(epilog=options.examples("understudy groups create", "understudy groups create --kind compare"))
@@ -73,7 +73,7 @@ def _list(limit: int, *, as_json: bool) -> int:
     help="`batch`: several tasks; `compare`: one task for several delegators.",
 )
 @options.as_json
-def create(*, kind: str, json_: bool) -> int:
+def create(*, kind: str, json_: bool) -> None:
     """Create an empty group and print its ID.
 
     Delegations join it with `understudy start --group ID`.
@@ -83,7 +83,6 @@ def create(*, kind: str, json_: bool) -> int:
         output.json(group)
     else:
         click.echo(group.id)
-    return exit_codes.Exit.OK
 
 
 @groups.command(

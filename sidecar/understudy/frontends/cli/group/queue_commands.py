@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
@@ -21,45 +20,46 @@ _PAUSED = "The queue is paused, so nothing starts; continue with: understudy que
     epilog=options.examples("understudy queue", "understudy queue pause", "understudy queue move k3f9q 1"),
 )
 @click.pass_context
-def queue(context: click.Context) -> int | None:
+def queue(context: click.Context) -> None:
     """Show the delegations that wait for a slot; pause the queue, or change its order."""
-    return None if context.invoked_subcommand else _show(call("queue/get"), as_json=False)
+    if context.invoked_subcommand is None:
+        _show(call("queue/get"), as_json=False)
 
 
 @queue.command("list", epilog=options.examples("understudy queue list --json"))
 @options.as_json
-def list_(*, json_: bool) -> int:
+def list_(*, json_: bool) -> None:
     """Show what waits, in the order in which it starts."""
-    return _show(call("queue/get"), as_json=json_)
+    _show(call("queue/get"), as_json=json_)
 
 
 @queue.command(epilog=options.examples("understudy queue pause"))
 @options.as_json
-def pause(*, json_: bool) -> int:
+def pause(*, json_: bool) -> None:
     """Let nothing that waits start.
 
     What runs is not affected. The queue stays paused until `queue resume`, also after a restart.
     """
-    return _show(call("queue/pause", paused=True), as_json=json_)
+    _show(call("queue/pause", paused=True), as_json=json_)
 
 
 @queue.command(epilog=options.examples("understudy queue resume"))
 @options.as_json
-def resume(*, json_: bool) -> int:
+def resume(*, json_: bool) -> None:
     """Let what waits start again."""
-    return _show(call("queue/pause", paused=False), as_json=json_)
+    _show(call("queue/pause", paused=False), as_json=json_)
 
 
 @queue.command(epilog=options.examples("understudy queue move k3f9q 1"))
 @options.identifier
 @click.argument("position", type=click.IntRange(min=1))
 @options.as_json
-def move(*, identifier: str, position: int, json_: bool) -> int:
+def move(*, identifier: str, position: int, json_: bool) -> None:
     """Change the place of a waiting delegation.
 
     Place 1 is the next to start.
     """
-    return _show(call("queue/move", id=resolve(identifier), position=position), as_json=json_)
+    _show(call("queue/move", id=resolve(identifier), position=position), as_json=json_)
 
 
 def warn_if_paused() -> None:
@@ -68,10 +68,10 @@ def warn_if_paused() -> None:
         click.echo(_PAUSED, err=True)
 
 
-def _show(queue: Any, *, as_json: bool) -> int:
+def _show(queue: Any, *, as_json: bool) -> None:
     if as_json:
         output.json(queue)
-        return exit_codes.Exit.OK
+        return
     if queue.paused:
         click.echo(_PAUSED, err=True)
     rows = [
@@ -81,4 +81,3 @@ def _show(queue: Any, *, as_json: bool) -> int:
     columns = 5 if any(row[-1] for row in rows) else 4
     header = ("", "ID", "BY", "TITLE", "COMES AFTER")
     output.table(header[:columns], [row[:columns] for row in rows], empty="Nothing waits.")
-    return exit_codes.Exit.OK

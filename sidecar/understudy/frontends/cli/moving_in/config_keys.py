@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
@@ -38,7 +38,7 @@ _ENTRY = {"delegators": "delegator", "model-servers": "model_server"}
 @click.option("--unset", is_flag=True, help="Remove the value of KEY.")
 @options.in_workspace
 @options.as_json
-def config(*, key: str | None, value: str | None, unset: bool, workspace: str | None, json_: bool) -> int:
+def config(*, key: str | None, value: str | None, unset: bool, workspace: str | None, json_: bool) -> None:
     """Show or set one value of your configuration.
 
     The name is agent-delegator's. KEY is `default`, `default.RECIPE`, `delegators.NAME.FIELD` or
@@ -53,19 +53,18 @@ def config(*, key: str | None, value: str | None, unset: bool, workspace: str | 
             output.json(values)
         else:
             output.table(("KEY", "VALUE"), [(name, _shown(item)) for name, item in values.items()])
-        return exit_codes.Exit.OK
+        return
     key = _OTHER_NAMES.get(key, key)
     if value is None and not unset:
         below = _below(values, key)
         output.json(below) if json_ else click.echo(terminal.one_line(_shown(below)))
-        return exit_codes.Exit.OK
+        return
     _set(key, None if value is None else _parsed(value), value, workspace)
     now = _below(dict(_every(workspace)), key, missing=None)
     if json_:
         output.json({"key": key, "value": now})
     else:
         click.echo(f"{terminal.one_line(key)} = {terminal.one_line(_shown(now))}" if not unset else f"Removed {key}.")
-    return exit_codes.Exit.OK
 
 
 def _every(workspace: str | None) -> Iterator[tuple[str, Any]]:

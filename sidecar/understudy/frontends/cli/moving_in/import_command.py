@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
@@ -41,7 +40,7 @@ def import_(
     store_keys: bool,
     workspace: str | None,
     json_: bool,
-) -> int:
+) -> None:
     """Import the configuration of another delegation tool.
 
     TOOL is one of the names below; PATH is its file, if that is not in its usual place. The command shows what it would
@@ -59,7 +58,7 @@ def import_(
     keys = [key.model_server for key in seen.keys]
     if dry_run:
         output.json(seen) if json_ else _show(seen)
-        return exit_codes.Exit.OK
+        return
     if json_:
         if not yes:
             raise click.UsageError("--json needs --yes or --dry-run, because it does not ask.")
@@ -72,14 +71,13 @@ def import_(
         result = call("configuration/import", **params, revision=seen.revision, storeKeys=chosen)
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     if result.written:
         if result.files:
             click.echo(f"Imported {_count(result)} from {source}.")
         if chosen:
             click.echo(f"Stored the API key for {', '.join(chosen)}.")
         click.echo("Try them: understudy delegators test --all", err=True)
-    return exit_codes.Exit.OK
 
 
 def _ask(seen: Any, *, yes: bool, store_keys: bool) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.moving_in.import_command import show_not_carried
 from understudy.frontends.cli.output import output, output_file
@@ -37,7 +37,7 @@ _MOST_FILES = 200
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @options.in_workspace
 @options.as_json
-def import_(*, path: str, with_permissions: bool, dry_run: bool, yes: bool, workspace: str | None, json_: bool) -> int:
+def import_(*, path: str, with_permissions: bool, dry_run: bool, yes: bool, workspace: str | None, json_: bool) -> None:
     """Import agent profiles (agent-profile.json) as delegators.
 
     Shows what it would write into your own configuration and what has no effect here, then asks. The profile itself is
@@ -60,7 +60,6 @@ def import_(*, path: str, with_permissions: bool, dry_run: bool, yes: bool, work
             failed = error
     if failed is not None:
         raise failed
-    return exit_codes.Exit.OK
 
 
 def _files(path: str) -> list[str]:
@@ -141,7 +140,7 @@ def export(
     force: bool,
     workspace: str | None,
     json_: bool,
-) -> int:
+) -> None:
     """Export delegators as an agent profile or an AGNT workflow.
 
     A profile has one delegator; in a workflow, several work one after the other. An imported delegator gives its
@@ -163,4 +162,3 @@ def export(
         click.echo("Left out:", err=True)
         for entry in made.left_out:
             click.echo(f"  {terminal.one_line(entry.setting)}: {terminal.one_line(entry.reason)}", err=True)
-    return exit_codes.Exit.OK

@@ -9,7 +9,6 @@ import click
 
 from understudy.api import result_files
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.review import hunk_targets
@@ -40,7 +39,7 @@ _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
 @click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--stat", is_flag=True, help="Print only files and counts.")
 @options.as_json
-def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) -> int:
+def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) -> None:
     """Show what a delegation changed.
 
     PATHS choose files or folders, relative to the workspace. On a terminal the patch is coloured and shown in $PAGER
@@ -57,7 +56,7 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
                 if _chosen(file.path, paths) or (file.from_ is not None and _chosen(file.from_, paths))
             ]
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     delegation = call("delegations/get", id=whole)
     files = delegation.result.files if delegation.result else []
     if paths:
@@ -69,20 +68,19 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
             [(f.status, f"+{f.additions}", f"-{f.deletions}", terminal.path(f.path)) for f in rows],
             empty="Nothing changed.",
         )
-        return exit_codes.Exit.OK
+        return
     patch = _patch(whole)
     if paths:
         names = {file.path for file in files if _chosen(file.path, paths)}
         patch = b"".join(part for part in patches.split(patch) if patches.concerns(part, names))
     if not terminal.is_terminal(sys.stdout):
         click.echo(patch, nl=False)
-        return exit_codes.Exit.OK
+        return
     if not patch:
         click.echo("Nothing changed.")
-        return exit_codes.Exit.OK
+        return
     with paged() as write:
         write(coloured(patch, output.paint()))
-    return exit_codes.Exit.OK
 
 
 def coloured(patch: bytes, paint: terminal.Paint) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import event_lines, output, output_file
 from understudy.frontends.cli.terminal import terminal
@@ -36,7 +35,7 @@ from understudy.frontends.cli.terminal import terminal
 @options.as_json
 def export(
     *, identifier: str, to: str, branch: str | None, message: str | None, file: str | None, force: bool, json_: bool
-) -> int:
+) -> None:
     """Export a result as a branch, commit or patch.
 
     Your branch, index and files do not change. Rejected hunks are left out. A patch is printed to stdout byte for byte.
@@ -67,7 +66,6 @@ def export(
                 event_lines.next_commands(f"git diff HEAD...{exported.branch}", f"git merge {exported.branch}"),
                 err=True,
             )
-    return exit_codes.Exit.OK
 
 
 def _may_overwrite(file: str) -> bool:

@@ -101,7 +101,7 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path())
 @click.option("--undo", is_flag=True, help="Undo the last edit of the file.")
 @options.as_json
-def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bool) -> int:
+def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bool) -> None:
     """Edit a file of a result in $EDITOR, or replace it with FILE (- for stdin).
 
     Your own files do not change. The result is split into hunks again, and is unverified until `understudy check`.
@@ -114,7 +114,8 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
     if undo:
         if file is not None:
             raise click.UsageError("--undo takes no FILE.")
-        return _amended(whole, path, call("delegations/undoAmend", id=whole, path=path, head=head), as_json=json_)
+        _amended(whole, path, call("delegations/undoAmend", id=whole, path=path, head=head), as_json=json_)
+        return
     if file is not None:
         text: str | None = options.stdin() if file == "-" else _contents(file)
     elif json_ or not editor.can_edit():
@@ -128,17 +129,16 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
         text = editor.edited(original.text, path)
     if text is None:
         click.echo("Nothing was changed.", err=True)
-        return exit_codes.Exit.OK
-    return _amended(whole, path, call("delegations/amend", id=whole, path=path, text=text, head=head), as_json=json_)
+        return
+    _amended(whole, path, call("delegations/amend", id=whole, path=path, text=text, head=head), as_json=json_)
 
 
-def _amended(identifier: str, path: str, result: Any, *, as_json: bool) -> int:
+def _amended(identifier: str, path: str, result: Any, *, as_json: bool) -> None:
     if as_json:
         output.json(result)
     else:
         click.echo(f"{terminal.path(path)} has {event_lines.plural(len(result.hunks), 'hunk')} now.")
         click.echo(event_lines.next_commands(f"understudy check {identifier}", f"understudy review {identifier}"))
-    return exit_codes.Exit.OK
 
 
 @click.command(

@@ -49,7 +49,8 @@ def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool
     Without a terminal, or with --list, the hunks are listed. With --json, prints files and hunks as a `DiffResult`.
     """
     if list_ or json_ or not can_review():
-        return show_list(resolve(identifier), chosen, as_json=json_)
+        show_list(resolve(identifier), chosen, as_json=json_)
+        return exit_codes.Exit.OK
     return run(identifier, chosen)
 
 
@@ -101,7 +102,7 @@ def _wait(identifier: str) -> None:
         click.echo("The checks keep running; the verdict is printed as soon as there is one.")
 
 
-def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
+def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> None:
     """Print the hunks with their names and states."""
     diff = call("delegations/diff", id=identifier)
     delegation = call("delegations/get", id=identifier)
@@ -114,14 +115,13 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> int:
         diff.files = [file for file in diff.files if file.hunks]
     if as_json:
         output.json(diff)
-        return exit_codes.Exit.OK
+        return
     rows = []
     for item in hunk_view.items(diff.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
         note = item.hunk.reason or item.file.flag_reason or ""
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
-    return exit_codes.Exit.OK
 
 
 class _Terminal:

@@ -10,7 +10,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import event_lines, output
@@ -26,7 +25,7 @@ _REF_EXAMPLE = "greeting-1f3a9c07d2/20261120-220431-b7m2x"
 @click.command(epilog=options.examples("understudy discard k3f9q"))
 @options.identifier
 @options.as_json
-def discard(*, identifier: str, json_: bool) -> int:
+def discard(*, identifier: str, json_: bool) -> None:
     """Discard a result and its worktree; print the command that restores them. Your files do not change.
 
     Accepted hunks stay in your files. To undo those as well, run `understudy undo` first. After a discard, undoing
@@ -34,19 +33,18 @@ def discard(*, identifier: str, json_: bool) -> int:
     """
     whole = resolve(identifier)
     _rescued(call("delegations/discard", id=whole), whole, as_json=json_)
-    return exit_codes.Exit.OK
 
 
 @click.command(epilog=options.examples("understudy restore k3f9q", f"understudy restore {_REF_EXAMPLE}"))
 @click.argument("ref", type=options.Identifier("`understudy worktrees` lists what can be restored."), metavar="ID|REF")
 @options.as_json
-def restore(*, ref: str, json_: bool) -> int:
+def restore(*, ref: str, json_: bool) -> None:
     """Restore a discarded or removed worktree, byte for byte, and print its path.
 
     ID is the delegation's; `understudy discard` and `understudy worktrees remove` print the REF. With --json, prints
     the `RestoreResult`.
     """
-    return _restore(ref if "/" in ref else resolve(ref), as_json=json_)
+    _restore(ref if "/" in ref else resolve(ref), as_json=json_)
 
 
 @click.group(
@@ -55,11 +53,10 @@ def restore(*, ref: str, json_: bool) -> int:
     invoke_without_command=True,
 )
 @click.pass_context
-def worktrees(context: click.Context) -> int:
+def worktrees(context: click.Context) -> None:
     """Manage the worktrees of agents on disk: list, remove, clean up, restore."""
     if context.invoked_subcommand is None:
-        return int(context.invoke(list_, json_=False))
-    return exit_codes.Exit.OK
+        context.invoke(list_, json_=False)
 
 
 def _complete_trees(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,7 +74,7 @@ def _complete_trees(context: click.Context, parameter: click.Parameter, incomple
 
 @worktrees.command("list", epilog=options.examples("understudy worktrees list", "understudy worktrees list --json"))
 @options.as_json
-def list_(*, json_: bool) -> int:
+def list_(*, json_: bool) -> None:
     """List worktrees, and removed ones to restore.
 
     Shows the worktrees on disk, then the removed ones with the REF that restores each. Worktrees in the state
@@ -86,7 +83,7 @@ def list_(*, json_: bool) -> int:
     result = call("worktrees/list")
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     for_people = terminal.is_terminal(sys.stdout)
     # The end of a delegation's ID is enough for every command.
     names = [tree.id.rpartition("-")[2] if for_people and tree.owner else tree.id for tree in result.worktrees]
@@ -103,20 +100,18 @@ def list_(*, json_: bool) -> int:
         click.echo(f"{count}, {size(total)}" if result.worktrees else "No worktree is on disk.")
         if result.rescues:
             click.echo("Restore a removed one with: understudy restore REF")
-    return exit_codes.Exit.OK
 
 
 @worktrees.command(epilog=options.examples("understudy worktrees remove 20261121-004512-k3f9q"))
 @click.argument("trees", metavar="ID...", nargs=-1, required=True, shell_complete=_complete_trees)
 @options.as_json
-def remove(*, trees: tuple[str, ...], json_: bool) -> int:
+def remove(*, trees: tuple[str, ...], json_: bool) -> None:
     """Remove worktrees; print the command that restores each.
 
     With --json, prints one `RescueResult` per line.
     """
     for tree in trees:
         _rescued(call("worktrees/remove", id=tree), tree, as_json=json_)
-    return exit_codes.Exit.OK
 
 
 @worktrees.command(
@@ -133,7 +128,7 @@ def remove(*, trees: tuple[str, ...], json_: bool) -> int:
 @click.option("--project", metavar="DIR", type=click.Path(file_okay=False), help="Only worktrees of this repository.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @options.as_json
-def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> int:
+def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> None:
     """Remove worktrees whose results are decided.
 
     Prints the command that restores each. Worktrees of agents that work, and of results that you have not decided, are
@@ -156,7 +151,6 @@ def cleanup(*, ttl: float, project: str | None, dry_run: bool, json_: bool) -> i
             click.echo("No worktree is decided and old enough.")
         if kept := len(trees) - len(old):
             click.echo(f"{kept} kept: in use, not decided, or newer. See: understudy worktrees", err=True)
-    return exit_codes.Exit.OK
 
 
 def _ended(identifier: str, before: datetime) -> bool:
@@ -171,9 +165,9 @@ def _ended(identifier: str, before: datetime) -> bool:
 @worktrees.command("restore", epilog=options.examples(f"understudy worktrees restore {_REF_EXAMPLE}"))
 @click.argument("ref", metavar="REF")
 @options.as_json
-def restore_tree(*, ref: str, json_: bool) -> int:
+def restore_tree(*, ref: str, json_: bool) -> None:
     """Restore a removed worktree; the same as `understudy restore`."""
-    return _restore(ref, as_json=json_)
+    _restore(ref, as_json=json_)
 
 
 def _rescued(result: object, what: str, *, as_json: bool) -> None:
@@ -184,7 +178,6 @@ def _rescued(result: object, what: str, *, as_json: bool) -> None:
     click.echo(f"{what}  removed; restore with: understudy restore {ref}")
 
 
-def _restore(ref: str, *, as_json: bool) -> int:
+def _restore(ref: str, *, as_json: bool) -> None:
     restored = call("worktrees/restore", rescueRef=ref)
     output.json(restored) if as_json else click.echo(terminal.one_line(restored.path))
-    return exit_codes.Exit.OK

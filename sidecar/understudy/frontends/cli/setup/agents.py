@@ -9,7 +9,6 @@ import click
 from understudy.api.caller import TerminalCaller, require_current_folder
 from understudy.api.handlers import offers
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
@@ -29,7 +28,7 @@ from understudy.model.text import uris
 @click.argument("names", metavar="[[show] NAME]", nargs=-1, shell_complete=options.complete_agents)
 @options.in_workspace
 @options.as_json
-def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int:
+def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> None:
     """List the agents that `start --agent` takes: of the workspace, yours, and built in; with NAME, show one.
 
     They are Markdown files in .understudy/agents and .claude/agents, of the workspace or of your home, and skills in
@@ -45,10 +44,10 @@ def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int
                 ErrorKind.INVALID_PARAMS, f"There is no agent {name!r}.", hint="List the agents: understudy agents"
             )
         output.json(entry) if json_ else _show(entry)
-        return exit_codes.Exit.OK
+        return
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     rows = [
         (
             agent.name,
@@ -65,7 +64,6 @@ def agents(*, names: tuple[str, ...], workspace: str | None, json_: bool) -> int
         for hidden in agent.hides:
             click.echo(f"{agent.name} hides {_file(hidden.uri)}", err=True)
     output.problems(result.problems)
-    return exit_codes.Exit.OK
 
 
 def _named(names: tuple[str, ...]) -> str | None:
@@ -114,15 +112,14 @@ def _show(entry: AgentEntry) -> None:
 @click.command(epilog=options.examples("understudy recipes", "understudy recipes src/wrap.py"))
 @click.argument("file", required=False, type=click.Path())
 @options.as_json
-def recipes(*, file: str | None, json_: bool) -> int:
+def recipes(*, file: str | None, json_: bool) -> None:
     """List the recipes: the kinds of work to delegate; with FILE, those that apply to it."""
     listed = call("recipes/list", uri=None if file is None else uri(file))
     if json_:
         output.json(listed)
-        return exit_codes.Exit.OK
+        return
     routes = offers.routes(TerminalCaller(Path.cwd()), uri("."))
     chosen = {one.recipe.name: one.explain.delegator for one in routes if one.explain is not None}
     rows = [(one.name, one.returns, one.scope, chosen.get(one.name, "-"), one.title) for one in listed.recipes]
     output.table(("RECIPE", "RETURNS", "FROM", "DELEGATOR", "WHAT"), rows, wrap=True)
     output.problems(listed.problems)
-    return exit_codes.Exit.OK

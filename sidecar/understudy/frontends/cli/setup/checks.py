@@ -30,22 +30,21 @@ _SHOWN_LINES = 15
     invoke_without_command=True,
 )
 @click.pass_context
-def checks(context: click.Context) -> int:
+def checks(context: click.Context) -> None:
     """Manage checks: commands, such as a test runner, that results must pass."""
     if context.invoked_subcommand is None:
-        return int(context.invoke(list_, workspace=None, json_=False))
-    return exit_codes.Exit.OK
+        context.invoke(list_, workspace=None, json_=False)
 
 
 @checks.command("list", epilog=options.examples("understudy checks list --json"))
 @options.in_workspace
 @options.as_json
-def list_(*, workspace: str | None, json_: bool) -> int:
+def list_(*, workspace: str | None, json_: bool) -> None:
     """List checks, also those that the project suggests."""
     result = call("checks/list", workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     rows = []
     for entry in result.checks:
         problem = next((problem.message for problem in entry.state.problems), "")
@@ -59,7 +58,6 @@ def list_(*, workspace: str | None, json_: bool) -> int:
     output.problems(result.problems)
     if not result.checks:
         click.echo(f"No check is configured. {_next_step(result.proposals)}", err=True)
-    return exit_codes.Exit.OK
 
 
 @checks.command(
@@ -141,11 +139,10 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 @click.argument("name", shell_complete=options.complete_checks)
 @options.in_workspace
 @options.as_json
-def remove(*, name: str, workspace: str | None, json_: bool) -> int:
+def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a check that Understudy saved."""
     result = call("checks/delete", name=name, workspace=uri(workspace or "."))
     output.json(result) if json_ else click.echo(f"Removed {name}.")
-    return exit_codes.Exit.OK
 
 
 def _proposed(where: str, name: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.moving_in import profile_commands
@@ -48,17 +48,16 @@ _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     invoke_without_command=True,
 )
 @click.pass_context
-def delegators(context: click.Context) -> int:
+def delegators(context: click.Context) -> None:
     """Manage delegators: an agent CLI or a model on a server, with its options."""
     if context.invoked_subcommand is None:
-        return int(context.invoke(list_, workspace=None, json_=False))
-    return exit_codes.Exit.OK
+        context.invoke(list_, workspace=None, json_=False)
 
 
 @delegators.command("list", epilog=options.examples("understudy delegators list --json"))
 @options.in_workspace
 @options.as_json
-def list_(*, workspace: str | None, json_: bool) -> int:
+def list_(*, workspace: str | None, json_: bool) -> None:
     """List delegators and whether each is ready.
 
     Shows where each is configured, and lists every problem of the configuration with its location.
@@ -66,7 +65,7 @@ def list_(*, workspace: str | None, json_: bool) -> int:
     result = call("delegators/list", workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     rows = []
     for entry in result.delegators:
         delegator = entry.delegator
@@ -82,25 +81,23 @@ def list_(*, workspace: str | None, json_: bool) -> int:
         rows.append((delegator.name, tool, delegator.model or "-", entry.scope, default or "-", state))
     output.table(("NAME", "WITH", "MODEL", "FROM", "DEFAULT FOR", "STATE"), rows, wrap=True)
     output.problems(result.problems)
-    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators show claude"))
 @click.argument("name", shell_complete=options.complete_delegators)
 @options.in_workspace
 @options.as_json
-def show(*, name: str, workspace: str | None, json_: bool) -> int:
+def show(*, name: str, workspace: str | None, json_: bool) -> None:
     """Show one delegator and its problems."""
     entry = call("delegators/get", name=name, workspace=uri(workspace or "."))
     output.json(entry) if json_ else print_entry(entry, entry.delegator)
-    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators reset claude"))
 @click.argument("name", shell_complete=options.complete_delegators)
 @options.in_workspace
 @options.as_json
-def reset(*, name: str, workspace: str | None, json_: bool) -> int:
+def reset(*, name: str, workspace: str | None, json_: bool) -> None:
     """End the pauses of a delegator that failed again and again.
 
     A delegator is paused after several failures of one kind, or until the time that its provider named. While it is
@@ -112,7 +109,6 @@ def reset(*, name: str, workspace: str | None, json_: bool) -> int:
         output.json(entry)
     else:
         click.echo(f"{name} is no longer paused." if before else f"{name} was not paused.")
-    return exit_codes.Exit.OK
 
 
 def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,7 +222,7 @@ def add(
     workspace: str | None,
     json_: bool,
     **arguments: Any,
-) -> int:
+) -> None:
     """Add a delegator; asks if no argument is given.
 
     It asks only on a terminal. Elsewhere, give NAME with --tool, --server or a command, or use --from-tool. A command
@@ -253,7 +249,6 @@ def add(
         with option_names.as_options():
             entry = call("delegators/create", delegator=declared, **place)
     _print_saved("Added", entry, json_=json_)
-    return exit_codes.Exit.OK
 
 
 @delegators.command(
@@ -277,7 +272,7 @@ def update(
     workspace: str | None,
     json_: bool,
     **arguments: Any,
-) -> int:
+) -> None:
     """Update a delegator; fields that are not named do not change."""
     before = call("delegators/get", name=name, workspace=uri(workspace or "."))
     unchanged = msgspec.to_builtins(before.delegator)
@@ -289,7 +284,7 @@ def update(
         click.echo(f"Nothing to change in {name}: name a field, such as --model ID.", err=True)
         if json_:
             output.json(before)
-        return exit_codes.Exit.OK
+        return
     with option_names.as_options():
         entry = call(
             "delegators/update",
@@ -299,14 +294,13 @@ def update(
             workspace=uri(workspace or "."),
         )
     _print_saved("Updated", entry, json_=json_)
-    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators remove local"))
 @click.argument("name", shell_complete=options.complete_delegators)
 @options.in_workspace
 @options.as_json
-def remove(*, name: str, workspace: str | None, json_: bool) -> int:
+def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a delegator; its delegations are kept."""
     place = uri(workspace or ".")
     before = call("delegators/get", name=name, workspace=place)
@@ -322,7 +316,6 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> int:
                 f"Choose another: understudy delegators default NAME{for_}",
                 err=True,
             )
-    return exit_codes.Exit.OK
 
 
 @delegators.command(epilog=options.examples("understudy delegators test local", "understudy delegators test --all"))
@@ -371,7 +364,7 @@ def test(*, name: str | None, all_: bool, workspace: str | None, json_: bool) ->
 @options.as_json
 def default(
     *, name: str | None, recipes: tuple[str, ...], unset: bool, scope: str, workspace: str | None, json_: bool
-) -> int:
+) -> None:
     """Choose what is used when no delegator is named.
 
     Without NAME, show the defaults. Without --for, the default is for every recipe that has none of its own.
@@ -381,7 +374,8 @@ def default(
     if name is None and not unset:
         if recipes:
             raise click.UsageError("--for needs NAME or --unset.")
-        return _show_defaults(workspace, json_=json_)
+        _show_defaults(workspace, json_=json_)
+        return
     for recipe in recipes or (None,):
         saved = call(
             "delegators/setDefault", delegator=name, recipe=recipe, scope=scope, workspace=uri(workspace or ".")
@@ -393,7 +387,6 @@ def default(
             click.echo(f"Saved, but another configuration applies here {whose}: {saved.delegator or 'none'}.")
         else:
             click.echo(f"Default {whose}: {name}." if name is not None else f"Removed the default {whose}.")
-    return exit_codes.Exit.OK
 
 
 def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
@@ -406,17 +399,16 @@ def _print_saved(verb: str, entry: Any, *, json_: bool) -> None:
         )
 
 
-def _show_defaults(workspace: str | None, *, json_: bool) -> int:
+def _show_defaults(workspace: str | None, *, json_: bool) -> None:
     result = call("delegators/list", workspace=uri(workspace or "."))
     general = next((entry.delegator.name for entry in result.delegators if entry.is_default), None)
     recipes = {recipe: entry.delegator.name for entry in result.delegators for recipe in entry.default_for}
     if json_:
         output.json({"delegator": general, "recipes": recipes})
-        return exit_codes.Exit.OK
+        return
     rows = [(recipe, name) for recipe, name in sorted(recipes.items())]
     output.table(("RECIPE", "DELEGATOR"), [*rows, ("everything else" if rows else "everything", general or "-")])
     output.problems(result.problems)
-    return exit_codes.Exit.OK
 
 
 def _declared(before: dict[str, Any], arguments: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:

@@ -14,14 +14,13 @@ from understudy.frontends.cli.terminal import terminal
 
 @click.command(epilog=options.examples("understudy version --json"))
 @options.as_json
-def version(*, json_: bool) -> int:
+def version(*, json_: bool) -> None:
     """Print the version of Understudy and of its protocol."""
     result = call("version")
     if json_:
         output.json(result)
     else:
         click.echo(f"understudy {result.version}, protocol {result.protocol_version}")
-    return exit_codes.Exit.OK
 
 
 @click.command(

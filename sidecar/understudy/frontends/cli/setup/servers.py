@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 from understudy.frontends.cli.output import output
@@ -36,22 +36,21 @@ _PRICE_FIELDS = ("input", "output", "cacheRead", "cacheWrite")
     invoke_without_command=True,
 )
 @click.pass_context
-def servers(context: click.Context) -> int:
+def servers(context: click.Context) -> None:
     """Manage model servers (inference endpoints) and their keys."""
     if context.invoked_subcommand is None:
-        return int(context.invoke(list_, workspace=None, json_=False))
-    return exit_codes.Exit.OK
+        context.invoke(list_, workspace=None, json_=False)
 
 
 @servers.command("list", epilog=options.examples("understudy servers list --json"))
 @options.in_workspace
 @options.as_json
-def list_(*, workspace: str | None, json_: bool) -> int:
+def list_(*, workspace: str | None, json_: bool) -> None:
     """List model servers and where each is configured."""
     result = call("modelServers/list", workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     rows = []
     for entry in result.model_servers:
         server = entry.model_server
@@ -60,21 +59,19 @@ def list_(*, workspace: str | None, json_: bool) -> int:
     none = "No model server is configured. Add one: understudy servers add NAME --kind KIND"
     output.table(("NAME", "KIND", "URL", "FROM", "PROBLEM"), rows, empty=none, wrap=True)
     output.problems(result.problems)
-    return exit_codes.Exit.OK
 
 
 @servers.command(epilog=options.examples("understudy servers show local"))
 @click.argument("name", shell_complete=options.complete_servers)
 @options.in_workspace
 @options.as_json
-def show(*, name: str, workspace: str | None, json_: bool) -> int:
+def show(*, name: str, workspace: str | None, json_: bool) -> None:
     """Show one model server, without its key.
 
     The output says where the key is stored.
     """
     entry = call("modelServers/get", name=name, workspace=uri(workspace or "."))
     output.json(entry) if json_ else print_entry(entry, entry.model_server)
-    return exit_codes.Exit.OK
 
 
 def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,7 +144,7 @@ def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
 @options.scope
 @options.in_workspace
 @options.as_json
-def add(*, name: str, scope: str, workspace: str | None, json_: bool, **arguments: Any) -> int:
+def add(*, name: str, scope: str, workspace: str | None, json_: bool, **arguments: Any) -> None:
     """Add a model server.
 
     A kind has a usual address, protocols and key variable. The variable is used if it is set now.
@@ -163,7 +160,6 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **argument
     if variable is not None and entry.model_server.api_key is None:
         click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
     print_saved("Added", entry, name, f"understudy servers test {name}", json_=json_)
-    return exit_codes.Exit.OK
 
 
 @servers.command(epilog=options.examples("understudy servers update local --url http://127.0.0.1:8000/v1"))
@@ -172,7 +168,7 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **argument
 @click.option("--unset", metavar="FIELD", multiple=True, help="Remove a field; may be repeated.")
 @options.in_workspace
 @options.as_json
-def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: bool, **arguments: Any) -> int:
+def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: bool, **arguments: Any) -> None:
     """Update a model server; fields that are not named do not change."""
     before = call("modelServers/get", name=name, workspace=uri(workspace or "."))
     declared = _declared(msgspec.to_builtins(before.model_server), arguments)
@@ -186,26 +182,24 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
             workspace=uri(workspace or "."),
         )
     print_saved("Updated", entry, name, f"understudy servers test {name}", json_=json_)
-    return exit_codes.Exit.OK
 
 
 @servers.command(epilog=options.examples("understudy servers remove local"))
 @click.argument("name", shell_complete=options.complete_servers)
 @options.in_workspace
 @options.as_json
-def remove(*, name: str, workspace: str | None, json_: bool) -> int:
+def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a model server; list the delegators that need another one."""
     listed = call("delegators/list", workspace=uri(workspace or ".")).delegators
     result = call("modelServers/delete", name=name, workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     click.echo(f"Removed {name}.")
     lost = [entry.delegator.name for entry in listed if entry.delegator.model_server == name]
     if lost:
         click.echo(f"These delegators have no model server now: {', '.join(lost)}.", err=True)
         click.echo(f"next: understudy delegators update {lost[0]} --server OTHER", err=True)
-    return exit_codes.Exit.OK
 
 
 @servers.command("test", epilog=options.examples("understudy servers test local"))
@@ -221,12 +215,12 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 @click.argument("name", shell_complete=options.complete_servers)
 @options.in_workspace
 @options.as_json
-def models(*, name: str, workspace: str | None, json_: bool) -> int:
+def models(*, name: str, workspace: str | None, json_: bool) -> None:
     """List the models that a server offers."""
     result = call("modelServers/models", name=name, workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     output.table(
         ("MODEL", "CONTEXT", "PRICE"),
         [
@@ -234,7 +228,6 @@ def models(*, name: str, workspace: str | None, json_: bool) -> int:
             for model in result.models
         ],
     )
-    return exit_codes.Exit.OK
 
 
 @servers.command(
@@ -246,7 +239,7 @@ def models(*, name: str, workspace: str | None, json_: bool) -> int:
 @click.argument("name", shell_complete=options.complete_servers)
 @options.in_workspace
 @options.as_json
-def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
+def set_key(*, name: str, workspace: str | None, json_: bool) -> None:
     """Store the API key of a server.
 
     The key goes to the OS keyring, or to a file with mode 0600. The command asks for it without echo, or reads it from
@@ -266,7 +259,6 @@ def set_key(*, name: str, workspace: str | None, json_: bool) -> int:
         raise click.UsageError("The key is too long.")
     result = call("modelServers/setKey", name=name, key=key, workspace=uri(workspace or "."))
     output.json(result) if json_ else click.echo(f"Stored the API key for {name}.")
-    return exit_codes.Exit.OK
 
 
 def _price(price: ModelPrice | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.model.text import uris
@@ -15,7 +14,7 @@ from understudy.model.text import uris
 @options.scope
 @options.in_workspace
 @options.as_json
-def init(*, scope: str, workspace: str | None, json_: bool) -> int:
+def init(*, scope: str, workspace: str | None, json_: bool) -> None:
     """Write a commented configuration file.
 
     Everything in it is a comment: what can be set, the agent CLIs that are installed, and in a workspace the test
@@ -24,10 +23,9 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> int:
     made = call("configuration/init", scope=scope, workspace=uri(workspace or "."))
     if json_:
         output.json(made)
-        return exit_codes.Exit.OK
+        return
     click.echo(f"Wrote {uris.path_of(made.location.uri)}")
     for title, names in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
         if names:
             click.echo(f"{title}: {', '.join(names)}", err=True)
     click.echo("Remove the # of what you need, then: understudy delegators list", err=True)
-    return exit_codes.Exit.OK

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
@@ -17,7 +16,7 @@ from understudy.model.delegation.ledger import LedgerTotals
 @click.command(epilog=options.examples("understudy status", "understudy status --json"))
 @options.in_workspace
 @options.as_json
-def status(*, workspace: str | None, json_: bool) -> int:
+def status(*, workspace: str | None, json_: bool) -> None:
     """Show what runs, what waits for you, and what was spent today.
 
     Delegations of all workspaces count. The day begins at midnight of this machine's time zone.
@@ -25,7 +24,7 @@ def status(*, workspace: str | None, json_: bool) -> int:
     overview = call("status", workspace=uri(workspace or "."))
     if json_:
         output.json(overview)
-        return exit_codes.Exit.OK
+        return
     if overview.workspace is not None:
         word = "trusted" if overview.trusted else "not trusted (understudy trust)"
         _line("Workspace", f"{overview.workspace}, {word}")
@@ -50,7 +49,6 @@ def status(*, workspace: str | None, json_: bool) -> int:
     _line("To review", f"{plural(overview.to_review, 'result')}" if overview.to_review else "nothing")
     _line("Today", _spent(overview.spent))
     _line("Understudy", f"{overview.version}, protocol {overview.protocol_version}")
-    return exit_codes.Exit.OK
 
 
 def _line(title: str, text: str) -> None:

@@ -10,7 +10,6 @@ import click
 
 from understudy.api.messages import ToolsResult
 from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_connection_test
@@ -66,11 +65,10 @@ class _Tools(click.Group):
 @options.in_workspace
 @options.as_json
 @click.pass_context
-def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_: bool) -> int:
+def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_: bool) -> None:
     """List the known agent CLIs; with the name of one, show how to install it and what it can do here."""
     if context.invoked_subcommand is None:
-        return _list(refresh=refresh, workspace=workspace, json_=json_)
-    return exit_codes.Exit.OK
+        _list(refresh=refresh, workspace=workspace, json_=json_)
 
 
 @tools.command("list", epilog=options.examples("understudy tools list", "understudy tools list codex"))
@@ -79,15 +77,15 @@ def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_
 @options.in_workspace
 @options.as_json
 @click.pass_context
-def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace: str | None, json_: bool) -> int:
+def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace: str | None, json_: bool) -> None:
     """List the known agent CLIs, or show one."""
     above = context.parent.params if context.parent is not None else {}
     refresh, json_ = refresh or above["refresh"], json_ or above["json_"]
     workspace = workspace or above["workspace"]
     if tool is None:
-        return _list(refresh=refresh, workspace=workspace, json_=json_)
-    result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
-    return _show(result, tool, json_=json_)
+        _list(refresh=refresh, workspace=workspace, json_=json_)
+    else:
+        _show(call("tools/list", refresh=refresh, workspace=uri(workspace or ".")), tool, json_=json_)
 
 
 @tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new my-cursor --like cursor"))
@@ -96,7 +94,7 @@ def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace:
 @options.scope
 @options.in_workspace
 @options.as_json
-def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_: bool) -> int:
+def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_: bool) -> None:
     """Write a commented definition of an agent CLI.
 
     It is for one that Understudy does not know. Edit the file, then test it.
@@ -104,11 +102,10 @@ def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_
     made = call("tools/create", name=name, like=like, scope=scope, workspace=uri(workspace or "."))
     if json_:
         output.json(made)
-        return exit_codes.Exit.OK
+        return
     click.echo(f"Wrote {uris.path_of(made.location.uri)}")
     click.echo(f"Edit it, then test it: understudy tools test {name}", err=True)
     click.echo(f"Then add a delegator:  understudy delegators add --from-tool {name}", err=True)
-    return exit_codes.Exit.OK
 
 
 @tools.command(epilog=options.examples("understudy tools test mine", "understudy tools test mine --model small"))
@@ -134,11 +131,11 @@ def test(*, name: str, model: str | None, workspace: str | None, json_: bool) ->
     )
 
 
-def _list(*, refresh: bool, workspace: str | None, json_: bool) -> int:
+def _list(*, refresh: bool, workspace: str | None, json_: bool) -> None:
     result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
     if json_:
         output.json(result)
-        return exit_codes.Exit.OK
+        return
     rows = []
     for entry in sorted(result.tools, key=lambda entry: (not entry.found, entry.name)):
         place = entry.path or ("-" if not entry.found else "built in" if entry.scope is None else "in the worktree")
@@ -151,7 +148,6 @@ def _list(*, refresh: bool, workspace: str | None, json_: bool) -> int:
     output.problems([*problems, *result.problems])
     if any(not entry.found for entry in result.tools):
         click.echo("\nHow to install one: understudy tools TOOL", err=True)
-    return exit_codes.Exit.OK
 
 
 def _find(result: ToolsResult, name: str) -> ToolEntry:
@@ -190,11 +186,11 @@ def _facts(supported: SupportedOptions) -> list[tuple[str, str]]:
     ]
 
 
-def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
+def _show(result: ToolsResult, name: str, *, json_: bool) -> None:
     entry = _find(result, name)
     if json_:
         output.json(entry)
-        return exit_codes.Exit.OK
+        return
     click.echo(f"{entry.display_name} {entry.version or ''}".rstrip() + ("" if entry.found else ": not found on PATH"))
     for line in how_to_install(entry):
         click.echo(line)
@@ -205,7 +201,6 @@ def _show(result: ToolsResult, name: str, *, json_: bool) -> int:
             click.echo(f"\nMode {title}:")
             output.facts(_facts(supported))
     output.problems(entry.problems)
-    return exit_codes.Exit.OK
 
 
 def how_to_install(entry: ToolEntry) -> list[str]:
