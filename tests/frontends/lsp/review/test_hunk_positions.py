@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.frontends.lsp.editor import line_alignment
 from understudy.frontends.lsp.review import hunk_positions
+from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.git import diff
 from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
@@ -86,10 +87,10 @@ def test_the_hunks_of_a_patch_are_its_changed_lines(pair, before, after):
     text, files = pair.difference({"a": before, "b": "same\n"}, {"a": after, "b": "same\n"})
     lines = lsp_lines(text)
     found = hunk_positions.in_patch(text, files)
-    assert [one.hunk for one in found if one.hunk] == [hunk.id for file in files for hunk in file.hunks]
+    assert [one.spot.hunk for one in found] == [hunk.id for file in files for hunk in file.hunks]
     for file in files:
         for one in file.hunks:
-            [place] = [each for each in found if each.hunk == one.id]
+            [place] = [each for each in found if each.spot.hunk == one.id]
             # As text, single carriage returns and all: what the hunk removes and adds.
             printed = "\n".join(lines[place.first : place.last + 1])
             own = [line for line in printed.split("\n") if line[:1] in "+-"]
@@ -117,15 +118,10 @@ def test_every_kind_of_change_has_a_position(pair):
     text = "# A title\n\n" + text
     lines = lsp_lines(text)
     found = hunk_positions.in_patch(text, files)
-    assert {one.path for one in found} == {file.path for file in files}
-    assert [one.hunk for one in found if one.hunk] == [one.id for file in files for one in file.hunks]
+    assert [one.spot for one in found] == [ReviewTarget(file.path, one.id) for file in files for one in file.hunks]
     by_path: dict[str, list[str]] = {}
     for one in found:
-        if one.hunk is None:
-            assert lines[one.first].startswith("diff --git ")
-            assert one.last + 1 == len(lines) - 1 or lines[one.last + 1].startswith("diff --git ")
-        else:
-            by_path.setdefault(one.path, []).append("\n".join(lines[one.first : one.last + 1]))
+        by_path.setdefault(str(one.spot.path), []).append("\n".join(lines[one.first : one.last + 1]))
     assert by_path["gone"] == ["-x"]
     assert by_path["new"] == ["+1\n+2"]
     assert by_path["sides"] == ["-b\n+c\n\\ No newline at end of file"]
@@ -136,15 +132,12 @@ def test_every_kind_of_change_has_a_position(pair):
     assert "rename to renamed" in by_path["renamed"][0]
     assert by_path["won"] == ["old mode 100755\nnew mode 100644", "-#!x\n+x"]
     assert by_path["empty"][0].startswith("diff --git a/empty")
-    middle = next(one for one in found if one.path == "two" and one.hunk)
-    assert hunk_positions.at(found, middle.first, middle.first)[-1] == middle
-    assert [one.hunk for one in hunk_positions.at(found, 0, 1)] == []
 
 
 def test_a_truncated_patch_gives_the_positions_that_it_contains(pair):
     text, files = pair.difference({"a": "1\n", "b": "1\n"}, {"a": "2\n", "b": "2\n"})
     cut = text[: text.index("diff --git a/b")] + "# The rest of this difference is too large to be shown.\n"
-    assert [one.path for one in hunk_positions.in_patch(cut, files)] == ["a", "a"]
+    assert [one.spot.path for one in hunk_positions.in_patch(cut, files)] == ["a"]
     assert hunk_positions.in_patch("", files) == []
     assert hunk_positions.in_patch("something else", files) == []
 
@@ -158,7 +151,7 @@ def ranged(start: int, old: int, new: int) -> Hunk:
     return hunk(start + 1 if old else start, old, 1, max(new, 1 - min(old, 1)))
 
 
-def landing(base: str, current: str, one: Hunk) -> hunk_positions.HunkPosition:
+def landing(base: str, current: str, one: Hunk) -> tuple[int, int]:
     [found] = hunk_positions.landings(base, current, [one])
     return found
 
@@ -168,7 +161,7 @@ def test_in_the_base_a_hunk_is_at_its_own_line_number(one):
     start, old, _ = one
     found = landing("".join(LINES), "".join(LINES), ranged(*one))
     expected = (start, start + old - 1) if old else (max(start - 1, 0), max(start - 1, 0))
-    assert (found.first, found.last, found.edited) == (*expected, False)
+    assert found == expected
 
 
 @given(RANGES, st.integers(0, 30), st.lists(st.sampled_from(["new\n", "\n", "x\ry\n"]), max_size=5))
@@ -179,13 +172,9 @@ def test_lines_added_above_move_it_and_elsewhere_do_not(one, where, added):
     found = landing("".join(LINES), current, ranged(*one))
     shift = sum(len(lsp_lines(line)) - 1 for line in added)
     if where < start or (where == start and old):
-        assert (found.first, found.last, found.edited) == (before.first + shift, before.last + shift, False) or (
-            not old and where == 0 == start
-        )
+        assert found == (before[0] + shift, before[1] + shift) or (not old and where == 0 == start)
     elif where > start + old or (where == start + old and old):
-        assert (found.first, found.last, found.edited) == (before.first, before.last, False)
-    elif added:
-        assert found.edited
+        assert found == before
 
 
 @given(RANGES, st.lists(st.tuples(st.integers(0, 29), st.sampled_from(["", "new\n", "a\nb\n"])), max_size=8))
@@ -195,15 +184,13 @@ def test_wherever_it_lands_is_a_line_and_its_own_lines_stay_its_own(one, edits):
     for number, text in edits:
         lines[number] = text
     current = "".join(lines)
-    found = landing("".join(LINES), current, ranged(*one))
+    first, last = landing("".join(LINES), current, ranged(*one))
     count = len(lsp_lines(current))
-    assert 0 <= found.first <= found.last < count
+    assert 0 <= first <= last < count
     own = LINES[start : start + old]
-    shown = [line + "\n" for line in lsp_lines(current)[found.first : found.last + 1]]
+    shown = [line + "\n" for line in lsp_lines(current)[first : last + 1]]
     left = [line for line in own if line in lines]
     assert not left or left == [line for line in shown if line in LINES]
-    if old:
-        assert found.edited == (lines[start : start + old] != own)
 
 
 @given(
@@ -226,25 +213,17 @@ def test_lines_are_aligned_with_the_same_lines_in_order(old, new):
 
 @given(texts, texts, RANGES)
 def test_every_hunk_has_a_position_in_any_text(base, current, one):
-    found = landing(base, current, ranged(*one))
-    assert 0 <= found.first <= found.last < len(lsp_lines(current))
+    first, last = landing(base, current, ranged(*one))
+    assert 0 <= first <= last < len(lsp_lines(current))
 
 
 def test_changes_without_lines_are_at_the_top():
-    wanted = [hunk(0, 0, 1, 2, "a"), hunk(0, 0, 0, 0, "b")]
-    for status in ("added", "deleted", "mode", "type"):
-        assert hunk_positions.landings("x\n", "y\nz\n", wanted, status) == [
-            hunk_positions.HunkPosition("a", 0, 0, edited=False), hunk_positions.HunkPosition("b", 0, 0, edited=False)
-        ]  # fmt: skip
-    assert hunk_positions.landings("x\n", "y\nz\n", wanted[1:]) == [
-        hunk_positions.HunkPosition("b", 0, 0, edited=False)
-    ]
+    assert hunk_positions.landings("x\n", "y\nz\n", [hunk(0, 0, 0, 0)]) == [(0, 0)]
 
 
 def test_other_line_breaks_are_not_an_edit():
     base = "".join(LINES)
-    found = landing(base, base.replace("\n", "\r\n"), ranged(7, 2, 1))
-    assert (found.first, found.last, found.edited) == (7, 8, False)
+    assert landing(base, base.replace("\n", "\r\n"), ranged(7, 2, 1)) == (7, 8)
 
 
 def test_a_long_text_is_quick():
@@ -253,7 +232,7 @@ def test_a_long_text_is_quick():
     before = time.thread_time()
     found = landing("".join(base), current, ranged(15_000, 2, 1))
     assert time.thread_time() - before < 5
-    assert (found.first, found.edited) == (15_001, False)
+    assert found[0] == 15_001
     alike = ["\n", "    return value\n"] * 10_000
     before = time.thread_time()
     landing(

@@ -7,11 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from understudy.frontends.lsp.editor.line_alignment import align, lines_of
-from understudy.frontends.lsp.review import hunk_positions as places_of
+from understudy.frontends.lsp.review import hunk_positions
 from understudy.frontends.lsp.review.review_document import (
     WHOLE,
     EditedReview,
-    Found,
     OriginalReview,
     ReviewTarget,
     letter,
@@ -86,10 +85,7 @@ FILES = [
 
 
 def printed(text: str = PATCH) -> OriginalReview:
-    found = places_of.in_patch(text, FILES)
-    return OriginalReview(
-        text, [Found(ReviewTarget(one.path, one.hunk), one.first, one.last) for one in found if one.hunk]
-    )
+    return OriginalReview(text, hunk_positions.in_patch(text, FILES))
 
 
 def with_lines(*added: tuple[str, str]) -> str:

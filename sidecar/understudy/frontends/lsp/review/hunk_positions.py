@@ -9,10 +9,9 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from understudy.frontends.lsp.editor.line_alignment import align
+from understudy.frontends.lsp.review.review_document import Found, ReviewTarget
 from understudy.model.hunks import FileDiff, Hunk
 
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -20,54 +19,11 @@ _INNER = re.compile(r"\r(?!$)")
 _FILE = "diff --git "
 
 
-@dataclass(frozen=True, slots=True)
-class InPatch:
-    """First and last line of a hunk in a patch, or of a file with its header (``hunk`` is None)."""
-
-    path: str
-    hunk: str | None
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class HunkPosition:
-    """First and last line of a hunk in an open text; for a hunk that only adds lines, the line before them."""
-
-    hunk: str
-    first: int
-    last: int
-    edited: bool
-    """The lines that it replaces, or those around it, were edited, so this is only the nearest position."""
-
-
-class Placed(Protocol):
-    """Something with a range of lines."""
-
-    @property
-    def first(self) -> int:
-        """The first line, from zero."""
-        ...
-
-    @property
-    def last(self) -> int:
-        """The last line, inclusive."""
-        ...
-
-
-_Placed = TypeVar("_Placed", bound=Placed)
-
-
-def at(places: Iterable[_Placed], first: int, last: int) -> list[_Placed]:
-    """Return the places that overlap with the lines from ``first`` to ``last``."""
-    return [place for place in places if place.first <= last and first <= place.last]
-
-
 # -- in a patch ----------------------------------------------------------------------------------------------------
 
 
-def in_patch(text: str, files: Sequence[FileDiff]) -> list[InPatch]:
-    """Return the lines of each file and hunk of a result in its patch, in order; each file comes before its hunks.
+def in_patch(text: str, files: Sequence[FileDiff]) -> list[Found]:
+    """Return the lines of each hunk of a result in its patch, in order.
 
     A hunk without lines (a mode, binary contents, a rename without changes) gets the lines of the header. Lines before
     the first file are skipped. Files missing from the end of the patch are left out.
@@ -75,7 +31,7 @@ def in_patch(text: str, files: Sequence[FileDiff]) -> list[InPatch]:
     patch = _Lines(text)
     headers = [number for number, line in enumerate(patch.lines) if line.startswith(_FILE)]
     ends = [*headers[1:], patch.end]
-    positions: list[InPatch] = []
+    positions: list[Found] = []
     position = 0
     for file in files:
         count = 2 if file.status == "type" else 1  # a deletion and a creation
@@ -83,17 +39,19 @@ def in_patch(text: str, files: Sequence[FileDiff]) -> list[InPatch]:
             break
         first, end = headers[position], ends[position + count - 1]
         position += count
-        positions.append(InPatch(file.path, None, patch.number(first), patch.last_of(end - 1)))
         positions += _hunks_of(patch, file, first, end)
     return positions
 
 
-def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[InPatch]:
+def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[Found]:
+    def placed(hunk: Hunk, first: int, last: int) -> Found:
+        return Found(ReviewTarget(file.path, hunk.id), patch.number(first), patch.last_of(last))
+
     body = next((number for number in range(start, end) if patch.lines[number].startswith("@@ ")), end)
     runs = _runs(patch.lines, body, end)
     if file.status != "modified" or file.binary:
         first, last = (runs[0][1], runs[-1][2]) if runs else (start, body - 1)
-        return [InPatch(file.path, hunk.id, patch.number(first), patch.last_of(last)) for hunk in file.hunks]
+        return [placed(hunk, first, last) for hunk in file.hunks]
     places = {ranges: (first, last) for ranges, first, last in runs}
     positions = []
     for hunk in file.hunks:
@@ -105,7 +63,7 @@ def _hunks_of(patch: _Lines, file: FileDiff, start: int, end: int) -> list[InPat
             ]
             place = (modes[0], modes[-1]) if modes else (start, body - 1)
         if place is not None:
-            positions.append(InPatch(file.path, hunk.id, patch.number(place[0]), patch.last_of(place[1])))
+            positions.append(placed(hunk, *place))
     return positions
 
 
@@ -139,35 +97,31 @@ def _runs(lines: Sequence[str], start: int, end: int) -> list[tuple[tuple[int, i
 # -- in an open text -----------------------------------------------------------------------------------------------
 
 
-def landings(base: str, current: str, hunks: Iterable[Hunk], status: str = "modified") -> list[HunkPosition]:
-    """Return the position of each hunk of a file in ``current``, an edited version of ``base``.
+def landings(base: str, current: str, hunks: Iterable[Hunk]) -> list[tuple[int, int]]:
+    """Return first and last line of each hunk of a modified file in ``current``, an edited version of ``base``.
 
-    ``status`` is that of the ``FileDiff``; a hunk that does not change lines (creation, deletion, mode, …) is at
-    line 0.
+    A hunk that only adds lines is at the line before them, and one that does not change lines (a mode) at line 0. Where
+    the lines of a hunk were edited, this is the nearest position.
     """
-    listed = list(hunks)
-    if status not in {"modified", "renamed"} or not listed:
-        return [HunkPosition(hunk.id, 0, 0, edited=False) for hunk in listed]
     old, new = _Lines(base), _Lines(current)
     places = align([line.removesuffix("\r") for line in old.lines], [line.removesuffix("\r") for line in new.lines])
     unchanged = [number for number, place in enumerate(places) if place is not None]
     positions = []
-    for hunk in listed:
-        if not hunk.old_lines and not hunk.new_lines:
-            positions.append(HunkPosition(hunk.id, 0, 0, edited=False))
-            continue
-        first, last, edited = _landing(places, unchanged, hunk, len(new.lines))
-        positions.append(HunkPosition(hunk.id, new.number(first), new.last_of(last), edited=edited))
+    for hunk in hunks:
+        first, last = 0, 0
+        if hunk.old_lines or hunk.new_lines:
+            first, last = _landing(places, unchanged, hunk, len(new.lines))
+            first, last = new.number(first), new.last_of(last)
+        positions.append((first, last))
     return positions
 
 
-def _landing(places: Sequence[int | None], unchanged: Sequence[int], hunk: Hunk, count: int) -> tuple[int, int, bool]:
-    """Return the first and last line, and whether these lines were edited."""
+def _landing(places: Sequence[int | None], unchanged: Sequence[int], hunk: Hunk, count: int) -> tuple[int, int]:
     start = hunk.old_start - 1 if hunk.old_lines else hunk.old_start
     end = start + hunk.old_lines
     kept = [place for place in places[start:end] if place is not None]
     if kept:
-        return kept[0], kept[-1], len(kept) < hunk.old_lines or kept[-1] - kept[0] >= hunk.old_lines
+        return kept[0], kept[-1]
     # The nearest unchanged lines before and after the hunk.
     left = bisect.bisect_left(unchanged, start) - 1
     right = bisect.bisect_left(unchanged, end)
@@ -175,12 +129,10 @@ def _landing(places: Sequence[int | None], unchanged: Sequence[int], hunk: Hunk,
     behind = places[unchanged[right]] if right < len(unchanged) else count
     assert before is not None  # noqa: S101 - lines in ``unchanged`` have a place
     assert behind is not None  # noqa: S101
-    if hunk.old_lines:
-        first = min(before + 1, count - 1)
-        return first, max(first, behind - 1), True
-    near = (unchanged[left] == start - 1 if left >= 0 else start == 0) and behind == before + 1
-    near = near and (unchanged[right] == start if right < len(unchanged) else start >= len(places))
-    return max(before, 0), max(before, 0), not near
+    if not hunk.old_lines:
+        return max(before, 0), max(before, 0)
+    first = min(before + 1, count - 1)
+    return first, max(first, behind - 1)
 
 
 class _Lines:

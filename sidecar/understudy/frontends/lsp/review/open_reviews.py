@@ -16,7 +16,7 @@ from understudy.api import result_files
 from understudy.frontends.lsp.review import hunk_positions, path_index
 from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
-from understudy.frontends.lsp.review.review_document import Found, OriginalReview, ReviewTarget
+from understudy.frontends.lsp.review.review_document import OriginalReview
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -250,11 +250,4 @@ def _differs(work: OpenReview, listed: Delegation | None) -> bool:
 
 def _print(work: OpenReview) -> OriginalReview:
     text = result_files.original_review(work.delegation.id, work.delegation.head)
-    return OriginalReview(
-        text,
-        [
-            Found(ReviewTarget(position.path, position.hunk), position.first, position.last)
-            for position in hunk_positions.in_patch(text, work.files)
-            if position.hunk is not None
-        ],
-    )
+    return OriginalReview(text, hunk_positions.in_patch(text, work.files))

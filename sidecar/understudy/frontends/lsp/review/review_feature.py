@@ -267,7 +267,7 @@ class ReviewFeature:
                 positions = await asyncio.to_thread(hunk_positions.landings, base, text, pending)
             else:
                 positions = hunk_positions.landings(base, text, pending)
-            marks += [Mark(work, file, hunk, at.first, at.last) for hunk, at in zip(pending, positions, strict=True)]
+            marks += [Mark(work, file, hunk, *lines) for hunk, lines in zip(pending, positions, strict=True)]
         hints: list[SurvivorHint] = []
         for work, mutants in self._missed_in(path):
             result = await self._text_in(work, mutants[0].path, "result")
