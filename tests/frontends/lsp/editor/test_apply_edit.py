@@ -27,7 +27,7 @@ class FakeEditor:
         self.asked: list[Any] = []
         self.answers: list[Callable[[Any], Any]] = []
         for uri in (A, B):
-            self.documents.open(uri, "text", 1, "eins 🎉\nzwei\n")
+            self.documents.open(uri, 1, "eins 🎉\nzwei\n")
 
     def can(self, path: str) -> bool:
         return path == "workspace.applyEdit" or (self.versioned and path == "workspace.workspaceEdit.documentChanges")

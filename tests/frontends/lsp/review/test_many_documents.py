@@ -58,7 +58,7 @@ class Editor:
 
     def open(self, number: int) -> str:
         uri = (self.top / f"f{number}.txt").as_uri()
-        self.client.documents.open(uri, "text", 1, "line\n" * 3)
+        self.client.documents.open(uri, 1, "line\n" * 3)
         self.client.run_hooks(self.client.on_document, "open", uri)
         return uri
 

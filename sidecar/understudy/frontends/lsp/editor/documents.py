@@ -42,7 +42,6 @@ Change = tuple[tuple[int, int, int, int] | None, str]
 class _Document:
     uri: str
     """The URI that the client uses."""
-    language: str
     version: int
     text: str
     changes: list[Change] = field(default_factory=list)
@@ -69,7 +68,7 @@ class Documents:
         self._lock = threading.Lock()
         self._open: dict[str, _Document] = {}
 
-    def open(self, uri: str, language_id: str, version: int, text: str) -> None:
+    def open(self, uri: str, version: int, text: str) -> None:
         """Add a document, replacing an open one with the same path."""
         key = key_of(uri)
         if key is None:
@@ -77,7 +76,7 @@ class Documents:
         with self._lock:
             if key in self._open:
                 _log.warning("%s was opened while it is open", uri)
-            self._open[key] = _Document(uri, language_id, version, text)
+            self._open[key] = _Document(uri, version, text)
 
     def change(self, uri: str, version: int | None, changes: Any) -> bool:
         """Apply a list of changes in order; return whether the document is in sync.
@@ -125,7 +124,7 @@ class Documents:
             return True
         with self._lock:
             if opens:
-                self._open[key] = _Document(uri, "", 0, "")
+                self._open[key] = _Document(uri, 0, "")
             document = self._open.get(key)
             if document is None:
                 return True
@@ -185,18 +184,6 @@ class Documents:
             document = self._open.get(key_of(uri) or "")
             return None if document is None or document.out_of_sync else document.version
 
-    def language(self, uri: str) -> str | None:
-        """Return the language id with which the document was opened; None if it is not open."""
-        with self._lock:
-            document = self._open.get(key_of(uri) or "")
-            return None if document is None else document.language
-
-    def spelling(self, uri: str) -> str | None:
-        """Return the URI that the client uses; None if the document is not open."""
-        with self._lock:
-            document = self._open.get(key_of(uri) or "")
-            return None if document is None else document.uri
-
     def open_uris(self) -> list[str]:
         """Return the URIs that the client uses, in the order in which they were opened."""
         with self._lock:
@@ -223,13 +210,12 @@ class Documents:
 class _State:
     """The state of a document at one instant, not folded."""
 
-    __slots__ = ("changes", "count", "out_of_sync", "text", "version")
+    __slots__ = ("changes", "count", "out_of_sync", "text")
 
     def __init__(self, document: _Document) -> None:
         self.text = document.text
         self.changes = document.changes
         self.count = len(document.changes)
-        self.version = document.version
         self.out_of_sync = document.out_of_sync
 
 
@@ -273,11 +259,6 @@ class Snapshot(Mapping[str, str]):
     def __contains__(self, uri: object) -> bool:
         """Return whether a document was open, without folding it."""
         return isinstance(uri, str) and (key_of(uri) or "") in self._states
-
-    def version(self, uri: str) -> int | None:
-        """Return the version of a text; None if the document was not open or out of sync."""
-        current = self._states.get(key_of(uri) or "")
-        return None if current is None or current[1].out_of_sync else current[1].version
 
 
 def key_of(uri: str) -> str | None:

@@ -24,9 +24,9 @@ _WARNING = 2
 def did_open(client: Client, uri: str, params: dict[str, Any]) -> None:
     """Add the document, with its text."""
     item = params["textDocument"]
-    language, version, text = item.get("languageId"), item.get("version"), item.get("text")
+    version, text = item.get("version"), item.get("text")
     if isinstance(text, str) and _is_version(version):
-        client.documents.open(uri, str(language), version, text)
+        client.documents.open(uri, version, text)
     else:
         client.documents.lose(uri, "its text or version is invalid", opens=True)
     client.run_hooks(client.on_document, "open", uri)
