@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -42,6 +43,11 @@ def stdin() -> str:
 def examples(*lines: str) -> str:
     """Return an epilog that shows these examples, one per line."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def all_of(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds arguments and options in this order."""
+    return lambda command: functools.reduce(lambda inner, add: add(inner), reversed(decorators), command)
 
 
 def as_json(command: Command) -> Command:
@@ -130,11 +136,7 @@ def rounds(command: Command) -> Command:
     )(command)
 
 
-def limit_options(command: Command) -> Command:
-    """Add an option for each of ``LIMITS``."""
-    for name, type_, text in reversed(LIMITS):
-        command = click.option(f"--{name}", type=type_, metavar="N", help=text)(command)
-    return command
+limit_options = all_of(*(click.option(f"--{name}", type=type_, metavar="N", help=text) for name, type_, text in LIMITS))
 
 
 def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:

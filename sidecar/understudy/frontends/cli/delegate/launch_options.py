@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import click
 
+from understudy.frontends.cli.arguments import options
 
-def add(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
-    decorators = [
-        click.option("--model", metavar="ID", help="Use this model of the delegator's tool or server."),
-        click.option("--mode", type=click.Choice(["headless", "acp", "tmux"]), help="Drive the tool like this."),
-        click.option("--permission-mode", metavar="MODE", help="What the tool may do without asking."),
-        click.option(
-            "--set", "properties", metavar="KEY=VALUE", multiple=True, help="Set a model property; may be repeated."
-        ),
-        click.option(
-            "--limit",
-            "limits",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="Set a limit by its name in the configuration (answer_seconds=60); may be repeated.",
-        ),
-        click.option(
-            "--worktree/--no-worktree",
-            "use_worktree",
-            default=None,
-            help="Let the agent work in a worktree, or in your checkout itself.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+add = options.all_of(
+    click.option("--model", metavar="ID", help="Use this model of the delegator's tool or server."),
+    click.option("--mode", type=click.Choice(["headless", "acp", "tmux"]), help="Drive the tool like this."),
+    click.option("--permission-mode", metavar="MODE", help="What the tool may do without asking."),
+    click.option(
+        "--set", "properties", metavar="KEY=VALUE", multiple=True, help="Set a model property; may be repeated."
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set a limit by its name in the configuration (answer_seconds=60); may be repeated.",
+    ),
+    click.option(
+        "--worktree/--no-worktree",
+        "use_worktree",
+        default=None,
+        help="Let the agent work in a worktree, or in your checkout itself.",
+    ),
+)
 
 
 def of(arguments: dict[str, Any]) -> dict[str, Any] | None:

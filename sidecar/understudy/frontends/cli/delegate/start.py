@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,100 +21,93 @@ from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 
 
-def _what_to_do(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments and options that make a ``StartParams``."""
-    decorators: list[Callable[..., Any]] = [
-        click.argument("recipe", shell_complete=options.complete_recipes),
-        click.argument("files", nargs=-1, type=click.Path()),
-        click.option("-t", "--task", metavar="TEXT", help="The task for the agent."),
-        click.option(
-            "--task-file",
-            metavar="FILE",
-            type=click.File(encoding="utf-8"),
-            help="Read the task from a file (- for stdin).",
-        ),
-        click.option(
-            "--context",
-            metavar="FILE",
-            multiple=True,
-            type=click.Path(),
-            help="Attach a file for reading; may be repeated.",
-        ),
-        click.option("--range", "range_", metavar="FROM[:TO]", help="Lines of the first file (1-based, inclusive)."),
-        click.option(
-            "--target", metavar="FILE", type=click.Path(), help="The file to write, for recipes that write one."
-        ),
-        click.option(
-            "--input",
-            "input_",
-            metavar="FILE",
-            type=click.File(encoding="utf-8"),
-            help="Read the text to work on from a file (- for stdin).",
-        ),
-        click.option(
-            "-d",
-            "--delegator",
-            "delegators",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=options.complete_delegators,
-            help="The delegator (default: chosen by the configuration); with several, each does the task.",
-        ),
-        click.option(
-            "--fallback",
-            "fallback",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=options.complete_delegators,
-            help="A delegator that takes over, in a fresh worktree, when the one before cannot work; may be repeated.",
-        ),
-        click.option("--no-fallback", is_flag=True, help="Let no other delegator take over."),
-        click.option("--each", is_flag=True, help="Start one delegation for each of FILES, as a group."),
-        click.option(
-            "--agent",
-            metavar="NAME",
-            shell_complete=options.complete_agents,
-            help="Add the instructions, model and tools of an agent (`understudy agents` lists them).",
-        ),
-        click.option(
-            "--base",
-            metavar="BASE",
-            help="Start from `current` (your files as they are, the default), `head`, or a revision.",
-        ),
-        click.option(
-            "--check",
-            "checks",
-            metavar="NAME",
-            multiple=True,
-            help="Add this configured check (for recipes other than `tests`: run only the named ones); "
-            "may be repeated.",
-        ),
-        click.option(
-            "--buffer",
-            "buffers",
-            metavar="PATH=FILE",
-            multiple=True,
-            help="Use the text in FILE as the unsaved text of PATH; may be repeated.",
-        ),
-        click.option(
-            "--workspace",
-            metavar="DIR",
-            type=click.Path(file_okay=False),
-            help="The workspace (default: the repository of the first file).",
-        ),
-        click.option("--group", metavar="ID", help="The group to join (see `understudy groups create`)."),
-        click.option("--trust", is_flag=True, help="Trust the workspace without asking."),
-        click.option(
-            "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
-        ),
-        launch_options.add,
-        options.rounds,
-        options.limit_options,
-        options.as_json,
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+_what_to_do = options.all_of(
+    click.argument("recipe", shell_complete=options.complete_recipes),
+    click.argument("files", nargs=-1, type=click.Path()),
+    click.option("-t", "--task", metavar="TEXT", help="The task for the agent."),
+    click.option(
+        "--task-file",
+        metavar="FILE",
+        type=click.File(encoding="utf-8"),
+        help="Read the task from a file (- for stdin).",
+    ),
+    click.option(
+        "--context",
+        metavar="FILE",
+        multiple=True,
+        type=click.Path(),
+        help="Attach a file for reading; may be repeated.",
+    ),
+    click.option("--range", "range_", metavar="FROM[:TO]", help="Lines of the first file (1-based, inclusive)."),
+    click.option("--target", metavar="FILE", type=click.Path(), help="The file to write, for recipes that write one."),
+    click.option(
+        "--input",
+        "input_",
+        metavar="FILE",
+        type=click.File(encoding="utf-8"),
+        help="Read the text to work on from a file (- for stdin).",
+    ),
+    click.option(
+        "-d",
+        "--delegator",
+        "delegators",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=options.complete_delegators,
+        help="The delegator (default: chosen by the configuration); with several, each does the task.",
+    ),
+    click.option(
+        "--fallback",
+        "fallback",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=options.complete_delegators,
+        help="A delegator that takes over, in a fresh worktree, when the one before cannot work; may be repeated.",
+    ),
+    click.option("--no-fallback", is_flag=True, help="Let no other delegator take over."),
+    click.option("--each", is_flag=True, help="Start one delegation for each of FILES, as a group."),
+    click.option(
+        "--agent",
+        metavar="NAME",
+        shell_complete=options.complete_agents,
+        help="Add the instructions, model and tools of an agent (`understudy agents` lists them).",
+    ),
+    click.option(
+        "--base",
+        metavar="BASE",
+        help="Start from `current` (your files as they are, the default), `head`, or a revision.",
+    ),
+    click.option(
+        "--check",
+        "checks",
+        metavar="NAME",
+        multiple=True,
+        help="Add this configured check (for recipes other than `tests`: run only the named ones); may be repeated.",
+    ),
+    click.option(
+        "--buffer",
+        "buffers",
+        metavar="PATH=FILE",
+        multiple=True,
+        help="Use the text in FILE as the unsaved text of PATH; may be repeated.",
+    ),
+    click.option(
+        "--workspace",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="The workspace (default: the repository of the first file).",
+    ),
+    click.option("--group", metavar="ID", help="The group to join (see `understudy groups create`)."),
+    click.option("--trust", is_flag=True, help="Trust the workspace without asking."),
+    click.option(
+        "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
+    ),
+    launch_options.add,
+    options.rounds,
+    options.limit_options,
+    options.as_json,
+)
+"""The arguments and options that make a ``StartParams``."""
 
 
 @click.command(

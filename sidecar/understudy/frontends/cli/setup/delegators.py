@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -111,85 +110,79 @@ def reset(*, name: str, workspace: str | None, json_: bool) -> None:
         click.echo(f"{name} is no longer paused." if before else f"{name} was not paused.")
 
 
-def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorators = [
-        click.option(
-            "--tool",
-            metavar="TOOL",
-            shell_complete=options.complete_tools,
-            help="The agent CLI (`generic` for any command).",
-        ),
-        click.option(
-            "--mode",
-            type=click.Choice(["headless", "acp", "tmux"]),
-            help="How the tool is driven (acp: over the Agent Client Protocol; tmux: in a tmux pane).",
-        ),
-        click.option(
-            "--model-server",
-            "--server",
-            metavar="NAME",
-            shell_complete=options.complete_servers,
-            help="The model server.",
-        ),
-        click.option("--model", metavar="ID", help="The model, by its ID in the tool or on the server."),
-        click.option("--display-name", metavar="TEXT", help="Name to display."),
-        click.option(
-            "--command",
-            metavar="COMMAND",
-            help="Command of a generic tool, with quotes as in a shell; it runs without a shell.",
-        ),
-        click.option(
-            "--flag", "flags", metavar="FLAG", multiple=True, help="Extra argument for the tool; may be repeated."
-        ),
-        click.option("--yolo/--no-yolo", default=None, help="Let the tool act without asking for permission."),
-        click.option(
-            "--worktree/--no-worktree",
-            "use_worktree",
-            default=None,
-            help="Let the agent work in a worktree, or in your checkout itself.",
-        ),
-        *(click.option(f"--{name.replace('_', '-')}", **how) for name, how in _LAUNCH_OPTIONS),
-        click.option(
-            "--env",
-            "env",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="Set an environment variable; for secrets, use --env-from.",
-        ),
-        click.option(
-            "--env-from",
-            metavar="NAME=VARIABLE",
-            multiple=True,
-            help="Set NAME to the value of your VARIABLE when the tool starts.",
-        ),
-        click.option(
-            "--property",
-            "properties",
-            metavar="KEY=JSON",
-            multiple=True,
-            help="Send this property with each request to the server (temperature=0.2).",
-        ),
-        click.option(
-            "--locality", type=click.Choice(["local", "remote"]), help="Whether all data stays on this machine."
-        ),
-        click.option(
-            "--fallback",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=options.complete_delegators,
-            help="A delegator that takes over when this one cannot work; may be repeated.",
-        ),
-        options.limit_options,
-        click.option(
-            "--from-json",
-            metavar="FILE",
-            type=click.File("rb"),
-            help="Read the whole declaration from a file (- for stdin).",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+_declaration = options.all_of(
+    click.option(
+        "--tool",
+        metavar="TOOL",
+        shell_complete=options.complete_tools,
+        help="The agent CLI (`generic` for any command).",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["headless", "acp", "tmux"]),
+        help="How the tool is driven (acp: over the Agent Client Protocol; tmux: in a tmux pane).",
+    ),
+    click.option(
+        "--model-server",
+        "--server",
+        metavar="NAME",
+        shell_complete=options.complete_servers,
+        help="The model server.",
+    ),
+    click.option("--model", metavar="ID", help="The model, by its ID in the tool or on the server."),
+    click.option("--display-name", metavar="TEXT", help="Name to display."),
+    click.option(
+        "--command",
+        metavar="COMMAND",
+        help="Command of a generic tool, with quotes as in a shell; it runs without a shell.",
+    ),
+    click.option(
+        "--flag", "flags", metavar="FLAG", multiple=True, help="Extra argument for the tool; may be repeated."
+    ),
+    click.option("--yolo/--no-yolo", default=None, help="Let the tool act without asking for permission."),
+    click.option(
+        "--worktree/--no-worktree",
+        "use_worktree",
+        default=None,
+        help="Let the agent work in a worktree, or in your checkout itself.",
+    ),
+    *(click.option(f"--{name.replace('_', '-')}", **how) for name, how in _LAUNCH_OPTIONS),
+    click.option(
+        "--env",
+        "env",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set an environment variable; for secrets, use --env-from.",
+    ),
+    click.option(
+        "--env-from",
+        metavar="NAME=VARIABLE",
+        multiple=True,
+        help="Set NAME to the value of your VARIABLE when the tool starts.",
+    ),
+    click.option(
+        "--property",
+        "properties",
+        metavar="KEY=JSON",
+        multiple=True,
+        help="Send this property with each request to the server (temperature=0.2).",
+    ),
+    click.option("--locality", type=click.Choice(["local", "remote"]), help="Whether all data stays on this machine."),
+    click.option(
+        "--fallback",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=options.complete_delegators,
+        help="A delegator that takes over when this one cannot work; may be repeated.",
+    ),
+    options.limit_options,
+    click.option(
+        "--from-json",
+        metavar="FILE",
+        type=click.File("rb"),
+        help="Read the whole declaration from a file (- for stdin).",
+    ),
+)
 
 
 @delegators.command(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -74,61 +73,55 @@ def show(*, name: str, workspace: str | None, json_: bool) -> None:
     output.json(entry) if json_ else print_entry(entry, entry.model_server)
 
 
-def _declaration(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorators = [
-        click.option("--url", "base_url", metavar="URL", help="Base URL (without /chat/completions)."),
-        click.option(
-            "--kind",
-            metavar="KIND",
-            help="ollama, lmstudio, llamacpp, vllm, litellm, openrouter, groq, cerebras, together, fireworks, "
-            "hyperbolic, deepseek, openai, anthropic, google, custom.",
-        ),
-        click.option("--display-name", metavar="TEXT", help="Name to display."),
-        click.option(
-            "--protocol",
-            "protocols",
-            metavar="PROTOCOL",
-            multiple=True,
-            help="API of the server (openai, anthropic, responses; gemini for Gemini CLI); repeat it, best first. "
-            "auto: find out.",
-        ),
-        click.option("--key-env", metavar="VARIABLE", help="Read the key from this environment variable."),
-        click.option("--key-file", metavar="FILE", type=click.Path(), help="Read the key from this file (mode 0600)."),
-        click.option("--key-keyring", metavar="ENTRY", help="Read the key from this entry of the OS keyring."),
-        click.option(
-            "--header",
-            "headers",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="Send this header; may be repeated. Not for keys.",
-        ),
-        click.option(
-            "--locality", type=click.Choice(["local", "remote"]), help="Whether the server is on this machine."
-        ),
-        click.option(
-            "--max-concurrent",
-            metavar="N",
-            type=click.IntRange(1, 1000),
-            help="Send at most N requests at once, from all processes together; others wait.",
-        ),
-        click.option(
-            "--price",
-            "prices",
-            metavar="MODEL=IN/OUT",
-            multiple=True,
-            help="Price of the models whose names begin so, in USD per million tokens: read and written, then read "
-            "from and written to the cache (gpt-5=1.25/10/0.125); may be repeated.",
-        ),
-        click.option(
-            "--from-json",
-            metavar="FILE",
-            type=click.File("rb"),
-            help="Read the whole declaration from a file (- for stdin).",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+_declaration = options.all_of(
+    click.option("--url", "base_url", metavar="URL", help="Base URL (without /chat/completions)."),
+    click.option(
+        "--kind",
+        metavar="KIND",
+        help="ollama, lmstudio, llamacpp, vllm, litellm, openrouter, groq, cerebras, together, fireworks, "
+        "hyperbolic, deepseek, openai, anthropic, google, custom.",
+    ),
+    click.option("--display-name", metavar="TEXT", help="Name to display."),
+    click.option(
+        "--protocol",
+        "protocols",
+        metavar="PROTOCOL",
+        multiple=True,
+        help="API of the server (openai, anthropic, responses; gemini for Gemini CLI); repeat it, best first. "
+        "auto: find out.",
+    ),
+    click.option("--key-env", metavar="VARIABLE", help="Read the key from this environment variable."),
+    click.option("--key-file", metavar="FILE", type=click.Path(), help="Read the key from this file (mode 0600)."),
+    click.option("--key-keyring", metavar="ENTRY", help="Read the key from this entry of the OS keyring."),
+    click.option(
+        "--header",
+        "headers",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Send this header; may be repeated. Not for keys.",
+    ),
+    click.option("--locality", type=click.Choice(["local", "remote"]), help="Whether the server is on this machine."),
+    click.option(
+        "--max-concurrent",
+        metavar="N",
+        type=click.IntRange(1, 1000),
+        help="Send at most N requests at once, from all processes together; others wait.",
+    ),
+    click.option(
+        "--price",
+        "prices",
+        metavar="MODEL=IN/OUT",
+        multiple=True,
+        help="Price of the models whose names begin so, in USD per million tokens: read and written, then read "
+        "from and written to the cache (gpt-5=1.25/10/0.125); may be repeated.",
+    ),
+    click.option(
+        "--from-json",
+        metavar="FILE",
+        type=click.File("rb"),
+        help="Read the whole declaration from a file (- for stdin).",
+    ),
+)
 
 
 @servers.command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -16,28 +15,24 @@ from understudy.frontends.cli.text import envelope
 _LEFT_OUT_SHOWN = 3
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all three commands have."""
-    decorators: list[Callable[..., Any]] = [
-        click.option(
-            *("-d", "--profile", "--delegator", "delegator"),  # errors name the last one
-            metavar="NAME",
-            shell_complete=options.complete_delegators,
-            help="The delegator (default: chosen by the configuration).",
-        ),
-        click.option("--model", metavar="ID", help="Use this model of the delegator's model server."),
-        click.option("--temperature", type=float, metavar="N", help="Use this temperature."),
-        click.option("--total-seconds", type=float, metavar="N", help="Limit the duration, retries included."),
-        click.option("--max-output-tokens", type=int, metavar="N", help="Limit the tokens that the model writes."),
-        click.option("--max-tokens", type=int, metavar="N", help="Limit the tokens read and written."),
-        click.option("--max-file-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of one file."),
-        click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of all input."),
-        click.option("--preview", is_flag=True, help="Show what would be sent, with its size; send nothing."),
-        click.option("--json", "json_", is_flag=True, help="Print one line of JSON, also for errors."),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+_common = options.all_of(
+    click.option(
+        *("-d", "--profile", "--delegator", "delegator"),  # errors name the last one
+        metavar="NAME",
+        shell_complete=options.complete_delegators,
+        help="The delegator (default: chosen by the configuration).",
+    ),
+    click.option("--model", metavar="ID", help="Use this model of the delegator's model server."),
+    click.option("--temperature", type=float, metavar="N", help="Use this temperature."),
+    click.option("--total-seconds", type=float, metavar="N", help="Limit the duration, retries included."),
+    click.option("--max-output-tokens", type=int, metavar="N", help="Limit the tokens that the model writes."),
+    click.option("--max-tokens", type=int, metavar="N", help="Limit the tokens read and written."),
+    click.option("--max-file-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of one file."),
+    click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Limit the bytes of all input."),
+    click.option("--preview", is_flag=True, help="Show what would be sent, with its size; send nothing."),
+    click.option("--json", "json_", is_flag=True, help="Print one line of JSON, also for errors."),
+)
+"""The options that all three commands have."""
 
 
 @click.command(
