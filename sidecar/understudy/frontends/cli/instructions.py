@@ -9,7 +9,7 @@ import click
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, uri
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
@@ -45,8 +45,7 @@ _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
 
 
 @click.group(
-    cls=SuggestingGroup,
-    invoke_without_command=True,
+    cls=DefaultGroup,
     epilog=options.examples(
         "understudy instructions",
         "understudy instructions install --dry-run",
@@ -57,18 +56,12 @@ _places = click.argument("places", nargs=-1, metavar="[PLACE]...")
         "understudy instructions --print desktop",
     ),
 )
-@_project
-@_texts
-@options.as_json
-@click.pass_context
-def instructions(context: click.Context, *, project: str | None, printed: str | None, json_: bool) -> None:
+def instructions() -> None:
     """Tell other agents when to delegate, and how.
 
     Without a command, lists the places: skills of agents, and blocks in CLAUDE.md and AGENTS.md. Uninstalling restores
     every byte that was there before.
     """
-    if context.invoked_subcommand is None:
-        _status(project=project, printed=printed, json_=json_)
 
 
 @instructions.command(epilog=options.examples("understudy instructions status --project"))

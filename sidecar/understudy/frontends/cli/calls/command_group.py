@@ -1,4 +1,4 @@
-"""A group of commands that answers an unknown name with the commands that it may mean."""
+"""Groups of commands: one suggests commands for an unknown name, the other has a default command."""
 
 from __future__ import annotations
 
@@ -54,3 +54,14 @@ class SuggestingGroup(click.Group):
             hint = f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} --help` lists the commands."
             ctx.fail(f"There is no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
+
+
+class DefaultGroup(SuggestingGroup):
+    """A group whose first command is meant where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Add the name of the first command where there is none."""
+        first = args[0] if args else ""
+        if not ctx.resilient_parsing and (not first or (first.startswith("-") and first not in ctx.help_option_names)):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)

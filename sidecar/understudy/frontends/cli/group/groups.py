@@ -11,39 +11,29 @@ from understudy.api.serving.follow import follow_group
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.group import group_table
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import age
 
-_LISTED = 20
-
 
 @click.group(
-    cls=SuggestingGroup,
-    invoke_without_command=True,
+    cls=DefaultGroup,
     epilog=options.examples(
         "understudy groups", "understudy groups show k3f9q", "understudy wait --group 20261121-004512-k3f9q"
     ),
 )
-@click.pass_context
-def groups(context: click.Context) -> None:
+def groups() -> None:
     """List groups of delegations, or manage one; `list`, `wait` and `cancel` take one with --group."""
-    if context.invoked_subcommand is None:
-        _list(_LISTED, as_json=False)
 
 
 @groups.command("list", epilog=options.examples("understudy groups list --limit 100"))
-@click.option("--limit", type=click.IntRange(1, 1000), default=_LISTED, show_default=True, help="List at most N.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="List at most N.")
 @options.as_json
 def list_(*, limit: int, json_: bool) -> None:
     """List the newest groups, and how far they are."""
-    _list(limit, as_json=json_)
-
-
-def _list(limit: int, *, as_json: bool) -> None:
     result = call("groups/list", limit=limit)
-    if as_json:
+    if json_:
         output.json(result)
         return
     now = datetime.now(UTC)

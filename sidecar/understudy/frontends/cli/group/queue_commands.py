@@ -8,22 +8,18 @@ import click
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 
 _PAUSED = "The queue is paused, so nothing starts; continue with: understudy queue resume"
 
 
 @click.group(
-    cls=SuggestingGroup,
-    invoke_without_command=True,
+    cls=DefaultGroup,
     epilog=options.examples("understudy queue", "understudy queue pause", "understudy queue move k3f9q 1"),
 )
-@click.pass_context
-def queue(context: click.Context) -> None:
+def queue() -> None:
     """Show the delegations that wait for a slot; pause the queue, or change its order."""
-    if context.invoked_subcommand is None:
-        _show(call("queue/get"), as_json=False)
 
 
 @queue.command("list", epilog=options.examples("understudy queue list --json"))

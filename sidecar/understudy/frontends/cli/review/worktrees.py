@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.output.units import size
 from understudy.frontends.cli.terminal import terminal
@@ -48,15 +48,11 @@ def restore(*, ref: str, json_: bool) -> None:
 
 
 @click.group(
-    cls=SuggestingGroup,
+    cls=DefaultGroup,
     epilog=options.examples("understudy worktrees", "understudy worktrees remove 20261121-004512-k3f9q"),
-    invoke_without_command=True,
 )
-@click.pass_context
-def worktrees(context: click.Context) -> None:
+def worktrees() -> None:
     """Manage the worktrees of agents on disk: list, remove, clean up, restore."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, json_=False)
 
 
 def _complete_trees(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

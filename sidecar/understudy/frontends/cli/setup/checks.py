@@ -11,7 +11,7 @@ import msgspec
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import exit_codes, option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_saved
 from understudy.frontends.cli.terminal import terminal
@@ -25,15 +25,11 @@ _SHOWN_LINES = 15
 
 
 @click.group(
-    cls=SuggestingGroup,
+    cls=DefaultGroup,
     epilog=options.examples("understudy checks", "understudy checks add"),
-    invoke_without_command=True,
 )
-@click.pass_context
-def checks(context: click.Context) -> None:
+def checks() -> None:
     """Manage checks: commands, such as a test runner, that results must pass."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, workspace=None, json_=False)
 
 
 @checks.command("list", epilog=options.examples("understudy checks list --json"))

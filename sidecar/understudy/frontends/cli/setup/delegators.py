@@ -12,7 +12,7 @@ import msgspec
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.moving_in import profile_commands
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard
@@ -42,15 +42,11 @@ _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @click.group(
-    cls=SuggestingGroup,
+    cls=DefaultGroup,
     epilog=options.examples("understudy delegators", "understudy delegators add"),
-    invoke_without_command=True,
 )
-@click.pass_context
-def delegators(context: click.Context) -> None:
+def delegators() -> None:
     """Manage delegators: an agent CLI or a model on a server, with its options."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, workspace=None, json_=False)
 
 
 @delegators.command("list", epilog=options.examples("understudy delegators list --json"))

@@ -12,7 +12,7 @@ import msgspec
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls import option_names
 from understudy.frontends.cli.calls.api_calls import call, uri
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import (
     pairs,
@@ -30,15 +30,11 @@ _PRICE_FIELDS = ("input", "output", "cacheRead", "cacheWrite")
 
 
 @click.group(
-    cls=SuggestingGroup,
+    cls=DefaultGroup,
     epilog=options.examples("understudy servers", "understudy servers add local --url http://127.0.0.1:11434/v1"),
-    invoke_without_command=True,
 )
-@click.pass_context
-def servers(context: click.Context) -> None:
+def servers() -> None:
     """Manage model servers (inference endpoints) and their keys."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_, workspace=None, json_=False)
 
 
 @servers.command("list", epilog=options.examples("understudy servers list --json"))

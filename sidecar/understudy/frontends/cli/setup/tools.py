@@ -11,6 +11,7 @@ import click
 from understudy.api.messages import ToolsResult
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, uri
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_connection_test
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
@@ -31,7 +32,7 @@ _MESSAGES = {
 """What happens to a message of the user to an agent that works (``MessageTime``)."""
 
 
-class _Tools(click.Group):
+class _Tools(DefaultGroup):
     """A group in which the name of a tool is a command, too."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -56,19 +57,12 @@ class _Tools(click.Group):
 
 @click.group(
     cls=_Tools,
-    invoke_without_command=True,
     epilog=options.examples(
         "understudy tools", "understudy tools codex", "understudy tools --refresh --json", "understudy tools new mine"
     ),
 )
-@click.option("--refresh", is_flag=True, help="Query the versions again.")
-@options.in_workspace
-@options.as_json
-@click.pass_context
-def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_: bool) -> None:
+def tools() -> None:
     """List the known agent CLIs; with the name of one, show how to install it and what it can do here."""
-    if context.invoked_subcommand is None:
-        _list(refresh=refresh, workspace=workspace, json_=json_)
 
 
 @tools.command("list", epilog=options.examples("understudy tools list", "understudy tools list codex"))
@@ -76,16 +70,13 @@ def tools(context: click.Context, *, refresh: bool, workspace: str | None, json_
 @click.option("--refresh", is_flag=True, help="Query the versions again.")
 @options.in_workspace
 @options.as_json
-@click.pass_context
-def list_(context: click.Context, *, tool: str | None, refresh: bool, workspace: str | None, json_: bool) -> None:
+def list_(*, tool: str | None, refresh: bool, workspace: str | None, json_: bool) -> None:
     """List the known agent CLIs, or show one."""
-    above = context.parent.params if context.parent is not None else {}
-    refresh, json_ = refresh or above["refresh"], json_ or above["json_"]
-    workspace = workspace or above["workspace"]
+    result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
     if tool is None:
-        _list(refresh=refresh, workspace=workspace, json_=json_)
+        _list(result, json_=json_)
     else:
-        _show(call("tools/list", refresh=refresh, workspace=uri(workspace or ".")), tool, json_=json_)
+        _show(result, tool, json_=json_)
 
 
 @tools.command(epilog=options.examples("understudy tools new mine", "understudy tools new my-cursor --like cursor"))
@@ -131,8 +122,7 @@ def test(*, name: str, model: str | None, workspace: str | None, json_: bool) ->
     )
 
 
-def _list(*, refresh: bool, workspace: str | None, json_: bool) -> None:
-    result = call("tools/list", refresh=refresh, workspace=uri(workspace or "."))
+def _list(result: ToolsResult, *, json_: bool) -> None:
     if json_:
         output.json(result)
         return
