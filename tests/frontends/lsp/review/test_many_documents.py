@@ -46,7 +46,8 @@ class Editor:
         if name == "delegations/get":
             return self.delegation
         if name == "delegations/diff":
-            return SimpleNamespace(files=[self.diff(one.path) for one in self.delegation.result.files])
+            files = [self.diff(one.path) for one in self.delegation.result.files]
+            return SimpleNamespace(files=files, undoable=[])
         return SimpleNamespace(text="line\n" * 3, base64=None)
 
     def diff(self, path: str) -> FileDiff:

@@ -33,7 +33,7 @@ class FakeClient:
         if params["id"] == self.broken:
             raise UnderstudyError(ErrorKind.TIMED_OUT, "Git took too long.", hint="Try again.")
         if name == "delegations/diff":
-            return SimpleNamespace(files=[])
+            return SimpleNamespace(files=[], undoable=[])
         review = SimpleNamespace(pending=1, accepted=0)
         return SimpleNamespace(
             id=params["id"], state=State.FINISHED, head="abc", review=review, last_seq=1, checks=[], reservations=[], workspace="/w",

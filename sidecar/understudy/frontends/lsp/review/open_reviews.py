@@ -36,8 +36,6 @@ SETTLED_SECONDS = 5.0
 """How long ``settled`` waits at most."""
 LOOK_SECONDS = 1.0
 """Shortest time between two readings of the list."""
-TAIL_EVENTS = 256
-"""How many events are read at once when searching a journal backwards for the last accept."""
 
 _TELLING = (events.Finished, events.Decided, events.Applied, events.Undone, events.Amended, events.Discarded)
 _TELLING_TOO = (events.Superseded, events.Worktree, events.Confirmed)
@@ -221,27 +219,11 @@ class OpenReviews:
             if identifier not in self._open and not self._concerns(identifier):
                 return None
             diff = await self._client.call("delegations/diff", {"id": identifier})
-            token = await self._token(delegation) if delegation.review.accepted else None
         except UnderstudyError as error:
             if error.kind in {ErrorKind.BASE_UNAVAILABLE, ErrorKind.UNKNOWN_DELEGATION, ErrorKind.FILE_TOO_LARGE}:
                 return None  # it was removed, or it has no hunks
             raise
-        return OpenReview(delegation, diff.files, token)
-
-    async def _token(self, delegation: Delegation) -> str | None:
-        """Return the undo token of the last accept that was not undone yet."""
-        undone: set[str] = set()
-        until = delegation.last_seq
-        while until > 0:
-            after = max(0, until - TAIL_EVENTS)
-            page = {"id": delegation.id, "after": after, "limit": TAIL_EVENTS}
-            for event in reversed((await self._client.call("delegations/events", page)).events):
-                if isinstance(event, events.Undone):
-                    undone.add(event.undo_token)
-                elif isinstance(event, events.Applied) and event.undo_token not in undone:
-                    return event.undo_token
-            until = after
-        return None
+        return OpenReview(delegation, diff.files, next((accept.undo_token for accept in diff.undoable), None))
 
 
 def _differs(work: OpenReview, listed: Delegation | None) -> bool:
