@@ -15,14 +15,11 @@ from lsprotocol import types
 from understudy.api import method_table, result_files
 from understudy.frontends.lsp.delegate.result_messages import ANSWER_CHARACTERS, PERSON_SECONDS, SHOW, stops_typing
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say
+from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say, show_document
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from understudy.api.messages import TextResult
     from understudy.api.serving.request import InFlightRequest
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
@@ -86,22 +83,12 @@ class AnswerDocuments:
         if can_ask(client) and not stops_typing(client):
             with contextlib.suppress(EditorRefused, TimeoutError):
                 chosen = await choose(client, types.MessageType.Info, text, [SHOW], PERSON_SECONDS)
-                if chosen is None or await self._open(path, take_focus=True):
+                if chosen is None or await show_document(client, path):
                     return
-        elif not stops_typing(client) and await self._open(path, take_focus=False):
+        elif not stops_typing(client) and await show_document(client, path, take_focus=False):
             say(client, types.MessageType.Info, text)
             return
         say(client, types.MessageType.Info, f"{text} The answer is in {path}.\n\n{_start_of(result.text)}")
-
-    async def _open(self, path: Path, *, take_focus: bool) -> bool:
-        if not self._client.can("window.showDocument.support"):
-            return False
-        params = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
-        try:
-            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, params)
-        except (EditorRefused, TimeoutError):
-            return False
-        return isinstance(answer, dict) and answer.get("success") is True
 
 
 def message(title: str, result: TextResult) -> str:

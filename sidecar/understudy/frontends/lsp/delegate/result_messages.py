@@ -13,11 +13,11 @@ from lsprotocol import types
 from understudy.api import result_files
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
+from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say, show_document
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris, verdict_text
+from understudy.model.text import verdict_text
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
@@ -100,15 +100,11 @@ class ResultMessages:
 
     async def _show(self, delegation: Delegation, *, take_focus: bool) -> bool:
         """Open the answer as a document; return whether the editor did."""
-        if not self._client.can("window.showDocument.support"):
-            return False
         try:
             path = await asyncio.to_thread(result_files.write_answer, delegation.id, _answer(delegation))
-            params = types.ShowDocumentParams(uri=uris.uri_of(path), take_focus=take_focus)
-            answer = await self._client.ask(types.WINDOW_SHOW_DOCUMENT, params)
-        except (EditorRefused, TimeoutError, OSError):
+        except OSError:
             return False
-        return isinstance(answer, dict) and answer.get("success") is True
+        return await show_document(self._client, path, take_focus=take_focus)
 
 
 def stops_typing(client: Client) -> bool:

@@ -1,16 +1,22 @@
-"""Show messages in the editor, with or without buttons; their text is sanitized."""
+"""Show documents in the editor, and messages with or without buttons; the text of messages is sanitized."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.model.text import uris
 from understudy.model.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client
+
+_log = logging.getLogger(__name__)
 
 
 def say(client: Client, severity: types.MessageType, text: str) -> None:
@@ -36,6 +42,20 @@ async def choose(
     answer = await client.ask(types.WINDOW_SHOW_MESSAGE_REQUEST, params, limit)
     title = answer.get("title") if isinstance(answer, dict) else None
     return title if isinstance(title, str) and title in items else None
+
+
+async def show_document(client: Client, path: Path, line: int | None = None, *, take_focus: bool = True) -> bool:
+    """Open a file, at ``line`` if there is one; return whether the editor did."""
+    if not client.can("window.showDocument.support"):
+        return False
+    at = None if line is None else types.Range(types.Position(line, 0), types.Position(line, 0))
+    params = types.ShowDocumentParams(uris.uri_of(path), take_focus=take_focus, selection=at)
+    try:
+        answer = await client.ask(types.WINDOW_SHOW_DOCUMENT, params)
+    except (EditorRefused, TimeoutError) as error:
+        _log.warning("%s could not be shown: %s", path, error)
+        return False
+    return isinstance(answer, dict) and answer.get("success") is True
 
 
 def can_ask(client: Client) -> bool:

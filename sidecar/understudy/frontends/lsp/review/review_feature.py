@@ -14,7 +14,6 @@ import asyncio
 import base64
 import codecs
 import functools
-import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,6 @@ from lsprotocol import types
 
 from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
-from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.line_alignment import lines_of
 from understudy.frontends.lsp.review import (
     document_view,
@@ -48,8 +46,6 @@ from understudy.model.text import path_quoting, sanitize, uris
 if TYPE_CHECKING:
     from understudy.api.serving.request import InFlightRequest
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
-
-log = logging.getLogger(__name__)
 
 OWNER = "review"
 SETTLE_SECONDS = 0.15
@@ -115,7 +111,7 @@ class ReviewFeature:
             self._say(types.MessageType.Info, f"{delegation} {why}")
             return
         line = 0 if spot is None else await self._line_of(delegation, path, spot)
-        if not await self._shown(path, line):
+        if not await user_messages.show_document(self.client, path, line):
             where = f"{path}, line {line + 1}" if line else str(path)
             self._say(types.MessageType.Info, f"The review is in {where}. Open that file in your editor.")
 
@@ -138,18 +134,6 @@ class ReviewFeature:
         if text is None:
             text = await asyncio.to_thread(_read, path)
         return EditedReview(printed, text).lines.get(spot, 0)
-
-    async def _shown(self, path: Path, line: int) -> bool:
-        if not self.client.can("window.showDocument.support"):
-            return False
-        at = types.Position(line, 0)
-        params = types.ShowDocumentParams(uris.uri_of(path), take_focus=True, selection=types.Range(at, at))
-        try:
-            answer = await self.client.ask(types.WINDOW_SHOW_DOCUMENT, params)
-        except (EditorRefused, TimeoutError) as error:
-            log.warning("%s could not be shown: %s", path, error)
-            return False
-        return isinstance(answer, dict) and answer.get("success") is True
 
     # -- documents -------------------------------------------------------------------------------------------------
 
