@@ -62,7 +62,7 @@ def test_a_question_is_listed_shown_and_answered(asking: Any, capsys: pytest.Cap
     card = capsys.readouterr().out
     assert "? asks: Run `rm -rf build`?\n  | rm -rf build\n  1  Yes  (allow_once)\n  2  No  (reject_once)\n" in card
     assert f"next: understudy answer {whole}\n" in card
-    assert [item.value for item in answer.complete_waiting(None, None, "2026")] == [whole]
+    assert [item.value for item in answer.answer.params[0].shell_complete(None, "2026")] == [whole]
     assert answer.headline(terminal.Paint(on=False)) == (
         f"? {whole} asks: Run `rm -rf build`?\n    understudy answer {whole}\n"
     )

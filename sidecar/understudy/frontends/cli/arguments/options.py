@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 _COMPLETED_IDS = 50
 
@@ -147,108 +148,61 @@ def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:
     return {camel(name): arguments[name] for name in names if arguments.get(name) is not None} or None
 
 
-def complete_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete IDs, newest first, with their titles."""
-    _ = context, parameter
-    return _quietly(lambda: _identifiers(incomplete))
+def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completion:
+    """Return a completion of the names that ``find`` returns with a description each.
+
+    An error completes nothing: its message would be inserted into the user's command line.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        _ = parameter
+        with contextlib.suppress(Exception):
+            return [CompletionItem(name, help=text) for name, text in find(context) if _begins(name, incomplete)]
+        return []
+
+    return complete
 
 
-def complete_delegators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of delegators."""
-    _ = context, parameter
-    return _quietly(lambda: _names("delegators/list", "delegators", "delegator", incomplete))
+def _begins(name: str, incomplete: str) -> bool:
+    """Return whether a name, or the end of an ID, begins with what was typed."""
+    return name.startswith(incomplete) or name.rpartition("-")[2].startswith(incomplete)
 
 
-def complete_servers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of model servers."""
-    _ = context, parameter
-    return _quietly(lambda: _names("modelServers/list", "model_servers", "model_server", incomplete))
+def _configured(method: str, entries: str, declaration: str | None = None, text: str = "display_name") -> Completion:
+    def find(context: click.Context) -> Iterator[tuple[str, str]]:
+        _ = context
+        from understudy.api.caller import require_current_folder
+        from understudy.frontends.cli.calls.api_calls import call
+
+        for entry in getattr(call(method, workspace=str(require_current_folder())), entries):
+            declared = getattr(entry, declaration) if declaration else entry
+            yield declared.name, getattr(declared, text, None) or ""
+
+    return completes(find)
 
 
-def complete_checks(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of checks."""
-    _ = context, parameter
-    return _quietly(lambda: _checks(incomplete))
-
-
-def complete_recipes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete recipes."""
-    _ = context, parameter
-    return _quietly(lambda: _recipes(incomplete))
-
-
-def complete_agents(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of agents."""
-    _ = context, parameter
-    return _quietly(lambda: _agents(incomplete))
-
-
-def complete_tools(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete names of agent CLIs."""
-    _ = context, parameter
-    return _quietly(lambda: _tools(incomplete))
-
-
-def _quietly(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
-    # An error message would be inserted into the user's command line.
-    with contextlib.suppress(Exception):
-        return find()
-    return []
-
-
-def _identifiers(incomplete: str) -> list[CompletionItem]:
+def _identifiers(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield IDs, newest first, with their titles."""
+    _ = context
     from understudy.frontends.cli.calls.api_calls import call
     from understudy.frontends.cli.terminal.terminal import one_line
 
-    delegations = call("delegations/list", limit=_COMPLETED_IDS).delegations
-    return [
-        CompletionItem(delegation.id, help=f"{delegation.verdict or delegation.state} {one_line(delegation.title)}")
-        for delegation in delegations
-        if delegation.id.startswith(incomplete) or delegation.id.rpartition("-")[2].startswith(incomplete)
-    ]
+    for delegation in call("delegations/list", limit=_COMPLETED_IDS).delegations:
+        yield delegation.id, f"{delegation.verdict or delegation.state} {one_line(delegation.title)}"
 
 
-def _here() -> str:
-    from understudy.api.caller import require_current_folder
-
-    return str(require_current_folder())
-
-
-def _names(method: str, plural: str, singular: str, incomplete: str) -> list[CompletionItem]:
+def _recipes(context: click.Context) -> Iterator[tuple[str, str]]:
+    _ = context
     from understudy.frontends.cli.calls.api_calls import call
 
-    entries = getattr(call(method, workspace=_here()), plural)
-    declarations = [getattr(entry, singular) for entry in entries]
-    return [
-        CompletionItem(declaration.name, help=declaration.display_name or "")
-        for declaration in declarations
-        if declaration.name.startswith(incomplete)
-    ]
+    for recipe in call("recipes/list").recipes:
+        yield recipe.name, recipe.title
 
 
-def _checks(incomplete: str) -> list[CompletionItem]:
-    from understudy.frontends.cli.calls.api_calls import call
-
-    names = [entry.check.name for entry in call("checks/list", workspace=_here()).checks]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def _agents(incomplete: str) -> list[CompletionItem]:
-    from understudy.frontends.cli.calls.api_calls import call, uri
-
-    agents = call("agents/list", workspace=uri(".")).agents
-    return [CompletionItem(agent.name, help=agent.description) for agent in agents if agent.name.startswith(incomplete)]
-
-
-def _recipes(incomplete: str) -> list[CompletionItem]:
-    from understudy.frontends.cli.calls.api_calls import call
-
-    recipes = call("recipes/list").recipes
-    return [CompletionItem(recipe.name, help=recipe.title) for recipe in recipes if recipe.name.startswith(incomplete)]
-
-
-def _tools(incomplete: str) -> list[CompletionItem]:
-    from understudy.frontends.cli.calls.api_calls import call
-
-    tools = call("tools/list").tools
-    return [CompletionItem(tool.name, help=tool.display_name) for tool in tools if tool.name.startswith(incomplete)]
+complete_identifiers = completes(_identifiers)
+complete_delegators = _configured("delegators/list", "delegators", "delegator")
+complete_servers = _configured("modelServers/list", "model_servers", "model_server")
+complete_checks = _configured("checks/list", "checks", "check")
+complete_agents = _configured("agents/list", "agents", text="description")
+complete_tools = _configured("tools/list", "tools")
+complete_recipes = completes(_recipes)

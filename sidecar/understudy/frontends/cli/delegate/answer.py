@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
@@ -26,20 +26,10 @@ _OUTCOMES: dict[Delivery, str] = {
 }
 
 
-def complete_waiting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete IDs of delegations that wait for an answer."""
-    _ = context, parameter
-    try:
-        delegations = waiting()
-    except Exception:
-        return []
-    return [
-        CompletionItem(
-            delegation.id, help=terminal.one_line(delegation.waiting_for.title if delegation.waiting_for else "")
-        )
-        for delegation in delegations
-        if delegation.id.startswith(incomplete) or delegation.id.rpartition("-")[2].startswith(incomplete)
-    ]
+def _waiting(context: click.Context) -> Iterator[tuple[str, str]]:
+    _ = context
+    for delegation in waiting():
+        yield delegation.id, terminal.one_line(delegation.waiting_for.title if delegation.waiting_for else "")
 
 
 @click.command(
@@ -52,7 +42,7 @@ def complete_waiting(context: click.Context, parameter: click.Parameter, incompl
         "understudy answer k3f9q 'Use SQLite.'",
     )
 )
-@click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_waiting)
+@click.argument("identifier", metavar="[ID]", required=False, shell_complete=options.completes(_waiting))
 @click.argument("option", metavar="[OPTION]", required=False)
 @click.option("--note", metavar="TEXT", help="Send this text to the agent with the answer.")
 @click.option("--remember", is_flag=True, help="Save a rule, so that the delegator is not asked this again.")

@@ -110,7 +110,7 @@ def reject(*, identifier: str, chosen: tuple[str, ...], all_: bool, reason: str 
         "understudy undo 20261121-004512-k3f9q.9c41ab02", "understudy undo k3f9q", "understudy undo k3f9q src/wrap.py"
     )
 )
-@click.argument("identifier", metavar="TOKEN|ID", required=False, shell_complete=hunk_targets.complete_tokens)
+@click.argument("identifier", metavar="TOKEN|ID", required=False, shell_complete=options.complete_identifiers)
 @hunk_targets.argument
 @options.as_json
 def undo(*, identifier: str | None, chosen: tuple[str, ...], json_: bool) -> int:

@@ -15,13 +15,9 @@ from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import noticed
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.text import path_quoting
 from understudy.model.text.name_list import name_list
-
-_LOOKED_AT = 20
-"""How many of the newest delegations are searched for undo tokens to complete."""
 
 Target = tuple[str, str | None]
 """A file, and the full ID of one hunk or None for all its hunks in the state that the command changes."""
@@ -82,31 +78,30 @@ def argument(command: options.Command) -> options.Command:
     return click.argument("chosen", metavar="[PATH[:HUNK]]...", nargs=-1, shell_complete=complete_targets)(command)
 
 
+def _paths(context: click.Context) -> list[tuple[str, str]]:
+    return [(file.path, file.status) for file in _files(context)]
+
+
+def _hunks(context: click.Context) -> list[tuple[str, str]]:
+    return [
+        (item.name, f"{item.hunk.state}, {terminal.one_line(hunk_view.place(item))}")
+        for item in hunk_view.items(_files(context))
+    ]
+
+
+def _files(context: click.Context) -> list[FileDiff]:
+    files: list[FileDiff] = call("delegations/diff", id=resolve(context.params.get("identifier"))).files
+    return files
+
+
+complete_paths = options.completes(_paths)
+_complete_hunks = options.completes(_hunks)
+
+
 def complete_targets(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete files of the delegation named before, and their hunks after a colon."""
-    _ = parameter
-    with contextlib.suppress(Exception):
-        files = _files(context)
-        return [*_paths(files, incomplete), *_hunks(files, incomplete)]
-    return []
-
-
-def complete_paths(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete files of the delegation named before."""
-    _ = parameter
-    with contextlib.suppress(Exception):
-        return _paths(_files(context), incomplete)
-    return []
-
-
-def complete_idle_tests(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete those tests of the delegation named before that notice nothing."""
-    _ = parameter
-    with contextlib.suppress(Exception):
-        checks = call("delegations/get", id=resolve(context.params.get("identifier"))).checks
-        evidence = noticed(check.mutation for check in checks)
-        return [CompletionItem(test) for test in (evidence.idle if evidence else []) if test.startswith(incomplete)]
-    return []
+    complete = _complete_hunks if ":" in incomplete else complete_paths
+    return complete(context, parameter, incomplete)
 
 
 def last_accept(identifier: str) -> str:
@@ -122,14 +117,6 @@ def last_accept(identifier: str) -> str:
             else f"`understudy show {identifier}` shows what happened.",
         )
     return str(diff.undoable[0].undo_token)
-
-
-def complete_tokens(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete undo tokens of the newest delegations' accepts."""
-    _ = context, parameter
-    with contextlib.suppress(Exception):
-        return _tokens(incomplete)
-    return []
 
 
 def wire(files: Iterable[FileDiff], text: str) -> str:
@@ -211,33 +198,3 @@ def _hunk(file: FileDiff, beginning: str) -> str:
 
 def _has(file: FileDiff, state: HunkState) -> bool:
     return any(hunk.state is state for hunk in file.hunks)
-
-
-def _files(context: click.Context) -> list[FileDiff]:
-    files: list[FileDiff] = call("delegations/diff", id=resolve(context.params.get("identifier"))).files
-    return files
-
-
-def _paths(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(file.path, help=file.status) for file in files if file.path.startswith(incomplete)]
-
-
-def _hunks(files: Iterable[FileDiff], incomplete: str) -> list[CompletionItem]:
-    return [
-        CompletionItem(item.name, help=f"{item.hunk.state}, {terminal.one_line(hunk_view.place(item))}")
-        for item in hunk_view.items(files)
-        if incomplete == item.file.path
-        or (incomplete.startswith(f"{item.file.path}:") and item.name.startswith(incomplete))
-    ]
-
-
-def _tokens(incomplete: str) -> list[CompletionItem]:
-    items = []
-    for delegation in call("delegations/list", limit=_LOOKED_AT).delegations:
-        if not delegation.review.accepted:
-            continue
-        for accept in call("delegations/diff", id=delegation.id).undoable:
-            if accept.undo_token.startswith(incomplete):
-                paths = ", ".join(map(terminal.path, accept.paths[:3]))
-                items.append(CompletionItem(accept.undo_token, help=f"{terminal.one_line(delegation.title)}: {paths}"))
-    return items

@@ -149,7 +149,7 @@ def _amended(identifier: str, path: str, result: Any, *, as_json: bool) -> None:
     )
 )
 @options.identifier
-@click.argument("tests", nargs=-1, metavar="[TEST]…", shell_complete=hunk_targets.complete_idle_tests)
+@click.argument("tests", nargs=-1, metavar="[TEST]…")
 @click.option("--check", is_flag=True, help="Run the checks again afterwards, and print the card.")
 @options.as_json
 def drop(*, identifier: str, tests: tuple[str, ...], check: bool, json_: bool) -> int:

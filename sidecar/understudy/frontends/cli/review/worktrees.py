@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
@@ -55,17 +55,10 @@ def worktrees() -> None:
     """Manage the worktrees of agents on disk: list, remove, clean up, restore."""
 
 
-def _complete_trees(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    _ = context, parameter
-    try:
-        trees = call("worktrees/list").worktrees
-    except Exception:
-        return []
-    return [
-        CompletionItem(tree.id, help=f"{tree.state}, {size(tree.bytes)}")
-        for tree in trees
-        if tree.id.startswith(incomplete)
-    ]
+def _trees(context: click.Context) -> Iterator[tuple[str, str]]:
+    _ = context
+    for tree in call("worktrees/list").worktrees:
+        yield tree.id, f"{tree.state}, {size(tree.bytes)}"
 
 
 @worktrees.command("list", epilog=options.examples("understudy worktrees list", "understudy worktrees list --json"))
@@ -99,7 +92,7 @@ def list_(*, json_: bool) -> None:
 
 
 @worktrees.command(epilog=options.examples("understudy worktrees remove 20261121-004512-k3f9q"))
-@click.argument("trees", metavar="ID...", nargs=-1, required=True, shell_complete=_complete_trees)
+@click.argument("trees", metavar="ID...", nargs=-1, required=True, shell_complete=options.completes(_trees))
 @options.as_json
 def remove(*, trees: tuple[str, ...], json_: bool) -> None:
     """Remove worktrees; print the command that restores each.
