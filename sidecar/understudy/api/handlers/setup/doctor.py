@@ -52,18 +52,24 @@ def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
     )
     findings: list[messages.DoctorCheck] = []
     for check in checks:
-        name = check.__name__.removeprefix("_")
         try:
             finding = check(caller)
-            findings += [] if finding is None else [finding]
         except UnderstudyError as error:
-            findings.append(messages.DoctorCheck(name=name, ok=False, message=error.message, hint=error.hint))
+            finding = _found(error.message, ok=False, hint=error.hint)
         except Exception as error:  # a bug in one check must not hide the others
-            findings.append(messages.DoctorCheck(name=name, ok=False, message=f"{type(error).__name__}: {error}"))
+            finding = _found(f"{type(error).__name__}: {error}", ok=False)
+        if finding is not None:
+            finding.name = check.__name__.removeprefix("_")
+            findings.append(finding)
     with contextlib.suppress(Exception):  # a file of another tool must not hide the checks
         if (importable := _importable(caller)) is not None:
             findings.append(importable)
     return messages.DoctorResult(checks=findings)
+
+
+def _found(message: str, *, ok: bool = True, hint: str | None = None) -> messages.DoctorCheck:
+    """Return a finding; ``doctor`` gives it the name of its check."""
+    return messages.DoctorCheck(name="", ok=ok, message=message, hint=hint)
 
 
 def _importable(caller: Caller) -> messages.DoctorCheck | None:
@@ -74,35 +80,31 @@ def _importable(caller: Caller) -> messages.DoctorCheck | None:
     if not names:
         return None
     commands = ", ".join(f"understudy import {name}" for name in names)
-    return messages.DoctorCheck(
-        name="import",
-        ok=True,
-        message=f"Configuration of {' and '.join(names)} can be imported (shown first): {commands}",
-    )
+    message = f"Configuration of {' and '.join(names)} can be imported (shown first): {commands}"
+    return messages.DoctorCheck(name="import", ok=True, message=message)
 
 
 def _platform(caller: Caller) -> messages.DoctorCheck:
     _ = caller
     if sys.platform.startswith("linux"):
-        return messages.DoctorCheck(name="platform", ok=True, message="Linux: everything is available.")
-    return messages.DoctorCheck(
-        name="platform",
-        ok=sys.platform == "darwin",
-        message=f"{sys.platform} has no process namespaces: killing a worker and its guardian at once may orphan an "
+        return _found("Linux: everything is available.")
+    return _found(
+        f"{sys.platform} has no process namespaces: killing a worker and its guardian at once may orphan an "
         "agent process.",
+        ok=sys.platform == "darwin",
     )
 
 
 def _python(caller: Caller) -> messages.DoctorCheck:
     _ = caller
-    return messages.DoctorCheck(name="python", ok=True, message=f"{sys.version.split()[0]} at {sys.executable}")
+    return _found(f"{sys.version.split()[0]} at {sys.executable}")
 
 
 def _git(caller: Caller) -> messages.DoctorCheck:
     from understudy.git import command
 
     _ = caller
-    return messages.DoctorCheck(name="git", ok=True, message="git " + ".".join(map(str, command.version())))
+    return _found("git " + ".".join(map(str, command.version())))
 
 
 def _state(caller: Caller) -> messages.DoctorCheck:
@@ -117,10 +119,9 @@ def _state(caller: Caller) -> messages.DoctorCheck:
     except OSError as error:
         raise durable.failure(error, root) from None
     free = shutil.disk_usage(root).free
-    return messages.DoctorCheck(
-        name="state",
+    return _found(
+        f"{root}, {free // 1_000_000} MB free",
         ok=free > FREE_BYTES,
-        message=f"{root}, {free // 1_000_000} MB free",
         hint=None
         if free > FREE_BYTES
         else "Free some space, or set UNDERSTUDY_STATE to a folder on another local disk.",
@@ -134,10 +135,9 @@ def _changes(caller: Caller) -> messages.DoctorCheck:
     with change_notifications.ChangeListener() as listener:
         change_notifications.notify("doctor")
         received = "doctor" in listener.wait(1.0)
-    return messages.DoctorCheck(
-        name="changes",
+    return _found(
+        "Change notifications work." if received else "A change notification between processes was lost.",
         ok=received,
-        message="Change notifications work." if received else "A change notification between processes was lost.",
         hint=None
         if received
         else "Changes appear up to a second late. Check the permissions of the runtime folder (XDG_RUNTIME_DIR).",
@@ -166,11 +166,10 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
         message = "Agents run in a process namespace, so none of their processes outlives a delegation."
         if not reached.restricts_access:
             message += " They have no sandbox: they have your permissions."
-        return messages.DoctorCheck(name="isolation", ok=True, message=message)
-    return messages.DoctorCheck(
-        name="isolation",
+        return _found(message)
+    return _found(
+        f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process.",
         ok=not sys.platform.startswith("linux"),
-        message=f"No process namespace ({why}): killing a worker and its guardian at once may orphan an agent process.",
         hint="In a container, run an init process (`--init`) and allow user namespaces.",
     )
 
@@ -180,7 +179,7 @@ def _keyring(caller: Caller) -> messages.DoctorCheck:
 
     _ = caller
     status = keys.keyring_status()
-    return messages.DoctorCheck(name="keyring", ok=True, message=status.message)
+    return _found(status.message)
 
 
 def _configuration(caller: Caller) -> messages.DoctorCheck:
@@ -194,17 +193,14 @@ def _configuration(caller: Caller) -> messages.DoctorCheck:
     if errors:
         first = errors[0]
         where = f" ({_place(first.location)})" if first.location else ""
-        return messages.DoctorCheck(
-            name="configuration",
+        return _found(
+            f"{len(errors)} error{'' if len(errors) == 1 else 's'}. The first: {first.message}{where}",
             ok=False,
-            message=f"{len(errors)} error{'' if len(errors) == 1 else 's'}. The first: {first.message}{where}",
             hint=first.hint,
         )
     configured = [entry.delegator.name for entry in listed.delegators if entry.scope != "builtin"]
-    return messages.DoctorCheck(
-        name="configuration",
-        ok=True,
-        message=f"Delegators: {', '.join(configured)}."
+    return _found(
+        f"Delegators: {', '.join(configured)}."
         if configured
         else "No delegator is configured; ghostwriter writes tests without one.",
         hint=None if configured else "Add one: understudy delegators add",
@@ -220,7 +216,7 @@ def _repository(caller: Caller) -> messages.DoctorCheck | None:
     repo = repository.locate(top)
     repo.require_files()
     kind = "a git repository" if repo.is_repository else "a folder without git"
-    return messages.DoctorCheck(name="repository", ok=True, message=f"{top} is {kind}.")
+    return _found(f"{top} is {kind}.")
 
 
 def _trust(caller: Caller) -> messages.DoctorCheck | None:
@@ -228,11 +224,9 @@ def _trust(caller: Caller) -> messages.DoctorCheck | None:
     if (top := _workspace(caller)) is None:
         return None
     if _is_trusted(top):
-        return messages.DoctorCheck(name="trust", ok=True, message=f"You trust {top}.")
-    return messages.DoctorCheck(
-        name="trust",
-        ok=True,
-        message=f"You have not trusted {top}: no delegation starts there yet.",
+        return _found(f"You trust {top}.")
+    return _found(
+        f"You have not trusted {top}: no delegation starts there yet.",
         hint="See what it would allow, and decide: understudy trust",
     )
 
@@ -247,10 +241,8 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
         return None  # the programs of an untrusted workspace do not run
     python = interpreter.find_interpreter(top, configuration.load(caller, None).python)
     if python is None:
-        return messages.DoctorCheck(
-            name="interpreter",
-            ok=True,
-            message="No Python was found for this project.",
+        return _found(
+            "No Python was found for this project.",
             hint="Install Python 3, then create its environment: python3 -m venv .venv",
         )
     with tempfile.TemporaryDirectory() as neutral:
@@ -258,12 +250,10 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
     version = ".".join(map(str, facts.version))
     message = f"Tests of this project run with Python {version} at {python.path}"
     if facts.has_pytest:
-        return messages.DoctorCheck(name="interpreter", ok=True, message=f"{message}.")
+        return _found(f"{message}.")
     command = "python3 -m venv .venv && .venv/bin/pip install -e . pytest"
-    return messages.DoctorCheck(
-        name="interpreter",
-        ok=True,
-        message=f"{message}, which has no pytest. The ghostwriter needs it.",
+    return _found(
+        f"{message}, which has no pytest. The ghostwriter needs it.",
         hint=f"Create an environment for the project: {command}"
         if python.origin == "PATH"
         else f"Install it there: {shlex.quote(str(python.path))} -m pip install pytest",
@@ -295,11 +285,11 @@ def _checks(caller: Caller) -> messages.DoctorCheck:
     elif proposed is not None:
         message = f"None is configured. This project uses {proposed.title} ({proposed.shown_by})."
         if proposed.problem is not None:
-            return messages.DoctorCheck(name="checks", ok=True, message=message, hint=proposed.problem)
+            return _found(message, hint=proposed.problem)
         message += " Try it and add it: understudy checks add"
     else:
         message = "None is configured, and no test runner was found here. New tests are run anyway."
-    return messages.DoctorCheck(name="checks", ok=True, message=message)
+    return _found(message)
 
 
 def _place(location: Location) -> str:
@@ -311,7 +301,7 @@ def _tools(caller: Caller) -> messages.DoctorCheck:
     installed = [tool for tool in installation.tools(caller, messages.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
     none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
-    return messages.DoctorCheck(name="tools", ok=True, message=names or none)
+    return _found(names or none)
 
 
 def _delegations(caller: Caller) -> messages.DoctorCheck:
@@ -327,10 +317,9 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
         f"ledger {used.ledger / 1e6:.1f} MB."
     )
     paused = _queue_is_paused()
-    return messages.DoctorCheck(
-        name="delegations",
+    return _found(
+        f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
         ok=not paused,
-        message=f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
         hint="Let what waits start: understudy queue resume" if paused else None,
     )
 
@@ -354,10 +343,9 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
     message = f"{len(places)} on disk, {size / 1e6:.0f} MB; {pending} of them pending."
     orphans = [place.id for place in places if place.state == "orphaned"]
     if orphans:
-        return messages.DoctorCheck(
-            name="worktrees",
+        return _found(
+            f"{message} {len(orphans)} without a delegation: {', '.join(orphans[:NAMED])}.",
             ok=False,
-            message=f"{message} {len(orphans)} without a delegation: {', '.join(orphans[:NAMED])}.",
             hint=f"Check the files of {orphans[0]}, then remove it: understudy worktrees remove {orphans[0]}. "
             "A removed worktree can be restored.",
         )
@@ -368,10 +356,9 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
         if identifier not in {place.id for place in places if place.state == "working"}
     ]
     if missing:
-        return messages.DoctorCheck(
-            name="worktrees",
+        return _found(
+            f"{message} The worktree folder of {', '.join(missing[:NAMED])} is missing. The result is kept.",
             ok=False,
-            message=f"{message} The worktree folder of {', '.join(missing[:NAMED])} is missing. The result is kept.",
             hint=f"Run understudy check {missing[0]} to recreate it, or understudy worktrees remove {missing[0]}.",
         )
     workspaces = _workspaces(caller, [place.delegation for place in places])
@@ -392,10 +379,9 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
         if references:
             top, name = references[0]
             more = f", and {len(references) - 1} more" if len(references) > 1 else ""
-            return messages.DoctorCheck(
-                name="worktrees",
+            return _found(
+                f"{message} {top} {what}: {name}{more}.",
                 ok=ok,
-                message=f"{message} {top} {what}: {name}{more}.",
                 hint=f"{when}: git -C {shlex.quote(str(top))} update-ref -d {name}",
             )
     waiting = len(retained_files.trash(state))
@@ -405,7 +391,7 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
         parts += [f"{waiting} in the trash"] if waiting else []
         parts += [f"over the limit of {kept.keep_bytes / 1e6:.0f} MB"] if size > kept.keep_bytes else []
         message += f" {', '.join(parts)}; the next delegation cleans up."
-    return messages.DoctorCheck(name="worktrees", ok=True, message=message)
+    return _found(message)
 
 
 def _workspaces(caller: Caller, delegations: list[Delegation | None]) -> set[Path]:
