@@ -66,7 +66,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "engine/test_decision_kills.py",
     ),
     "One of eight that crashes leaves the others as they are.": (
-        "engine/running/test_group_start.py::test_one_of_eight_that_crashes_leaves_the_others_as_they_are",
+        "engine/running/test_start.py::test_one_of_eight_that_crashes_leaves_the_others_as_they_are",
     ),
     "When a server limits the rate, all processes wait.": (
         "runners/backends/test_server_slots.py::test_requests_of_all_processes_wait_together_after_a_refusal",

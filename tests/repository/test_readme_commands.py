@@ -19,6 +19,7 @@ import click
 import pytest
 
 from understudy.frontends.cli import app
+from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.moving_in import familiar
 
 TOP = Path(__file__).resolve().parents[2]
@@ -78,7 +79,11 @@ def known_options(words: list[str]) -> tuple[list[str], set[str]]:
     words = familiar.translated(words)
     command: click.Command = app.group
     context = click.Context(app.group)
-    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+    while isinstance(command, click.Group) and words:
+        if words[0].startswith("-"):
+            if not isinstance(command, DefaultGroup):
+                break
+            words = [next(iter(command.commands)), *words]
         found = command.get_command(context, words[0])
         assert found is not None, words
         command, words = found, words[1:]

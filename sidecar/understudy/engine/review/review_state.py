@@ -1,4 +1,4 @@
-"""Compute the state of every hunk of a result from the diff of two commits and what the decisions left on disk."""
+"""Compute the state of every hunk of a result from the diff of two commits and the records of decisions on disk."""
 
 from __future__ import annotations
 
