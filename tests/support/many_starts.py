@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,7 @@ class Figures:
     ends: dict[str, list[str]] = field(default_factory=dict)
     """Verdicts of every delegation in the state folder."""
     seconds: float = 0.0
+    ended_before_kill: int = 0
     most_processes: int = 0
     most_bytes: int = 0
     """Proportional memory of all processes of Understudy and its agents."""
@@ -100,7 +102,7 @@ class Figures:
 
 
 def run(count: int, top: Path, state: Path, params: dict[str, Any], *, kill_after: int | None = None) -> Figures:
-    """Start ``count`` delegations at once; with ``kill_after``, kill every process when so many have ended."""
+    """Start ``count`` delegations at once; with ``kill_after``, kill every process when so many starts were answered."""
     figures, began = Figures(), time.monotonic()
     frontends = [Frontend(command, top) for command in ("rpc", "rpc", "serve")]
     try:
@@ -115,8 +117,10 @@ def run(count: int, top: Path, state: Path, params: dict[str, Any], *, kill_afte
             before, ended = ended, sum(map(bool, figures.ends.values()))
             since = time.monotonic() if ended > before else since
             _measure(figures, state)
-            if kill_after is not None and ended >= kill_after:
+            answers = sum(len(frontend.answers) for frontend in frontends)
+            if kill_after is not None and answers >= kill_after and ended:
                 kill_after = None
+                figures.ended_before_kill = ended
                 _kill_all(state)
                 # A frontend that is started afterwards, and asked for nothing, resumes what waits.
                 frontends.append(Frontend("rpc", top))
@@ -124,7 +128,6 @@ def run(count: int, top: Path, state: Path, params: dict[str, Any], *, kill_afte
                 # What ran when it was killed ends when a process reads its state.
                 for identifier in [one for one, found in figures.ends.items() if not found]:
                     supervision.current(delegation_folder.open_folder(identifier))
-            answers = sum(len(frontend.answers) for frontend in frontends)
             killed = len(frontends) > 3
             if ended == len(figures.ends) and (killed or answers == count) and kill_after is None:
                 break
@@ -190,10 +193,14 @@ def _measure(figures: Figures, state: Path) -> None:
     figures.most_processes, figures.most_bytes = max(figures.most_processes, count), max(figures.most_bytes, size)
 
 
-def with_xargs(count: int, slots: int, command: list[str], folder: Path) -> float:
-    """Run the agent itself ``count`` times, ``slots`` at once; return the seconds."""
+def with_xargs(count: int, slots: int, agent: str, top: Path, folder: Path) -> float:
+    """Run a shell script in ``count`` worktrees of a repository below ``folder``, ``slots`` at once; return the seconds."""
     lines = "\n".join(map(str, range(count)))
+    script = f'git -C "$1" worktree add -q --detach "$2/$0" && cd "$2/$0" && {agent}'
     began = time.monotonic()
-    argv = ["xargs", "-P", str(slots), "-I{}", *command]
+    argv = ["xargs", "-P", str(slots), "-I{}", "/bin/sh", "-c", script, "{}", str(top), str(folder)]
     subprocess.run(argv, input=lines, text=True, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    return time.monotonic() - began
+    seconds = time.monotonic() - began
+    shutil.rmtree(folder)
+    subprocess.run(["git", "-C", str(top), "worktree", "prune"], check=True)
+    return seconds

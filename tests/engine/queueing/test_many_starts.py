@@ -17,10 +17,11 @@ def test_many_starts_and_a_kill_of_everything_lose_nothing(project):
     done = '{"type": "result", "ok": true, "text": "done"}'
     project.delegator("brief", "/bin/sh", "-c", f"echo x > new.txt; echo '{done}'")
     params = {"recipe": "implement", "task": "x", "delegator": "brief", "workspace": str(project.top)}
-    figures = many_starts.run(30, project.top, delegation_folder.state_root(), params, kill_after=6)
+    figures = many_starts.run(30, project.top, delegation_folder.state_root(), params, kill_after=20)
     assert figures.refused == []
     assert figures.lost == []
-    assert len(figures.answered) == 30
+    assert 20 <= len(figures.answered) <= 30
+    assert figures.ended_before_kill < 20, "some wait when everything is killed"
     verdicts = [verdict for [verdict] in figures.ends.values()]
     assert set(verdicts) <= {"unverified", "interrupted"}
     assert verdicts.count("interrupted") <= SLOTS, "only what ran when everything was killed"
