@@ -139,6 +139,3 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 
 LISTS: dict[str, type[msgspec.Struct]] = {"delegators": Delegator, "model_servers": ModelServer, "checks": Check}
 """Arrays of tables of ``config.toml``."""
-
-FOLDERS: dict[str, type[msgspec.Struct]] = {"delegators": Delegator, "model-servers": ModelServer, "checks": Check}
-"""Folders with one entry per file."""

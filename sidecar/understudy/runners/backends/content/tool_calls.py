@@ -7,7 +7,6 @@ only when the answer is complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -135,14 +134,6 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
     if not isinstance(value, dict):
         return {}, "its arguments are not a JSON object"
     return value, None
-
-
-def in_order(calls: Sequence[RequestedCall], results: Sequence[CallResult]) -> list[CallResult]:
-    """Return one result for each call; servers refuse a conversation in which one is missing."""
-    by_id = {result.call_id: result for result in results}
-    return [
-        by_id.get(call.call_id) or CallResult(call_id=call.call_id, text="Not executed.", ok=False) for call in calls
-    ]
 
 
 def _free_id(number: int, used: set[str]) -> str:
