@@ -106,7 +106,7 @@ from understudy.judge.mutation.mutation_test import MutationRequest, mutation_te
 from understudy.judge.runs import builtin_checks, change_scope
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, Variation, run_once
 from understudy.judge.runs.console_reports import build_failed, printed_outcomes
-from understudy.model.config.evidence_bounds import Evidence
+from understudy.model.evidence.checks import Evidence
 from understudy.model.evidence.checks import Check
 
 tree, scratch = Path("project").resolve(), Path("scratch").resolve()

@@ -11,7 +11,7 @@ from understudy.frontends.mcp.tools import tool_answers
 from understudy.model import verdicts
 from understudy.model.delegation import events as e
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.text import verdict_text
+from understudy.model.text import delegation_text
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.reports.evidence_page import evidence_page
 
@@ -22,7 +22,7 @@ def test_every_text_about_a_failure_names_its_cause(delegation) -> None:
     for text in (
         verdict_card.card(failed, terminal.Paint(on=False)),
         event_lines.line(e.Finished(verdict=Verdict.FAILED, reservations=[], error=error)),
-        verdict_text.verdict_sentence(failed),
+        delegation_text.verdict_sentence(failed),
         result_messages.message(failed),
         result_updates.verdict_text(failed),
         tool_answers.brief(failed)["meaning"],

@@ -13,8 +13,7 @@ from project_python import PYTEST, link_packages, make_environment
 
 from understudy.judge.judge import Judgement, JudgeRequest, judge
 from understudy.judge.verdict_rules import VerdictFacts, verdict_of
-from understudy.model.config.delegators import Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Recipe, Scope
 from understudy.model.delegation.events import Event
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, Noticed
+from understudy.model.evidence.checks import CheckResult, JudgedMutant, MutantStatus, Noticed
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy.comparison import objection
 from understudy.policy.history import Evidence, NextCandidate, Request, SendBack

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.model.config.delegators import Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Limits, Recipe, Scope
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import Noticed
+from understudy.model.evidence.checks import CheckResult, Noticed
 from understudy.model.verdicts import Verdict
 from understudy.policy import next_step
 from understudy.policy.budget import Budget, Spending

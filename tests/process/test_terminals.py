@@ -15,9 +15,9 @@ from programs import program
 from tmux_server import TMUX, tmux_server
 from wait_until import until
 
+from understudy.model.capabilities import Pane
 from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.terminals import Pane
 from understudy.process import identity
 from understudy.process.programs.children import Child, start
 from understudy.process.terminals import tmux

@@ -6,9 +6,15 @@ import msgspec
 import pytest
 
 from understudy.model.delegation.delegations import AskedBy, Delegation, DelegationResult, no_usage
-from understudy.model.evidence.checks import BaseComparison, ChangedTest, CheckResult
+from understudy.model.evidence.checks import (
+    BaseComparison,
+    ChangedTest,
+    CheckResult,
+    JudgedMutant,
+    MutantStatus,
+    MutationResult,
+)
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, Verdict

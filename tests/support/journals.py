@@ -17,8 +17,7 @@ import pytest
 
 from understudy.journal import delegation_folder
 from understudy.journal.writing.writer import Writer
-from understudy.model.config.delegators import Delegator, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Recipe, Scope
 from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.delegation.spec import SPEC_VERSION, Bootstrap, Spec, SpecCandidate
 from understudy.model.hunks import Review

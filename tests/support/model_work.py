@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Recipe, Scope
 from understudy.model.delegation.events import ToolResult
 from understudy.model.errors import UnderstudyError
 from understudy.runners.model_loop.loop_runner import Runner

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wait_until import until
 
-from understudy.model.terminals import Pane
+from understudy.model.capabilities import Pane
 
 TMUX = shutil.which("tmux") or ""
 

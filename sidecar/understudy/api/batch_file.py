@@ -22,7 +22,7 @@ from understudy.config.suggestions import near
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import GroupTask, LaunchOverride
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.wire import ready
 
 MOST_BYTES = 32 * MAX_BYTES
@@ -150,4 +150,4 @@ def _paths(task: GroupTask, folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _uri(text: str, folder: Path) -> str:
-    return text if text.startswith("file:") else uris.uri_of(folder / Path(text).expanduser())
+    return text if text.startswith("file:") else path_quoting.uri_of(folder / Path(text).expanduser())

@@ -7,7 +7,7 @@ import os
 import traceback
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 
 KEPT_BYTES = 1_000_000
 """The log file is rotated above this size."""

@@ -16,8 +16,7 @@ from understudy.model.config.config_entries import (
     ServerPreset,
     ToolEntry,
 )
-from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer, Recipe
 from understudy.model.delegation.delegations import (
     Buffer,
     Delegation,

@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from understudy.api.messages import EditableScope
-from understudy.model.config.agent_entries import AgentEntry
-from understudy.model.config.config_entries import ImportSource, Problem
+from understudy.model.config.config_entries import AgentEntry, ImportSource, Problem
 from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.errors import Location
 from understudy.model.states import State

@@ -8,13 +8,11 @@ from pathlib import Path
 import msgspec
 
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
-from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, ProgramLimits, Scope
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, ProgramLimits, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.spec import Bootstrap, PauseBounds, RelayBounds
 from understudy.model.errors import Location
-from understudy.model.evidence.checks import Check
+from understudy.model.evidence.checks import Check, Evidence
 
 DEFAULT_SLOTS = 8
 """Agents mostly wait for a model, so run more of them than cores; each takes a few hundred MB (measured)."""

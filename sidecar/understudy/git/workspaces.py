@@ -8,12 +8,12 @@ from pathlib import Path
 
 from understudy.git import repository
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 
 def require_path(uri: str) -> Path:
     """Return the normalised path for a ``file:`` URI or an absolute path. Errors: ``invalid_params``."""
-    path = uris.path_of(uri) if not uri.startswith("/") else Path(uri)
+    path = path_quoting.path_of(uri) if not uri.startswith("/") else Path(uri)
     if path is None or "\0" in str(path):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,

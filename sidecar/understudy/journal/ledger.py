@@ -25,7 +25,7 @@ import msgspec
 from understudy.files import durable
 from understudy.journal import delegation_folder
 from understudy.journal.delegation_folder import Folder
-from understudy.model.config.languages import language_of
+from understudy.model.config.delegators import language_of
 from understudy.model.delegation.delegations import Attempt, Delegation
 from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.delegation.spec import Spec

@@ -17,8 +17,7 @@ from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Lines
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
-from understudy.model.wire import ready
+from understudy.model.wire import ready, timestamp
 
 LONGEST_LINE = 64 * 1024
 LONGEST_MESSAGE = 64 * 1024

@@ -11,7 +11,7 @@ from understudy.judge.runs.check_run import CheckOutcome
 from understudy.judge.runs.evidence_record import EvidenceRecord, printable
 from understudy.model.delegation.events import Event, Note
 from understudy.model.evidence.checks import Check, CheckResult
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
 
 _MOST_FACTS = 50

@@ -34,12 +34,10 @@ from understudy.judge.runs.evidence_record import EvidenceRecord
 from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
 from understudy.judge.tampering import test_aware_code
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
-from understudy.model.config.delegators import ProgramLimits
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import ProgramLimits, Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
-from understudy.model.evidence.checks import Check, CheckResult
-from understudy.model.text.name_list import name_list
+from understudy.model.evidence.checks import Check, CheckResult, Evidence
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact, in_order
 from understudy.process.program_spec import limits_of
 

@@ -13,19 +13,34 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.terminals import DONE_NOTE, Interactive
 from understudy.model.wire import Wire
 
 Returns = Literal["text", "file", "tree"]
 """What a recipe returns."""
-
 MessageTime = Literal["during_turn", "after_turn", "next_attempt", "never"]
 """During its turn; as its next turn, in the same process; with a later attempt only; never: it takes no words."""
-
 TIME_LIMITS = frozenset({"total_seconds", "idle_seconds", "first_event_seconds", "after_result_seconds"})
 """Fields of ``Limits`` that the driver enforces for every program."""
 USAGE_LIMITS = frozenset({"max_turns", "max_output_tokens", "max_tokens", "max_usd"})
 """Fields of ``Limits`` that need reported usage."""
+TASK_FILE = ".understudy-run/task.md"
+"""The file in the worktree with the complete prompt, so that this is in no command line."""
+DONE_FILE = ".understudy-run/done.md"
+"""The file in the worktree that ends an attempt."""
+START_PROMPT = f"Read the file {TASK_FILE} in the current folder to its end, and do what it says."
+"""What the agent is started with, instead of the prompt."""
+DONE_NOTE = f"""
+# When you have finished
+
+Someone waits for your report. When everything is done, and only then, write it as text, in a few lines: what you
+changed, what you checked, and what is left to do. If you were asked for a text, the report is that text, complete.
+Write it to `{DONE_FILE}.tmp` first, then rename that file to `{DONE_FILE}`:
+
+    mv {DONE_FILE}.tmp {DONE_FILE}
+
+Your session ends as soon as `{DONE_FILE}` exists.
+"""
+"""What follows every prompt in a terminal."""
 
 
 class OptionValue(Wire, kw_only=True):
@@ -264,7 +279,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ACP_RUNNER = "understudy.runners.acp.acp:Runner"
+
+
 _TMUX_RUNNER = "understudy.runners.tmux.tmux_runner:Runner"
+
 
 UNANSWERED = (
     OptionValue(value="reject", title="Reject", description="The request is rejected, and the agent goes on."),
@@ -272,15 +290,22 @@ UNANSWERED = (
     OptionValue(value="stop", title="Stop", description="The attempt ends; its partial work is kept."),
 )
 """Values of ``launch.unanswered``, for tools that ask for permission."""
+
+
 WITHOUT_TMUX = (
     OptionValue(value="fail", title="Fail", description="The attempt fails, and says how to install tmux."),
     OptionValue(value="headless", title="Headless", description="The tool runs without a terminal, as in that mode."),
 )
 """Values of ``launch.without_tmux``, for tools that also run without a terminal."""
+
+
 PROMPT_FIELDS: Mapping[str, tuple[OptionValue, ...]] = {"prompt_prefix": (), "prompt_suffix": (), "branch": ()}
 """Fields of ``Launch`` that every delegator with a text prompt supports."""
+
+
 COMMON_FIELDS: Mapping[str, tuple[OptionValue, ...]] = {**PROMPT_FIELDS, "use_worktree": ()}
 """Fields of ``Launch`` that every agent CLI with a text prompt supports."""
+
 
 MODES = (
     OptionValue(
@@ -298,6 +323,7 @@ MODES = (
     ),
 )
 """The values of ``Delegator.mode``."""
+
 
 TITLES: Mapping[str, str] = {
     "model": "Model",
@@ -334,3 +360,45 @@ TITLES: Mapping[str, str] = {
     "maxTokens": "Tokens in one answer",
 }
 """Fields of ``Launch`` and ``Limits``, and well-known model properties → their labels in forms."""
+
+
+class Pane(Wire, kw_only=True):
+    """A pane of a tmux server."""
+
+    socket: str
+    """Absolute path of the socket of its tmux server."""
+    id: str
+    """Its id on this server, such as `%3`."""
+
+
+class Interactive(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool is started in a terminal, for a user who can watch it and answer its questions."""
+
+    command: tuple[str, ...]
+    """Program and arguments, with the placeholders of commands. ``{options}`` are the arguments for the fields below
+    that a delegator sets, and ``{prompt}`` is ``START_PROMPT``."""
+    model: tuple[str, ...] = ()
+    """Arguments that choose the model, with ``{model}``; empty: it cannot be chosen."""
+    yolo: tuple[str, ...] = ()
+    """Arguments that let it do everything without asking; empty: there are none."""
+    permission_modes: Mapping[str, tuple[str, ...]] = {}
+    """Values of ``launch.permissionMode`` → their arguments. In each it must be able to write ``DONE_FILE``."""
+    relay: tuple[str, ...] = ()
+    """Arguments that give it relay tools, with ``{mcpConfig}``; empty: it gets none."""
+    default_mode: str | None = None
+    """The one of them that applies unless the delegator sets one."""
+    reserved_flags: frozenset[str] = frozenset()
+    """Flags that ``launch.flags`` must not have: they would end this mode, or let the repository configure the tool."""
+    prepare: str | None = None
+    """A function, as ``module:function``, which raises for a task that it must not be started with, and returns
+    variables that it gets in a terminal, besides those of every mode."""
+
+    @property
+    def takes_options(self) -> bool:
+        """Whether arguments for options have a place in its command."""
+        return "{options}" in self.command
+
+    @property
+    def takes_model(self) -> bool:
+        """Whether the model can be chosen."""
+        return bool(self.model and self.takes_options) or any("{model}" in word for word in self.command)

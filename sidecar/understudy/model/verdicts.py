@@ -95,7 +95,7 @@ VERDICTS: dict[Verdict, str] = {
     Verdict.BUDGET_EXHAUSTED: "a limit on tokens, turns or money was reached",
     Verdict.INTERRUPTED: "its worker process died",
 }
-"""What a verdict means, without a full stop; ``text.verdict_text.meaning`` returns the cause instead, if known."""
+"""What a verdict means, without a full stop; ``text.delegation_text.meaning`` returns the cause instead, if known."""
 
 RESERVATIONS: dict[Reservation, tuple[str, str]] = {
     Reservation.NO_CHECKS: (

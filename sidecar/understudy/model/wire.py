@@ -1,4 +1,4 @@
-"""The base classes of all structures that are sent or received, and their encoding.
+"""The base classes of all structures that are sent or received, their encoding, and times as text.
 
 Field names are snake_case here and camelCase on the wire. A field without a default is always
 present; an optional one is left out while it has its default.
@@ -7,7 +7,8 @@ present; an optional one is left out while it has its default.
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -67,3 +68,23 @@ def ready(kind: _Kind) -> _Kind:
                 msgspec.json.Decoder(kind)
                 _ready.add(kind)
     return kind
+
+
+def timestamp(
+    moment: datetime | float | None = None, precision: Literal["milliseconds", "seconds"] = "milliseconds"
+) -> str:
+    """Return a time, such as ``2026-11-21T00:45:12.000Z``: by default now; a number is seconds since the epoch.
+
+    Texts of one precision sort in the order of time. Raises the errors of ``datetime`` for a number out of its range.
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
+    return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def retry_time(epoch_seconds: float) -> str | None:
+    """Return a time in the format of ``retryAt`` of an error; None if it is out of range."""
+    try:
+        return timestamp(epoch_seconds, "seconds")
+    except (ValueError, OverflowError, OSError):
+        return None

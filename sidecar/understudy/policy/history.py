@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Recipe
 from understudy.model.delegation.delegations import Attempt
 from understudy.model.errors import ErrorInfo
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import Noticed
+from understudy.model.evidence.checks import CheckResult, Noticed
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy.budget import Budget
 

@@ -10,11 +10,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.evidence.checks import CheckResult
+from understudy.model.evidence.checks import CheckResult, JudgedMutant, MutantStatus
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus
 from understudy.model.states import State
-from understudy.model.text.verdict_text import facts_of, meaning
+from understudy.model.text.delegation_text import facts_of, meaning
 from understudy.model.verdicts import RESERVATIONS, check_outcome
 
 _MOST_TESTS = 300

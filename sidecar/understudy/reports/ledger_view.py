@@ -15,7 +15,7 @@ from understudy.journal.summaries import summary
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 from understudy.policy.budget import amount
 from understudy.policy.prices import Rates
 

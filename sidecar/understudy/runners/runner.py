@@ -11,14 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from understudy.model.capabilities import Capabilities
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits
-from understudy.model.config.recipes import Recipe
+from understudy.model.capabilities import Capabilities, Pane
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits, Recipe
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import PermissionOption, RequestKind, Usage
 from understudy.model.delegation.events import Event
 from understudy.model.relay.relay_tools import RelayTool
-from understudy.model.terminals import Pane
 
 FIRST_EVENT_SECONDS = 300.0
 """Local models may load for minutes before their first token, and agent CLIs retry silently for as long."""

@@ -262,7 +262,7 @@ def test_a_model_without_an_agent_gets_the_named_tools(project: Path, fields: st
 
 
 def test_each_tool_of_the_loop_has_a_name_in_agent_files() -> None:
-    from understudy.model.config.agent_entries import LOOP_TOOLS
+    from understudy.model.config.config_entries import LOOP_TOOLS
     from understudy.runners.model_loop.toolbox import FILE_TOOLS, RUN_COMMAND
 
     assert [one.name for one in (*FILE_TOOLS, RUN_COMMAND)] == list(LOOP_TOOLS)

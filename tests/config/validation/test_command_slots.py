@@ -6,8 +6,8 @@ import pytest
 
 from understudy.config.validation import delegator_rules
 from understudy.config.validation.delegator_rules import Surroundings
-from understudy.model.config.command_slots import NAMES
 from understudy.model.config.delegators import Delegator, Launch
+from understudy.model.config.tool_definitions import NAMES
 
 
 def findings(*command: str) -> list[str]:

@@ -16,7 +16,7 @@ from understudy.config.validation.delegator_rules import Surroundings, check_del
 from understudy.config.validation.tool_rules import FIELDS, check_tool
 from understudy.model.config.delegators import Delegator, Launch, Limits
 from understudy.model.config.tool_definitions import EventRule, ToolDefinition
-from understudy.model.text import json_paths
+from understudy.model.text import foreign_json
 
 TEXT = 'title = "Mine"\ncommand = ["mine", "{options}"]\n'
 JSON = TEXT + 'dialect = "json"\n'
@@ -147,18 +147,19 @@ DOCUMENTS = st.recursive(
 @given(text=PATHS, document=DOCUMENTS)
 def test_a_path_is_refused_with_its_position_or_can_be_followed(text: str, document: Any):
     try:
-        steps = json_paths.parse(text)
-    except json_paths.PathError as error:
+        steps = foreign_json.parse_path(text)
+    except foreign_json.PathError as error:
         assert 0 <= error.at <= len(text)  # noqa: PT017 - both outcomes are right
         return
     written = "".join(f".{s}" if isinstance(s, str) else "[*]" if s is None else f"[{s}]" for s in steps)
     assert written == f".{text}"
-    assert len(json_paths.values(document, steps)) <= json_paths.MOST_VALUES
+    assert len(foreign_json.values_at(document, steps)) <= foreign_json.MOST_VALUES
 
 
 def test_a_path_finds_values():
     document = {"a": [{"b": 1}, {"c": 2}, {"b": None}, {"b": [3, 4]}], "d": {"e-f": "x"}}
     found = {
-        path: json_paths.values(document, json_paths.parse(path)) for path in ("a[*].b", "a[0].b", "d.e-f", "a[9]")
+        path: foreign_json.values_at(document, foreign_json.parse_path(path))
+        for path in ("a[*].b", "a[0].b", "d.e-f", "a[9]")
     }
     assert found == {"a[*].b": [1, [3, 4]], "a[0].b": [1], "d.e-f": ["x"], "a[9]": []}

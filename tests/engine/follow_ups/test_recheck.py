@@ -19,8 +19,7 @@ from understudy.frontends.cli.terminal.terminal import Paint
 from understudy.frontends.mcp.tools import tool_answers
 from understudy.journal import delegation_folder, worker_requests
 from understudy.model.backends import openai
-from understudy.model.config.delegators import Delegator, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Recipe, Scope
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import Position, Range, UnderstudyError
 from understudy.reports import evidence_page

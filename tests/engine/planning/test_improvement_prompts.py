@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.engine.planning import improvement_prompts
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult, Noticed, noticed
+from understudy.model.evidence.checks import JudgedMutant, MutantStatus, MutationResult, Noticed, noticed
 
 
 def mutant(name: str, status: str = "Survived", **fields: Any) -> JudgedMutant:

@@ -8,8 +8,7 @@ import pytest
 
 from understudy.engine.planning import prompt
 from understudy.model.backends import openai
-from understudy.model.config.delegators import Delegator, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Recipe, Scope
 from understudy.model.delegation.delegations import StartParams
 
 SHARED = "# a library that every task reads\n" * 200

@@ -11,8 +11,7 @@ from understudy.git import verification
 from understudy.journal import delegation_folder
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.checks import CheckResult, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.verdicts import Verdict
 
 GOOD = '''"""Tests of sums."""

@@ -16,9 +16,8 @@ import pytest
 from agent_programs import install, install_python
 
 from understudy.config.discovery import declarations
-from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
+from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Limits, Recipe, Scope
 from understudy.model.config.delegators import ModelServer as ModelServerEntry
-from understudy.model.config.recipes import AppliesTo, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 from tmux_server import TMUX, tmux_server
 
+from understudy.model.capabilities import DONE_NOTE
 from understudy.model.config.delegators import Delegator, Limits
 from understudy.model.delegation.events import AgentStarted
 from understudy.model.errors import UnderstudyError
-from understudy.model.terminals import DONE_NOTE
 from understudy.runners.runner import Outcome
 
 pytestmark = [pytest.mark.heavy, pytest.mark.skipif(not TMUX, reason="tmux is not installed")]

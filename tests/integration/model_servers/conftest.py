@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from understudy.config import locations
 from understudy.frontends.cli import app
 from understudy.journal import ledger
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Recipe, Scope
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import UnderstudyError

@@ -19,6 +19,7 @@ from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.summaries import fold, summary
 from understudy.journal.writing.dead_workers import recover
 from understudy.journal.writing.writer import Writer
+from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import PermissionRule
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation import events
@@ -27,7 +28,6 @@ from understudy.model.delegation.spec import Spec, initial
 from understudy.model.errors import ErrorInfo, ErrorKind, ErrorScope, UnderstudyError
 from understudy.model.evidence.checks import CheckResult
 from understudy.model.states import STATES_WITH_WORKER, TRANSITIONS, State
-from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, Verdict
 
 SETTINGS = settings(

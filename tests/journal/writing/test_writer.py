@@ -21,8 +21,8 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
-from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.model.wire import timestamp
 
 STARTED = events.Started(delegator="quick", model="m", reason="asked for")
 

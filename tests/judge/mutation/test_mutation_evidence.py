@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from understudy.model.evidence.checks import Check
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import Check, MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")

@@ -28,9 +28,7 @@ from understudy.judge.mutation.mutation_test import MutationRequest, copies_that
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, SpareSlot
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.evidence.checks import Check
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import Check, Evidence, MutantStatus
 from understudy.mutants.mutant import Mutant
 from understudy.store import store
 from understudy.store.store import Entry

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun
 from understudy.judge.mutation.planning import FurtherRuns, MutationPlan, further_runs, plan, score, without_busy
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.mutant import Mutant
 
 SOURCES = {

@@ -16,7 +16,7 @@ from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, Record
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment, record
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sham import decoy, sham_mutants

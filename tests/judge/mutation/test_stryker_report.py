@@ -6,7 +6,7 @@ import json
 
 from understudy.judge.mutation.copies.runs import MutantResult
 from understudy.judge.mutation.stryker_report import report
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.sham import sham_mutants
 

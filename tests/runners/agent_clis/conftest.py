@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from understudy.config.discovery import declarations
-from understudy.model.config.delegators import Delegator, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Recipe, Scope
 from understudy.model.errors import UnderstudyError
 from understudy.runners import registry
 from understudy.runners.runner import Ask, Outcome, Task

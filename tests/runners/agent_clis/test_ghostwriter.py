@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.model.config.delegators import Delegator, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Recipe, Scope
 from understudy.model.delegation.events import Event, File, Phase, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.agent_clis.ghostwriter import Runner

@@ -11,8 +11,7 @@ import pytest
 from msgspec import structs
 from wait_until import until
 
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Price, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Price, Recipe, Scope
 from understudy.model.delegation.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.driver.background import THREAD

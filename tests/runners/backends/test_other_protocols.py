@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.model.config.delegators import Delegator, Limits, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Recipe, Scope
 from understudy.model.delegation.events import Text, Thinking, UsageReport
 from understudy.model.errors import UnderstudyError
 from understudy.runners.backends.server_test import probe

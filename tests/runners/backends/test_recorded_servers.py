@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from model_tasks import model_task
 
-from understudy.model.config.delegators import ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, ModelServer, Recipe, Scope
 from understudy.model.delegation.events import Event, Text, Thinking, ToolCall, UsageReport
 from understudy.model.errors import UnderstudyError
 from understudy.runners.model_loop.loop_runner import Runner

@@ -19,8 +19,7 @@ from understudy.config.discovery import declarations
 from understudy.config.editing import tool_template
 from understudy.config.parsing import file_schema
 from understudy.config.validation.tool_rules import check_tool
-from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Limits, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import UnderstudyError

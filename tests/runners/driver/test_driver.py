@@ -13,8 +13,17 @@ import pytest
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.engine.running.task import resolve_environment
 from understudy.model.backends.openai import CAPABILITIES as BACKEND
-from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import (
+    AppliesTo,
+    Delegator,
+    EnvReference,
+    KeyReference,
+    Launch,
+    Limits,
+    ModelServer,
+    Recipe,
+    Scope,
+)
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError

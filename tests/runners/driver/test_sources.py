@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from programs import program
 
-from understudy.model.config.delegators import Delegator, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Recipe, Scope
 from understudy.model.delegation.delegations import PermissionOption, no_usage
 from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from tmux_server import TMUX, TmuxServer, tmux_server
 
-from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.capabilities import DONE_NOTE
+from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Limits, Recipe, Scope
 from understudy.model.errors import UnderstudyError
-from understudy.model.terminals import DONE_NOTE
 from understudy.runners import registry
 from understudy.runners.runner import Outcome, Task
 

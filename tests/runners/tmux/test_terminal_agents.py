@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tmux_server import TMUX
 
+from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import Delegator, Launch, Limits
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import AgentStarted, Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.terminals import Pane
 from understudy.runners.runner import Outcome
 from understudy.runners.tmux import terminal_source
 

@@ -22,9 +22,8 @@ from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
 from understudy.git import workspaces
 from understudy.journal import change_notifications, delegation_folder
-from understudy.model.config import languages
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
-from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope
+from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 
@@ -86,7 +85,7 @@ def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesR
     loaded = load(caller, workspace)
     matching = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
     if params.uri is not None:
-        language = languages.language_of(workspaces.require_path(params.uri).name)
+        language = language_of(workspaces.require_path(params.uri).name)
         matching = [
             recipe
             for recipe in matching

@@ -22,7 +22,7 @@ from understudy.model.delegation.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 
 EVENTS_AT_ONCE = 1000
 EVENTS_WAIT_SECONDS = 60.0

@@ -9,7 +9,7 @@ from understudy.engine.running.supervision import current
 from understudy.journal import delegation_folder
 from understudy.judge.mutation import dismissed_mutants
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 
 
 def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:

@@ -16,8 +16,7 @@ from understudy.engine.running import supervision
 from understudy.journal import groups
 from understudy.model.delegation.delegations import Group
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
-from understudy.model.wire import camel
+from understudy.model.wire import camel, timestamp
 
 _LISTED = 20
 

@@ -16,9 +16,8 @@ from understudy.config.discovery import declarations
 from understudy.config.trust import records
 from understudy.engine.planning import delegator_choice
 from understudy.git import workspaces
-from understudy.model.config import languages
-from understudy.model.config.delegators import Scope
-from understudy.model.config.recipes import Recipe
+from understudy.model.config import delegators
+from understudy.model.config.delegators import Recipe, Scope
 from understudy.model.delegation.delegations import Delegation, Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates
@@ -57,7 +56,7 @@ def offers(caller: Caller, uri: str) -> Offers:
     with records.withdrawing(distrusts) if distrusts is not None else contextlib.nullcontext():
         workspace = workspaces.workspace_of([uri], None, None, caller.opened())
         loaded = configuration.load(caller, str(workspace))
-    language = languages.language_of(workspaces.require_path(uri).name)
+    language = delegators.language_of(workspaces.require_path(uri).name)
     incomplete = delegator_choice.incompleteness(loaded)
     offered = []
     for recipe in loaded.recipes.values():

@@ -12,7 +12,7 @@ from understudy.journal import change_notifications, delegation_folder, worker_r
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 
 
 def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:

@@ -14,7 +14,7 @@ from understudy.engine.text_recipes import text_request
 from understudy.git import workspaces
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 PIECE_SECONDS = 0.05
 """Shortest time between two notifications of one answer."""
@@ -154,7 +154,7 @@ def _unsaved(documents: Mapping[str, str]) -> dict[str, bytes]:
     """Return the text of open documents by their real path."""
     contents = {}
     for uri, text in documents.items():
-        path = uris.path_of(uri)
+        path = path_quoting.path_of(uri)
         if path is not None:
             contents[os.path.realpath(path)] = text.encode("utf-8", "replace")
     return contents

@@ -11,7 +11,7 @@ from understudy.engine.bases import base_snapshots
 from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 
 def of(workspace: Path, files: Sequence[str], *, only_files_without_git: bool) -> str:
@@ -29,7 +29,7 @@ def of(workspace: Path, files: Sequence[str], *, only_files_without_git: bool) -
     for uri in sorted(set(files)):
         facts: tuple[int, int] | None = None
         with contextlib.suppress(OSError, ValueError):
-            path = uris.path_of(uri)
+            path = path_quoting.path_of(uri)
             stat = path.stat() if path is not None else None
             facts = None if stat is None else (stat.st_size, stat.st_mtime_ns)
         digest.update(repr((uri, facts)).encode("utf-8", "surrogatepass"))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from understudy.config.findings import LocatedFinding
 from understudy.config.parsing.source_file import Source
 from understudy.config.parsing.yaml_syntax import NULL, Refused, compose
-from understudy.model.config.agent_entries import AGENT_NAME_PATTERN, AgentEntry, IgnoredField
+from understudy.model.config.config_entries import AGENT_NAME_PATTERN, AgentEntry, IgnoredField
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import Position, Range
 

@@ -12,7 +12,7 @@ from understudy.config.agents.agent_file import Kind, read_agent
 from understudy.config.findings import LocatedFinding
 from understudy.config.parsing.source_file import Source, read
 from understudy.config.suggestions import close
-from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.config.config_entries import AgentEntry
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 

@@ -37,8 +37,7 @@ from understudy.model.config.config_entries import (
     Problem,
     ServerState,
 )
-from understudy.model.config.delegators import Scope
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
 

@@ -17,8 +17,15 @@ from understudy.config.parsing.decode import decode
 from understudy.config.parsing.file_schema import RecipeTable
 from understudy.config.parsing.source_file import Source, opened, read
 from understudy.config.suggestions import near
-from understudy.model.config.delegators import NAME_PATTERN, Delegator, ModelServer, Scope
-from understudy.model.config.recipes import MOST_ROUNDS, AppliesTo, Recipe
+from understudy.model.config.delegators import (
+    MOST_ROUNDS,
+    NAME_PATTERN,
+    AppliesTo,
+    Delegator,
+    ModelServer,
+    Recipe,
+    Scope,
+)
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.evidence.checks import Check
 

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from understudy.config.validation.config_sections import SECTIONS
-from understudy.model.config.delegators import Delegator, ModelServer
-from understudy.model.config.recipes import AppliesTo, RecipeAction
+from understudy.model.config.delegators import AppliesTo, Delegator, ModelServer, RecipeAction
 from understudy.model.evidence.checks import Check
 from understudy.model.wire import ready
 

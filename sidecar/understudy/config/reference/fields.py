@@ -27,15 +27,7 @@ from understudy.config.discovery.server_presets import KINDS
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.validation.config_sections import SECTIONS, Bound
-from understudy.model.config.delegators import (
-    NAME_PATTERN,
-    Delegator,
-    KeyReference,
-    Launch,
-    Limits,
-    ModelServer,
-    Price,
-)
+from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyReference, Launch, Limits, ModelServer, Price
 from understudy.model.config.tool_definitions import FailureRule, ToolDefinition
 from understudy.model.evidence.checks import Check
 

@@ -9,7 +9,7 @@ from understudy.config.locations import FileKind
 from understudy.config.reference import fields
 from understudy.config.reference.fields import FieldShape
 from understudy.model.capabilities import MODES, TITLES, USAGE_LIMITS, Capabilities
-from understudy.model.config import command_slots
+from understudy.model.config import tool_definitions
 from understudy.model.config.config_entries import SupportedOption, SupportedOptions
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import LaunchOverride
@@ -67,7 +67,7 @@ def _model(shape: FieldShape, declared: Capabilities) -> SupportedOption:
     option.description = "The ID of a model of the tool, or of the model server."
     option.required = declared.needs_model_server
     if "prompt_delivery" in declared.launch:  # a custom command, which gets nothing but its arguments
-        option.needs_slot = command_slots.MODEL
+        option.needs_slot = tool_definitions.MODEL
     return option
 
 
@@ -81,7 +81,7 @@ def _launch(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOp
     option = _option(name, shape)
     option.values = list(declared.launch[name]) or None
     option.required = name in _REQUIRED
-    option.slots = list(command_slots.SLOTS) if name == "command" else None
+    option.slots = list(tool_definitions.SLOTS) if name == "command" else None
     return option
 
 

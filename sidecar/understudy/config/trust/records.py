@@ -22,7 +22,7 @@ from typing import Any
 
 from understudy.config.trust.digest import CHANGING, Allowed, digest, digest_of, visible
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 _MOST_CHANGES = 200

@@ -37,8 +37,8 @@ from understudy.model.config.delegators import (
     Limits,
     ProgramLimits,
 )
-from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.delegation.spec import RelayBounds
+from understudy.model.evidence.checks import Evidence
 
 Values = dict[str, Any]
 """The fields that a file sets, with their values."""

@@ -17,8 +17,7 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
-from understudy.model.config import command_slots, result_branch
-from understudy.model.config.command_slots import delivery_of
+from understudy.model.config import result_branch, tool_definitions
 from understudy.model.config.delegators import (
     MOST_FALLBACKS,
     NAME_PATTERN,
@@ -28,10 +27,10 @@ from understudy.model.config.delegators import (
     Limits,
     ModelServer,
     PermissionRule,
+    Recipe,
 )
-from understudy.model.config.recipes import Recipe
 from understudy.model.config.tool_definitions import RUNNER as DEFINED
-from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.config.tool_definitions import ToolDefinition, delivery_of
 from understudy.model.evidence.checks import Check
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -259,8 +258,8 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         message = "`launch.branch` has no effect with `launch.use_worktree = false`: such a result is never verified."
         yield no_effect(("launch", "branch"), message, "Remove one of them.")
     if launch is not None and launch.relay and lacks_relay_slot(launch, supported):
-        message = f"`launch.relay` has no effect: {command_slots.MCP_CONFIG} is not in the command."
-        hint = f"Add {command_slots.MCP_CONFIG} where the program takes a file with MCP servers, or remove `relay`."
+        message = f"`launch.relay` has no effect: {tool_definitions.MCP_CONFIG} is not in the command."
+        hint = f"Add {tool_definitions.MCP_CONFIG} where the program takes a file with MCP servers, or remove `relay`."
         yield no_effect(("launch", "relay"), message, hint)
     if "command" not in supported.launch:
         return
@@ -271,8 +270,8 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         hint = f'Write launch = {{ command = ["PROGRAM", "{word}"] }}.'
         yield Finding(("launch",), f"`launch.command` is missing; {what} is the program that it names.", hint)
         return
-    for number, word in command_slots.misspelt(command):
-        hint = f"The placeholders are {', '.join(slot.value for slot in command_slots.SLOTS)}."
+    for number, word in tool_definitions.misspelt(command):
+        hint = f"The placeholders are {', '.join(slot.value for slot in tool_definitions.SLOTS)}."
         yield Finding(("launch", "command", number), f"{word} is not a placeholder.", hint)
     if terminal:
         yield from _check_terminal_command(command)
@@ -292,7 +291,7 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
 def lacks_relay_slot(launch: Launch, supported: Capabilities) -> bool:
     """Return whether relay tools would not reach a custom command: over a protocol, they need no slot."""
     by_command = "command" in supported.launch and ("prompt_delivery" in supported.launch or supported.prompt_note)
-    return bool(by_command) and not any(command_slots.MCP_CONFIG in word for word in launch.command or ())
+    return bool(by_command) and not any(tool_definitions.MCP_CONFIG in word for word in launch.command or ())
 
 
 def _check_terminal_command(command: list[str]) -> Iterator[Finding]:

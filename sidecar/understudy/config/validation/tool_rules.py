@@ -10,16 +10,16 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import Finding, KeyPath
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import SECRET_NAME, VARIABLE, check_name, is_inside, no_effect
-from understudy.model.config import command_slots
-from understudy.model.config.command_slots import delivery_of
+from understudy.model.config import tool_definitions
 from understudy.model.config.tool_definitions import (
     OPTIONS_SLOT,
     DefinedOptions,
     EventRule,
     FailureRule,
     ToolDefinition,
+    delivery_of,
 )
-from understudy.model.text import json_paths
+from understudy.model.text import foreign_json
 
 MOST_RULES = 100
 """The most rules for events, and for failures; each is compared with every line, or every failure."""
@@ -28,7 +28,7 @@ MOST_TEXTS = 20
 MOST_CHARACTERS = 200
 """The longest text of a rule."""
 _WORD = re.compile(r"\{[A-Za-z]+\}")
-_SLOTS = (OPTIONS_SLOT, *(slot.value for slot in command_slots.SLOTS))
+_SLOTS = (OPTIONS_SLOT, *(slot.value for slot in tool_definitions.SLOTS))
 
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "session": (("session_id",), ()),
@@ -263,7 +263,7 @@ def _check_conditions(conditions: dict[str, Any], path: KeyPath) -> Iterator[Fin
 
 def _check_path(text: str, path: KeyPath, *, key: bool = False) -> Iterator[Finding]:
     try:
-        json_paths.parse(text)
-    except json_paths.PathError as error:
-        message = f"The path `{text[: json_paths.MOST_CHARACTERS]}` {error.message} (character {error.at + 1})."
+        foreign_json.parse_path(text)
+    except foreign_json.PathError as error:
+        message = f"The path `{text[: foreign_json.MOST_CHARACTERS]}` {error.message} (character {error.at + 1})."
         yield Finding(path, message, "Paths look like `item.text`, `choices[0].text` or `content[*].text`.", key=key)

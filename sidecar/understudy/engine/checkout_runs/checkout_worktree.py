@@ -37,7 +37,7 @@ from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 from understudy.model.wire import ready
 from understudy.process.failpoints import failpoint

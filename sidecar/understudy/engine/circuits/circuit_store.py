@@ -19,8 +19,7 @@ from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, ModelServer
 from understudy.model.delegation.spec import PauseBounds
 from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, class_of
-from understudy.model.text.timestamps import retry_time
-from understudy.model.wire import ready
+from understudy.model.wire import ready, retry_time
 from understudy.policy import circuit as circuits
 from understudy.policy.circuit import Circuit
 from understudy.process import identity

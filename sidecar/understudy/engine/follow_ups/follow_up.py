@@ -32,10 +32,10 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, Delegation, LaunchOverride
 from understudy.model.delegation.spec import Origin, Spec, session_owner
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import noticed
+from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
-from understudy.model.text import path_quoting, uris
+from understudy.model.text import path_quoting
 from understudy.process.failpoints import failpoint
 
 SHOWN_LINES = 60
@@ -277,9 +277,9 @@ def _plan(
         delegator=delegator or spec.params.delegator or spec.candidates[0].delegator.name,
         workspace=str(workspace),
         # The base has them, even if the checkout no longer does.
-        files=[uris.uri_of(workspace / _path(path)) for path in spec.files if path not in gone],
-        context_files=[uris.uri_of(workspace / _path(path)) for path in spec.context if path not in gone],
-        target=uris.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
+        files=[path_quoting.uri_of(workspace / _path(path)) for path in spec.files if path not in gone],
+        context_files=[path_quoting.uri_of(workspace / _path(path)) for path in spec.context if path not in gone],
+        target=path_quoting.uri_of(workspace / _path(spec.target)) if spec.target is not None else None,
         base=spec.params.base if not fresh else None,
         # Limits and launch options were chosen for the first delegator; another one may not support them.
         rounds=spec.params.rounds if rounds is None else rounds,

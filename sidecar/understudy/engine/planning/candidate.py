@@ -25,9 +25,8 @@ from understudy.engine.planning import launch_override
 from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.git import workspaces
 from understudy.model.capabilities import Capabilities
-from understudy.model.config.agent_entries import AgentEntry
-from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Scope
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.config_entries import AgentEntry
+from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import Candidate, Explanation, StartParams
 from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
@@ -39,7 +38,7 @@ from understudy.policy.candidates import Preference, successors_of
 from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
-    from understudy.model.config.agent_entries import AgentEntry
+    from understudy.model.config.config_entries import AgentEntry
 
 _PERMISSIONS = ("yolo", "permission_mode")
 """Options of which a delegator has one: its own one leaves no room for a default of the other."""

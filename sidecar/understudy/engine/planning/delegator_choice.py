@@ -9,8 +9,7 @@ from understudy.config.findings import cause_of, unusable
 from understudy.config.suggestions import unknown_name
 from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry, Problem
-from understudy.model.config.delegators import Scope
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Recipe, Scope
 from understudy.model.delegation.delegations import Explanation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates

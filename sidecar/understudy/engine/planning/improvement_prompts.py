@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 
 from understudy.git import path_rules
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import JudgedMutant, Noticed
+from understudy.model.evidence.checks import CheckResult, JudgedMutant, Noticed
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import one_line
 

@@ -11,12 +11,11 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import KeyPath
 from understudy.config.suggestions import close, near
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
-from understudy.model.config.agent_entries import AgentEntry, loop_tools
-from understudy.model.config.delegators import Delegator, Launch, Limits, Scope
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.config_entries import AgentEntry, loop_tools
+from understudy.model.config.delegators import Delegator, Launch, Limits, Recipe, Scope
 from understudy.model.delegation.delegations import LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.wire import camel, ready
 
 _WHOLE = frozenset({"max_turns", "max_output_tokens", "max_tokens"})
@@ -205,7 +204,7 @@ def apply_agent(
 
 
 def _file(agent: AgentEntry) -> Path:
-    return uris.path_of(agent.location.uri) or Path()
+    return path_quoting.path_of(agent.location.uri) or Path()
 
 
 def _why_not_model(model: str, delegator: Delegator, around: Surroundings) -> str | None:

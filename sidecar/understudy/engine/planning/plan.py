@@ -25,9 +25,8 @@ from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
 from understudy.git import repository, workspaces
 from understudy.journal import delegation_folder
-from understudy.model.config.delegators import Delegator, ProgramLimits, Scope
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.config.recipes import Recipe
+from understudy.model.capabilities import Pane
+from understudy.model.config.delegators import Delegator, ProgramLimits, Recipe, Scope
 from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
@@ -39,8 +38,7 @@ from understudy.model.delegation.spec import (
     runs_in_checkout,
 )
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
-from understudy.model.evidence.checks import Check
-from understudy.model.terminals import Pane
+from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
 

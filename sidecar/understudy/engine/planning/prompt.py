@@ -13,9 +13,8 @@ from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
-from understudy.model.config import agent_entries
-from understudy.model.config.delegators import Delegator, InputLimits, ModelServer
-from understudy.model.config.recipes import Recipe
+from understudy.model.config import config_entries
+from understudy.model.config.delegators import Delegator, InputLimits, ModelServer, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -54,7 +53,7 @@ class Prompt(msgspec.Struct, frozen=True):
             return self
         from understudy.runners.model_loop import instructions
 
-        edits = agent_entries.may_change(tools)
+        edits = config_entries.may_change(tools)
         return msgspec.structs.replace(self, system=instructions.system_message(recipe, tools=bool(tools), edits=edits))
 
     @property

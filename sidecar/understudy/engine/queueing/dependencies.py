@@ -17,7 +17,7 @@ from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import STATES_WITH_WORKER, State
-from understudy.model.text.verdict_text import meaning
+from understudy.model.text.delegation_text import meaning
 from understudy.model.verdicts import Verdict
 from understudy.store import store
 

@@ -18,10 +18,10 @@ from understudy.journal import delegation_folder
 from understudy.judge.runs import evidence_record
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import noticed
+from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.test_code.test_ids import KnownTests, LocatedTest
 from understudy.mutants.test_code.without_tests import without_tests

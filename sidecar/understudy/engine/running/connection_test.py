@@ -21,8 +21,7 @@ import msgspec
 
 from understudy.engine.short_workers import short_worker
 from understudy.model.config.config_entries import ConnectionTestStep
-from understudy.model.config.delegators import Delegator, Limits, Model, ModelServer, Scope
-from understudy.model.config.recipes import AppliesTo, Recipe
+from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Model, ModelServer, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import AgentStarted, Event, Note, Session, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError

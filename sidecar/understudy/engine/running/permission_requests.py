@@ -27,7 +27,7 @@ from understudy.model.config.delegators import Delegator, PermissionRule
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 from understudy.runners.runner import Question
 
 DEADLINE = "deadline"

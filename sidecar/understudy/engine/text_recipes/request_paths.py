@@ -110,11 +110,11 @@ def write(target: Target, content: str) -> None:
 
 def difference(target: Target, content: str) -> str:
     """Return the unified diff from the existing file, or from nothing, to ``content``."""
-    from understudy.model.text import line_diff
+    from understudy.model.text import patches
 
     name = target.name
     old = f"a/{name}" if target.before is not None else "/dev/null"
-    return line_diff.unified((target.before or b"").decode("utf-8", "replace"), content, old, f"b/{name}")
+    return patches.unified((target.before or b"").decode("utf-8", "replace"), content, old, f"b/{name}")
 
 
 def _current(path: Path) -> tuple[bytes | None, int]:

@@ -23,14 +23,12 @@ from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.git import workspaces
 from understudy.journal import delegation_folder, ledger
-from understudy.model.config.delegators import Limits
-from understudy.model.config.languages import language_of
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Limits, Recipe, language_of
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchOverride, StartParams, Usage, no_usage
 from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 

@@ -24,7 +24,7 @@ from understudy.judge.project.interpreter import find_interpreter
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import UnderstudyError
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.process.environment import base_environment
 from understudy.process.executables import expand_home
 

@@ -17,7 +17,7 @@ from acp import schema
 
 from understudy.api.editor_files import saved_files
 from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 MOST_FILES = 50
 MOST_ATTACHED = 200_000
@@ -78,7 +78,7 @@ def read(blocks: Sequence[Any], folder: Path, workspace: Path) -> Prompt:
                     if lines is not None:
                         selections.setdefault(path, lines)
                     else:
-                        prompt.unsaved[uris.uri_of(path)] = text
+                        prompt.unsaved[path_quoting.uri_of(path)] = text
                 mention = _mention(path, lines, workspace, otherwise=uri)
                 if path is None or lines is not None:
                     mention = _attached(mention, text[: max(room, 0)])
@@ -117,14 +117,14 @@ def _place(uri: str, workspace: Path) -> tuple[Path | None, Range | None]:
     """Return the file of the workspace that a URI names, and the lines of its fragment."""
     match = _FRAGMENT.search(uri)
     lines = None
-    if match is not None and uris.path_of(uri) is not None and not _is_file(uris.path_of(uri)):
+    if match is not None and path_quoting.path_of(uri) is not None and not _is_file(path_quoting.path_of(uri)):
         uri = uri[: match.start()]
         first = max(int(match[1]), 1)
         last = max(int(match[2] or match[1]), first)
         lines = Range(start=Position(line=first - 1, character=0), end=Position(line=last, character=0))
-    path = uris.path_of(uri) or uris.path_of(_SYMBOL.sub("", uri))
+    path = path_quoting.path_of(uri) or path_quoting.path_of(_SYMBOL.sub("", uri))
     if path is not None and not _is_file(path):
-        path = uris.path_of(_SYMBOL.sub("", uri))
+        path = path_quoting.path_of(_SYMBOL.sub("", uri))
     return (path, _bounded(path, lines)) if _is_file(path, workspace) else (None, None)
 
 

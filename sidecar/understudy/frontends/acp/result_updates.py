@@ -16,7 +16,7 @@ from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting, sanitize
-from understudy.model.text.verdict_text import verdict_sentence
+from understudy.model.text.delegation_text import verdict_sentence
 from understudy.model.verdicts import check_outcome
 
 CONTEXT_LINES = 3

@@ -11,7 +11,7 @@ from understudy.frontends.acp.event_updates import one_line
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 DELEGATOR = "delegator"
 RECIPE = "recipe"
@@ -112,7 +112,7 @@ class Options:
 
 def read_options(caller: SessionCaller) -> Options:
     """Return what the user can choose now; blocks."""
-    workspace = uris.uri_of(caller.workspace)
+    workspace = path_quoting.uri_of(caller.workspace)
     entries = caller.call("delegators/list", workspace=workspace).delegators
     recipes = caller.call("recipes/list", uri=f"{workspace}/any").recipes
     shown = [entry for entry in entries if entry.scope is not Scope.BUILTIN or len(entries) == 1]

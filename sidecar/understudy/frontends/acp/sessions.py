@@ -18,7 +18,7 @@ from understudy.frontends.acp.session_caller import NAME, SessionCaller
 from understudy.frontends.acp.session_options import DEFAULT, FIRST_RECIPE, Options
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 PREFIX = "understudy-"
 MOST_SESSIONS = 1000
@@ -151,7 +151,9 @@ def _all(caller: SessionCaller) -> Iterator[Delegation]:
     """Yield the delegations of the workspace, newest first."""
     cursor: str | None = None
     while True:
-        page = caller.call("delegations/list", workspace=uris.uri_of(caller.workspace), limit=PAGE, cursor=cursor)
+        page = caller.call(
+            "delegations/list", workspace=path_quoting.uri_of(caller.workspace), limit=PAGE, cursor=cursor
+        )
         yield from page.delegations
         cursor = page.cursor
         if cursor is None:

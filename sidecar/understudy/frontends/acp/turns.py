@@ -30,7 +30,7 @@ from understudy.model.delegation.delegations import Delegation, PermissionOption
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.text import question_text, sanitize, uris
+from understudy.model.text import delegation_text, path_quoting, sanitize
 from understudy.model.verdicts import Verdict
 
 WAIT_SECONDS = 30.0
@@ -198,11 +198,11 @@ class Turn:
         return StartParams(
             recipe=recipe,
             task=text or None,
-            files=[uris.uri_of(path) for path in files] or None,
+            files=[path_quoting.uri_of(path) for path in files] or None,
             range=prompt.lines if files else None,
-            target=None if target is None else uris.uri_of(target),
+            target=None if target is None else path_quoting.uri_of(target),
             delegator=None if session.delegator == DEFAULT else session.delegator,
-            workspace=uris.uri_of(session.workspace),
+            workspace=path_quoting.uri_of(session.workspace),
         )
 
     async def _trusted(self, method: str, **params: Any) -> Any:
@@ -240,12 +240,12 @@ class Turn:
         options: list[tuple[str, str, schema.PermissionOptionKind]] = [
             (choice.id, one_line(choice.title) or choice.kind, choice.kind) for choice in _offered(request)
         ]
-        remembered = question_text.remembered(request)
+        remembered = delegation_text.remembered(request)
         allowing = next((choice for choice in request.options if choice.kind == "allow_once"), None)
         if remembered is not None and allowing is not None and len(remembered) <= _TITLE:
             options.append((_REMEMBER, f"Always allow {one_line(remembered)}", "allow_always"))
         places = [translator.location(path) for path in (request.paths or [])[:_LISTED]]
-        detail = sanitize.sanitize(question_text.describe(request))[:_DETAIL]
+        detail = sanitize.sanitize(delegation_text.describe_request(request))[:_DETAIL]
         free = next((choice for choice in request.options if choice.takes_text), None)
         if free is not None:  # a client shows options only
             answer = f"understudy answer {translator.delegation} TEXT"

@@ -11,7 +11,7 @@ from lsprotocol import types
 from understudy.api import messages
 from understudy.frontends.lsp.editor import documents
 from understudy.model.errors import Range
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.editor_files.config_diagnostics import Diagnostic, Snapshot
@@ -117,7 +117,7 @@ def register(host: FeatureHost) -> None:
 
 def _config_file(uri: str) -> Path | None:
     """Return the path of a configuration file; None for other documents."""
-    path = uris.path_of(uri)
+    path = path_quoting.path_of(uri)
     if path is None or path.suffix not in {".toml", ".md"}:
         return None
     # Imported when the first TOML or Markdown file is opened.

@@ -28,7 +28,7 @@ from understudy.frontends.lsp.editor import server_capabilities, text_sync
 from understudy.frontends.lsp.editor.client import Client
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 log = logging.getLogger(__name__)
 
@@ -357,5 +357,5 @@ def _contract_command(params: Any) -> tuple[str, Any] | None:
 def _paths(folders: Any) -> list[Path]:
     listed = folders if isinstance(folders, list) else []
     spelled = [folder.get("uri") for folder in listed if isinstance(folder, dict)]
-    paths = [uris.path_of(uri) for uri in spelled if isinstance(uri, str)]
+    paths = [path_quoting.path_of(uri) for uri in spelled if isinstance(uri, str)]
     return [path for path in paths if path is not None]

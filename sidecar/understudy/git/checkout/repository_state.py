@@ -16,8 +16,7 @@ from understudy.git.base.pins import REFERENCES
 from understudy.git.command import git_output
 from understudy.git.repository import Repository
 from understudy.model.text import path_quoting
-from understudy.model.text.name_list import name_list
-from understudy.model.text.sanitize import one_line
+from understudy.model.text.sanitize import name_list, one_line
 
 """Most references or files that one sentence names."""
 _SMALL_FILE = 1024 * 1024

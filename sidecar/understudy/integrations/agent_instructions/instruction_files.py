@@ -19,7 +19,7 @@ from understudy.files.user_file import UserFile
 from understudy.integrations.agent_instructions import instruction_text
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import line_diff
+from understudy.model.text import patches
 
 MOST_BYTES = 4 * 1024 * 1024
 """An agent reads no larger file at its start."""
@@ -167,7 +167,7 @@ def _change_one(
     except (OSError, UnderstudyError) as error:
         problem = place.file.problem(error)
         return InstructionChange(name=name, path=str(place.path), before=before, after=before, problem=problem)
-    diff = line_diff.of_file(str(place.path), content, after)
+    diff = patches.of_file(str(place.path), content, after)
     return InstructionChange(
         name=name, path=str(place.path), before=before, after=_state(place, after), diff=diff, problem=None
     )

@@ -20,7 +20,7 @@ from understudy.model.delegation.delegations import (
     no_usage,
 )
 from understudy.model.delegation.events import STATE_AFTER, Event
-from understudy.model.evidence.mutation import Round
+from understudy.model.evidence.checks import Round
 from understudy.model.hunks import Review
 from understudy.model.states import TRANSITIONS, State
 from understudy.model.verdicts import Reservation, Verdict

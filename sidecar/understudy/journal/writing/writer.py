@@ -25,9 +25,8 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.events import Event, Finished, Note, Started
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.timestamps import timestamp
 from understudy.model.verdicts import Reservation, Verdict
-from understudy.model.wire import ready
+from understudy.model.wire import ready, timestamp
 from understudy.process.failpoints import failpoint
 
 SUMMARY_SECONDS = 1.0

@@ -29,7 +29,7 @@ from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
 from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, TESTS_SLOT
 from understudy.model.evidence.checks import BaseComparison, ChangedTest
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 
 _MOST_LISTED = 100

@@ -14,9 +14,8 @@ from understudy.judge.mutation.mutation_test import MutationOutcome, MutationReq
 from understudy.judge.outcomes.outcome_cache import OutcomeCache
 from understudy.judge.outcomes.outcome_comparison import FAILED, PASSED, Observed
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.evidence.mutation import NOTICED, JudgedMutant, MutantStatus
-from understudy.model.text.name_list import name_list
+from understudy.model.evidence.checks import NOTICED, Evidence, JudgedMutant, MutantStatus
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 
 _MOST_NAMES = 5

@@ -28,10 +28,8 @@ from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
 from understudy.judge.runs.evidence_record import printable
 from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.evidence.checks import Check
-from understudy.model.evidence.mutation import JudgedMutant, MutationResult
-from understudy.model.text.name_list import name_list
+from understudy.model.evidence.checks import Check, Evidence, JudgedMutant, MutationResult
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of

@@ -41,9 +41,8 @@ from understudy.judge.project import interpreter
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, run_once, working_folder
 from understudy.judge.runs.evidence_record import printable
 from understudy.judge.runs.runner_registry import RUNNERS
-from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.checks import CodePlace, Evidence, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.text.path_quoting import quote
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant

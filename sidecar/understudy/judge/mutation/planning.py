@@ -9,7 +9,7 @@ from itertools import chain, islice, zip_longest
 from typing import TypeVar
 
 from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import mutants_of, still_parses
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sham import decoy, sham_mutants

@@ -16,7 +16,7 @@ from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun, Reco
 from understudy.judge.mutation.runners.kept_process import KeptProcess
 from understudy.judge.probes.probe_copies import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.mutant import Mutant
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process

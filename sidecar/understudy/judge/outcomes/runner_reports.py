@@ -12,7 +12,7 @@ from typing import Any
 
 from understudy.judge.probes.report_channel import Received
 from understudy.judge.project.editable_installs import Checkout
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Largest report that is read; 100,000 tests with long names are smaller."""

@@ -25,7 +25,7 @@ from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, REPORT
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 from understudy.process.unguarded import Completed

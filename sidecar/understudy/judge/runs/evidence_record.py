@@ -10,8 +10,8 @@ import msgspec
 from understudy.files import durable
 from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck, Variation
 from understudy.judge.runs.steady_runs import describe
+from understudy.model.evidence.checks import JudgedMutant
 from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun, RunOn
-from understudy.model.evidence.mutation import JudgedMutant
 
 FILE = "evidence.json"
 _MOST_OUTCOMES = 5_000

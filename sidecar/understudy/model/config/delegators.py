@@ -1,22 +1,30 @@
-"""Delegators, model servers, and their launch options and limits."""
+"""Delegators, model servers and recipes."""
 
 from __future__ import annotations
 
 import enum
+from pathlib import PurePath
 from typing import Any, Literal
 
+from understudy.model.errors import Location
 from understudy.model.wire import Strict, Wire
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 """Names of delegators, model servers, recipes and checks, which are valid file names on every platform."""
-
-
 MOST_FALLBACKS = 8
 """The most delegators in a list of fallbacks."""
-
-
 PermissionKind = Literal["read", "edit", "execute", "fetch", "other"]
 """What a tool would do: read files, change files, run a command, access the network, or something else."""
+MOST_ROUNDS = 10
+"""The most rounds that a recipe or a request may ask for."""
+_LANGUAGES = {
+    ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
+    ".jsx": "javascriptreact", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",
+    ".tsx": "typescriptreact", ".go": "go", ".rs": "rust", ".java": "java", ".kt": "kotlin", ".rb": "ruby",
+    ".php": "php", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".hpp": "cpp", ".cs": "csharp",
+    ".swift": "swift", ".scala": "scala", ".lua": "lua", ".sh": "shellscript", ".md": "markdown",
+}  # fmt: skip
+"""LSP language IDs by file name extension, for the languages that tests are most often written for."""
 
 
 class Scope(enum.StrEnum):
@@ -94,6 +102,8 @@ class InputLimits(Strict, kw_only=True):
 
 PROGRAM_PROCESSES = 2048
 """Browsers and parallel builds of a large project take a few hundred."""
+
+
 PROGRAM_FILE_BYTES = 16 << 30
 """Above a build's largest file, below the free space of most disks."""
 
@@ -254,3 +264,57 @@ class PermissionRule(Strict, kw_only=True):
     path: str | None = None
     """Pattern of files, relative to the worktree (``src/**``). Allowed are only requests of which all files match and
     are in the worktree; rejected are those of which one matches."""
+
+
+class AppliesTo(Strict, kw_only=True):
+    """Where a recipe is offered."""
+
+    languages: list[str] | None = None
+    """Language IDs as editors use them (`python`, `typescriptreact`); absent: every language."""
+    on: list[Literal["file", "selection", "diagnostic"]]
+    """What must be at the cursor: a whole file, a selection, a diagnostic."""
+
+
+class RecipeAction(Strict, kw_only=True):
+    """How a recipe reads in an editor's menu of actions."""
+
+    brings: str | None = None
+    """The words between "Delegate" and what it is about: `tests for`. Absent: the title of the recipe."""
+    answers: str | None = None
+    """What the menu says instead when a model server answers and nothing is delegated: `Explain`."""
+    selection: str | None = None
+    """The task when the user selected lines that contain it: `The selected lines describe the task.`"""
+
+
+class Recipe(Wire, kw_only=True):
+    """A reusable task."""
+
+    name: str
+    title: str
+    returns: Literal["text", "file", "tree"]
+    writes: list[str] | None = None
+    checks: list[str] | None = None
+    delegator: str | None = None
+    rounds: int | None = None
+    """How often the agent is asked again: for a repair while a required check fails, then for tests that notice more.
+    Absent: a model without an agent CLI is asked once for a repair."""
+    applies_to: AppliesTo
+    needs: list[Literal["file", "task"]] | None = None
+    """What it cannot do without: a `file` to work on, which a request must name; a `task`, which frontends ask for."""
+    judged_by: Literal["checks", "new_tests"] = "checks"
+    """`new_tests`: by the tests that the result adds, and by which small changes of the code they notice."""
+    changes: Literal["code", "documentation", "tests"] = "code"
+    """What its result changes. Only `code` is sent back because of a check that failed before the work, too."""
+    action: RecipeAction | None = None
+    """How editors offer it; absent: by its title."""
+    order: int = 0
+    """Its place in lists: smaller ones first. The user's own come before the built-in ones."""
+    scope: Scope
+    location: Location | None = None
+    prompt: str = ""
+    """The instructions, in Markdown; the user's instructions and the files are appended."""
+
+
+def language_of(name: str) -> str:
+    """Return the language ID of the file ``name``, empty when it is not known."""
+    return _LANGUAGES.get(PurePath(name).suffix.lower(), "")

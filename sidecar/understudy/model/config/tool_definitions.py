@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,17 +13,15 @@ from understudy.model.capabilities import (
     TIME_LIMITS,
     USAGE_LIMITS,
     Capabilities,
+    Interactive,
     OptionValue,
     RepositoryPath,
 )
-from understudy.model.config import command_slots
-from understudy.model.terminals import Interactive
 from understudy.model.wire import Strict
 
 OPTIONS_SLOT = "{options}"
 """The argument of a command that the arguments of all options replace."""
 RUNNER = "understudy.runners.defined_tools.defined_tool:Runner"
-
 ToolDialect = Literal["text", "json", "events", "claude", "codex", "opencode", "pi"]
 EventName = Literal[
     "session", "text", "thinking", "phase", "plan", "tool_call", "tool_result", "file", "usage", "result", "failure"
@@ -45,6 +45,26 @@ FailureKind = Literal[
     "tool_missing",
     "tool_crashed",
 ]
+MODEL = "{model}"
+MCP_CONFIG = "{mcpConfig}"
+SLOTS = (
+    OptionValue(value="{prompt}", title="the task, as text"),
+    OptionValue(
+        value="{promptFile}",
+        title="the path of a file with the task; without it and {prompt}, the task is sent to standard input",
+    ),
+    OptionValue(value=MODEL, title="the delegator's model"),
+    OptionValue(value="{worktree}", title="the folder to work in, which is also the current folder"),
+    OptionValue(
+        value=MCP_CONFIG, title="the path of a file with the relay tools, as MCP servers; omitted without them"
+    ),
+    OptionValue(value="{sessionId}", title="the session to continue; omitted in the first turn"),
+)
+NAMES = tuple(slot.value.strip("{}") for slot in SLOTS)
+SLOT = re.compile(r"\{(" + "|".join(NAMES) + r")\}")
+_BRACES = re.compile(r"\{([A-Za-z]+)(\}|$)")
+_SAME = 3
+"""A word in braces that begins with this many letters of a slot was meant to be one; programs take other braces."""
 
 
 class DefinedMode(Strict, kw_only=True):
@@ -205,7 +225,7 @@ class ToolDefinition(Strict, kw_only=True):
         """Return the placeholders of the command and of the options, without braces."""
         options = self.options or DefinedOptions()
         texts = [*self.command, *(options.model or ()), *(options.resume or ()), *(options.relay or ())]
-        return {name for text in texts for name in command_slots.SLOT.findall(text)}
+        return {name for text in texts for name in SLOT.findall(text)}
 
     def added_arguments(self) -> list[list[str]]:
         """Return the lists of arguments with which the program may be started besides those of the command."""
@@ -242,7 +262,7 @@ class ToolDefinition(Strict, kw_only=True):
             )
         if options.yolo is not None:
             launch["yolo"] = ()
-        if options.relay is not None or command_slots.MCP_CONFIG in "\n".join(self.command):
+        if options.relay is not None or MCP_CONFIG in "\n".join(self.command):
             launch["relay"] = ()
         if OPTIONS_SLOT in self.command:
             launch["flags"] = ()
@@ -272,3 +292,31 @@ class ToolDefinition(Strict, kw_only=True):
             repository_paths=tuple(RepositoryPath(path=path.path, what=path.what) for path in self.repository_paths),
             environment=self.env or {},
         )
+
+
+def misspelt(command: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the arguments, by number, that contain a word in braces that was meant to be a slot, and that word.
+
+    Also a slot at the end of an argument without its closing brace.
+    """
+    starts = {name[:_SAME].lower() for name in NAMES}
+    for number, argument in enumerate(command):
+        for match in _BRACES.finditer(argument):
+            word, closed = match[1], bool(match[2])
+            meant = match[0] == argument or word[:_SAME].lower() in starts
+            if (word in NAMES and not closed) or (word not in NAMES and closed and meant):
+                yield number, match[0]
+
+
+def delivery_of(command: list[str], asked: str | None) -> tuple[str, str | None]:
+    """Return how ``command`` gets its prompt (``argument``, ``file``, ``stdin``), and a contradiction if there is one.
+
+    Without ``asked`` the template decides: ``{prompt}`` → argument, ``{promptFile}`` → file, neither → standard input.
+    """
+    joined = "\n".join(command)
+    delivery = asked or ("argument" if "{prompt}" in joined else "file" if "{promptFile}" in joined else "stdin")
+    if delivery != "argument" and "{prompt}" in joined:
+        return delivery, f"delivers its prompt by {delivery} but has {{prompt}} in its command"
+    if delivery == "file" and "{promptFile}" not in joined:
+        return delivery, "delivers its prompt as a file but has no {promptFile} in its command"
+    return delivery, None

@@ -6,14 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import Limits, PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import Round
+from understudy.model.evidence.checks import CheckResult, Round
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Strict, Wire
 

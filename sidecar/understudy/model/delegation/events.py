@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
-from understudy.model.evidence.checks import BaseComparison, CheckResult
-from understudy.model.evidence.mutation import MutationResult
+from understudy.model.evidence.checks import BaseComparison, CheckResult, MutationResult
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.terminals import Pane
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Wire
 

@@ -6,16 +6,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.config.recipes import Recipe
+from understudy.model.capabilities import Pane
+from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.checks import Check
+from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.terminals import Pane
 from understudy.model.wire import Wire, camel, ready
 
 RELAY = "relay"

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.evidence.mutation import JudgedMutant
+from understudy.model.evidence.checks import JudgedMutant
 from understudy.model.wire import Wire
 
 RunOn = Literal["result", "base", "restored"]

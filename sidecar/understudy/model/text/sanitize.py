@@ -1,4 +1,4 @@
-"""Sanitise untrusted text: for storage, for display, and for review.
+"""Sanitise untrusted text: for storage, for display, and for review; and list names in a sentence.
 
 strip_controls   what is stored: no escape sequences and control characters; every visible character stays as it is
 sanitize         what is shown: also nothing that is invisible or changes the reading direction
@@ -8,6 +8,7 @@ visible          what is reviewed: the same characters spelled out instead of re
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from understudy.model.text import path_quoting
@@ -79,3 +80,10 @@ def _spelled(match: re.Match[str]) -> str:
     code = ord(match[0])
     # `^[`, `^M`: what every pager writes for C0.
     return f"^{chr(code ^ 0x40)}" if code < 0x80 else f"<U+{code:04X}>"
+
+
+def name_list(names: Iterable[str], most: int = 10) -> str:
+    """Return the first ``most`` names, separated by commas, and the number of the others."""
+    every = list(names)
+    more = len(every) - most
+    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")

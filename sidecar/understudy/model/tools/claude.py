@@ -10,11 +10,11 @@ from understudy.model.capabilities import (
     Capabilities,
     CostAddress,
     Install,
+    Interactive,
     OptionValue,
     RepositoryPath,
 )
 from understudy.model.relay.relay_tools import SERVER
-from understudy.model.terminals import Interactive
 
 CAPABILITIES = Capabilities(
     name="claude",

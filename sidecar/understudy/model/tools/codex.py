@@ -8,10 +8,10 @@ from understudy.model.capabilities import (
     UNANSWERED,
     Capabilities,
     Install,
+    Interactive,
     OptionValue,
     RepositoryPath,
 )
-from understudy.model.terminals import Interactive
 
 _WRITES = ("--sandbox", "workspace-write")
 

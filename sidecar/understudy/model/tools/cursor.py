@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.model.capabilities import Capabilities, Install, RepositoryPath
-from understudy.model.terminals import Interactive
+from understudy.model.capabilities import Capabilities, Install, Interactive, RepositoryPath
 
 CAPABILITIES = Capabilities(
     name="cursor",

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.model.capabilities import (
-    COMMON_FIELDS,
-    TIME_LIMITS,
-    Capabilities,
-    Install,
-    OptionValue,
-    RepositoryPath,
-)
+from understudy.model.capabilities import COMMON_FIELDS, TIME_LIMITS, Capabilities, Install, OptionValue, RepositoryPath
 
 CAPABILITIES = Capabilities(
     name="gemini",

@@ -8,10 +8,10 @@ from understudy.model.capabilities import (
     USAGE_LIMITS,
     Capabilities,
     Install,
+    Interactive,
     OptionValue,
     RepositoryPath,
 )
-from understudy.model.terminals import Interactive
 
 CAPABILITIES = Capabilities(
     name="opencode",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.model.capabilities import Pane
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.terminals import Pane
 from understudy.process import identity
 from understudy.process.environment import base_environment
 from understudy.process.leftovers import MARK

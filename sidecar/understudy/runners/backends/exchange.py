@@ -18,7 +18,7 @@ import msgspec
 from understudy.model.delegation.events import Note, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
-from understudy.model.text.timestamps import retry_time
+from understudy.model.wire import retry_time
 from understudy.policy import prices
 from understudy.runners.backends import file_answers, protocol_choice, server_slots
 from understudy.runners.backends.content import request_options

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from understudy.files import nofollow
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Recipe
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*(.*)$")

@@ -15,7 +15,7 @@ from understudy.model.config.tool_definitions import EventRule, FailureRule, Too
 from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Phase, Plan, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.text import foreign_json, json_paths
+from understudy.model.text import foreign_json
 from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.event_stream import money
 from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, bounded, string, whole
@@ -32,7 +32,7 @@ _STATUSES: Mapping[Any, str] = {"completed": "completed", "in_progress": "in_pro
 _PATHS = frozenset(EventRule.__struct_fields__) - {"event", "when", "failed", "whole", "change", "totals"}
 """Fields of a rule that are paths."""
 
-Conditions = list[tuple[tuple[json_paths.Step, ...], list[Any]]]
+Conditions = list[tuple[tuple[foreign_json.Step, ...], list[Any]]]
 
 
 class Rules(Protocol):
@@ -56,11 +56,13 @@ class _Compiled:
         self.rule = rule
         self.when = conditions(rule.when)
         self.failed = conditions(rule.failed or {})
-        self.paths = {name: json_paths.parse(path) for name in _PATHS if (path := getattr(rule, name)) is not None}
+        self.paths = {
+            name: foreign_json.parse_path(path) for name in _PATHS if (path := getattr(rule, name)) is not None
+        }
 
     def all(self, record: Any, name: str) -> list[Any]:
         """Return the values of a field, in order; none without the field."""
-        return json_paths.values(record, self.paths[name]) if name in self.paths else []
+        return foreign_json.values_at(record, self.paths[name]) if name in self.paths else []
 
     def first(self, record: Any, name: str) -> Any:
         """Return the first value of a field; None if there is none."""
@@ -263,13 +265,16 @@ def matching(tool: ToolDefinition, text: str, *, stderr: str, code: int | None, 
 
 def conditions(declared: Mapping[str, Any]) -> Conditions:
     """Return conditions with their paths parsed, and with the values that each allows."""
-    return [(json_paths.parse(path), value if isinstance(value, list) else [value]) for path, value in declared.items()]
+    return [
+        (foreign_json.parse_path(path), value if isinstance(value, list) else [value])
+        for path, value in declared.items()
+    ]
 
 
 def holds(parsed: Conditions, record: Any) -> bool:
     """Return whether every condition holds: one of the values at its path is one of those that it allows."""
     return all(
-        any(_same(value, allowed_value) for value in json_paths.values(record, path) for allowed_value in allowed)
+        any(_same(value, allowed_value) for value in foreign_json.values_at(record, path) for allowed_value in allowed)
         for path, allowed in parsed
     )
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from understudy.files import nofollow
-from understudy.model.config.command_slots import SLOT, delivery_of
-from understudy.model.config.tool_definitions import OPTIONS_SLOT
+from understudy.model.config.tool_definitions import OPTIONS_SLOT, SLOT, delivery_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.executables import expand_home
 from understudy.runners.runner import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.model.config.recipes import Recipe
+from understudy.model.config.delegators import Recipe
 from understudy.runners.model_loop import edit_blocks
 
 _START = "You work in a copy of a repository. Your changes are checked and reviewed before anyone uses them."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.model.config.agent_entries import may_change
+from understudy.model.config.config_entries import may_change
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation.events import Event, File

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.files import nofollow
+from understudy.model.capabilities import DONE_FILE
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.terminals import DONE_FILE
 from understudy.model.text.sanitize import strip_controls
 from understudy.process.programs import children
 from understudy.process.terminals import tmux

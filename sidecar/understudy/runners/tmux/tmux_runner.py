@@ -16,12 +16,11 @@ from pathlib import Path
 
 from understudy.config.discovery import declarations, installed_tools
 from understudy.files import nofollow
-from understudy.model.capabilities import Capabilities
+from understudy.model.capabilities import DONE_FILE, DONE_NOTE, START_PROMPT, TASK_FILE, Capabilities, Interactive
 from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.terminals import DONE_FILE, DONE_NOTE, START_PROMPT, TASK_FILE, Interactive
 from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
 from understudy.runners.agent_clis.launching.launch_flags import invalid, refuse_flags
 from understudy.runners.driver import driver

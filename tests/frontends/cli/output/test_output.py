@@ -22,11 +22,18 @@ from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import Attempt, DelegationResult, FileStat, Usage, no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.evidence.checks import BaseComparison, ChangedTest, CheckResult
-from understudy.model.evidence.mutation import CodePlace, JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.checks import (
+    BaseComparison,
+    ChangedTest,
+    CheckResult,
+    CodePlace,
+    JudgedMutant,
+    MutantStatus,
+    MutationResult,
+)
 from understudy.model.hunks import FileDiff, Review
 from understudy.model.states import State
-from understudy.model.text import patches, path_quoting, verdict_text
+from understudy.model.text import delegation_text, patches, path_quoting
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 
 PLAIN = terminal.Paint(on=False)
@@ -136,9 +143,9 @@ def test_a_card_shows_what_its_reservations_are_about(delegation) -> None:
     ) in verdict_card.card(found, PLAIN)
     sentence = "Tests or test cases were removed: tests/test_a.py::test_one"
     assert verdict_card.verdict_line(found, PLAIN) == f"UNVERIFIED: {sentence}"
-    assert verdict_text.verdict_sentence(found) == f"unverified: {sentence}"
+    assert delegation_text.verdict_sentence(found) == f"unverified: {sentence}"
     facts += [ReservationFact(reservation=gone, text=f"Number {number}.") for number in range(40)]
-    assert verdict_text.verdict_sentence(found) == f"unverified: {sentence} (and 40 more)"
+    assert delegation_text.verdict_sentence(found) == f"unverified: {sentence} (and 40 more)"
 
 
 def test_an_unverified_card_shows_why_and_the_next_step(delegation) -> None:

@@ -17,7 +17,7 @@ from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 _UNNAMED = Path("/agent-profile.json")
 """The place of a profile that is not in a file, for messages."""
@@ -88,7 +88,7 @@ def export_profile(caller: Caller, params: setup.ExportProfileParams) -> setup.E
 
 
 def _kept(entry: DelegatorEntry) -> kept_profiles.KeptProfile | None:
-    path = uris.path_of(entry.location.uri) if entry.location is not None else None
+    path = path_quoting.path_of(entry.location.uri) if entry.location is not None else None
     if path is None or Path(path).name != f"{entry.delegator.name}.toml":
         return None
     return kept_profiles.read(Path(path))

@@ -15,7 +15,7 @@ from understudy.api.handlers.setup import installation
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 FREE_BYTES = 200_000_000
 """``doctor`` warns below this much free space, which is about one worktree of a medium-sized project."""
@@ -294,7 +294,7 @@ def _checks(caller: Caller) -> messages.DoctorCheck:
 
 def _place(location: Location) -> str:
     start = location.range.start
-    return f"{uris.path_of(location.uri) or location.uri}:{start.line + 1}:{start.character + 1}"
+    return f"{path_quoting.path_of(location.uri) or location.uri}:{start.line + 1}:{start.character + 1}"
 
 
 def _tools(caller: Caller) -> messages.DoctorCheck:

@@ -21,8 +21,7 @@ from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import Noticed, noticed
+from understudy.model.evidence.checks import CheckResult, Noticed, noticed
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy import comparison, next_step
 from understudy.policy.candidates import Option, Turn

@@ -33,9 +33,9 @@ from understudy.model.delegation.spec import RELAY, Origin, Spec, SpecCandidate,
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.relay.relay_tools import Delegate
 from understudy.model.states import State
-from understudy.model.text import patches, path_quoting, uris
-from understudy.model.text.timestamps import timestamp
-from understudy.model.text.verdict_text import verdict_sentence
+from understudy.model.text import patches, path_quoting
+from understudy.model.text.delegation_text import verdict_sentence
+from understudy.model.wire import timestamp
 from understudy.policy.budget import Shortage
 from understudy.store import store
 
@@ -140,7 +140,7 @@ class ChildDelegations:
             files=[_uri(workspace, path) for path in args.files] or None,
             context_files=[_uri(workspace, path) for path in args.context_files] or None,
             delegator=args.delegator,
-            workspace=uris.uri_of(workspace),
+            workspace=path_quoting.uri_of(workspace),
         )
 
     def _require_readable(self, decided: Plan, candidate: SpecCandidate) -> None:
@@ -249,7 +249,7 @@ def _is_unrestricted(candidate: SpecCandidate) -> bool:
 
 
 def _uri(workspace: Path, path: str) -> str:
-    return uris.uri_of(workspace / path.removeprefix("file://"))
+    return path_quoting.uri_of(workspace / path.removeprefix("file://"))
 
 
 def _bound(message: str) -> UnderstudyError:

@@ -9,7 +9,7 @@ import click
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller, current_folder, require_current_folder
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 
 def call(name: str, /, **params: Any) -> Any:
@@ -27,7 +27,7 @@ def uri(path: str) -> str:
     """Return the ``file:`` URI of a path as typed: relative to the current directory, links and bytes kept."""
     named = Path(path).expanduser()
     folder = named if named.is_absolute() else require_current_folder()
-    return uris.uri_of(folder / named)
+    return path_quoting.uri_of(folder / named)
 
 
 def resolve(identifier: str | None) -> str:

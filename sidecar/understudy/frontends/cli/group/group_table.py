@@ -22,7 +22,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import cut, one_line, width_of
 from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.states import State
-from understudy.model.text.verdict_text import cause
+from understudy.model.text.delegation_text import cause
 
 IDLE_SECONDS = 1.0
 """How often durations are redrawn."""

@@ -13,7 +13,7 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import Location
-from understudy.model.text import sanitize, uris
+from understudy.model.text import path_quoting, sanitize
 
 
 @click.command(
@@ -115,7 +115,7 @@ def show_not_carried(seen: Any) -> None:
 
 
 def _place(location: Location) -> str:
-    path = uris.path_of(location.uri)
+    path = path_quoting.path_of(location.uri)
     return terminal.one_line(f"{path or location.uri}:{location.range.start.line + 1}")
 
 

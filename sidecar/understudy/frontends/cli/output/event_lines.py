@@ -6,9 +6,8 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import one_line
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
-from understudy.model.evidence.checks import CheckResult
-from understudy.model.evidence.mutation import Round
-from understudy.model.text.verdict_text import cause
+from understudy.model.evidence.checks import CheckResult, Round
+from understudy.model.text.delegation_text import cause
 from understudy.model.verdicts import Reservation
 
 LEFT_OUT_SHOWN = 5

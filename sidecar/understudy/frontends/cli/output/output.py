@@ -12,7 +12,7 @@ import msgspec
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import wire
 from understudy.model.errors import Location, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 NAMES_SHOWN = 12
 _NOTHING = frozenset({"", "-"})
@@ -60,7 +60,7 @@ def error(problem: UnderstudyError, *, as_json: bool) -> None:
 
 def file_of(location: Location) -> str:
     """Return the path of a location's file, for display; its URI if it is not a file of this machine."""
-    path = uris.path_of(location.uri)
+    path = path_quoting.path_of(location.uri)
     return terminal.one_line(location.uri if path is None else str(path))
 
 

@@ -12,11 +12,10 @@ from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
-from understudy.model.evidence.checks import BaseComparison
-from understudy.model.evidence.mutation import JudgedMutant, MutantStatus, MutationResult, Round
+from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult, Round
 from understudy.model.states import State
-from understudy.model.text import verdict_text
-from understudy.model.text.name_list import name_list
+from understudy.model.text import delegation_text
+from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
 
 _GOOD = {
@@ -79,7 +78,7 @@ def verdict_line(delegation: Delegation, paint: Paint) -> str:
     word = paint(state_word(delegation).upper(), fg=verdict_colour(delegation.verdict), bold=True)
     if delegation.verdict is None:
         return word
-    told = verdict_text.verdict_sentence(delegation)
+    told = delegation_text.verdict_sentence(delegation)
     return f"{word}: {told.partition(': ')[2]}"
 
 
@@ -99,7 +98,7 @@ def _head(delegation: Delegation, paint: Paint) -> str:
     word = state_word(delegation)
     error = delegation.error
     meaning = (
-        verdict_text.meaning(delegation.verdict, error)
+        delegation_text.meaning(delegation.verdict, error)
         if delegation.verdict
         else one_line(delegation.activity or "not finished yet")
     )
@@ -164,7 +163,7 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
         if reservation is Reservation.NOT_ISOLATED and delegation.review.pending and not delegation.review.accepted:
             todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
-        about = [f"    {one_line(fact)}" for fact in verdict_text.facts_of(reservation, delegation)[:_SHOWN]]
+        about = [f"    {one_line(fact)}" for fact in delegation_text.facts_of(reservation, delegation)[:_SHOWN]]
         rows += [f"{mark} {event_lines.words(reservation)}: {what}", *about, f"    {todo.replace('ID', delegation.id)}"]
     return "\n".join(rows)
 

@@ -17,7 +17,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.text import path_quoting
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 
 Target = tuple[str, str | None]
 """A file, and the full ID of one hunk or None for all its hunks in the state that the command changes."""

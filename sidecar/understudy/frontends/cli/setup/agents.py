@@ -12,10 +12,10 @@ from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
-from understudy.model.config import agent_entries
-from understudy.model.config.agent_entries import AgentEntry
+from understudy.model.config import config_entries
+from understudy.model.config.config_entries import AgentEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 
 @click.command(
@@ -83,7 +83,7 @@ def _tools(entry: AgentEntry) -> str:
 
 
 def _file(location: str) -> str:
-    path = uris.path_of(location) or Path(location)
+    path = path_quoting.path_of(location) or Path(location)
     for folder, start in ((require_current_folder(), ""), (Path.home(), "~/")):
         if path.is_relative_to(folder):
             return terminal.one_line(start + str(path.relative_to(folder)))
@@ -98,7 +98,7 @@ def _show(entry: AgentEntry) -> None:
     click.echo(f"Model:        {entry.model or 'the one of the delegator'}")
     click.echo(f"Tools:        {_tools(entry)}")
     if entry.tools is not None or entry.disallowed_tools is not None:
-        left = agent_entries.loop_tools(entry.tools, entry.disallowed_tools)
+        left = config_entries.loop_tools(entry.tools, entry.disallowed_tools)
         unknown = f"; not known there: {', '.join(left.unknown)}" if left.unknown else ""
         click.echo(f"Restricts:    a model without an agent to {', '.join(left.names) or 'no tool'}{unknown}")
         click.echo("              Claude Code without a terminal to these tools; no other agent, which a start reports")

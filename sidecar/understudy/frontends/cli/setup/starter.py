@@ -7,7 +7,7 @@ import click
 from understudy.frontends.cli.arguments import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 
 @click.command(epilog=options.examples("understudy init", "understudy init --scope workspace"))
@@ -24,7 +24,7 @@ def init(*, scope: str, workspace: str | None, json_: bool) -> None:
     if json_:
         output.json(made)
         return
-    click.echo(f"Wrote {uris.path_of(made.location.uri)}")
+    click.echo(f"Wrote {path_quoting.path_of(made.location.uri)}")
     for title, names in (("Installed agent CLIs", made.tools), ("Test runners", made.checks)):
         if names:
             click.echo(f"{title}: {', '.join(names)}", err=True)

@@ -16,7 +16,7 @@ from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup.entries import print_connection_test
 from understudy.model.config.config_entries import SupportedOptions, ToolEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.wire import snake
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def new(*, name: str, like: str | None, scope: str, workspace: str | None, json_
     if json_:
         output.json(made)
         return
-    click.echo(f"Wrote {uris.path_of(made.location.uri)}")
+    click.echo(f"Wrote {path_quoting.path_of(made.location.uri)}")
     click.echo(f"Edit it, then test it: understudy tools test {name}", err=True)
     click.echo(f"Then add a delegator:  understudy delegators add --from-tool {name}", err=True)
 

@@ -13,7 +13,7 @@ from typing import Any
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import question_text
+from understudy.model.text import delegation_text
 
 _DETAIL_SHOWN = 40
 """How many lines of a question's detail are printed; the number of further lines is shown."""
@@ -26,7 +26,7 @@ _LINE_BYTES = 4096
 def rows(request: PermissionRequest) -> list[str]:
     """Return a question as lines: title, effect, detail and numbered options, with control characters made visible."""
     lines = [f"asks: {' '.join(map(terminal.visible, request.title.splitlines()))}"]
-    detail = question_text.describe(request)
+    detail = delegation_text.describe_request(request)
     detail_lines = detail.rstrip("\n").split("\n") if detail.strip() else []
     lines += [f"  | {terminal.visible(line)}" for line in detail_lines[:_DETAIL_SHOWN]]
     if len(detail_lines) > _DETAIL_SHOWN:
@@ -35,7 +35,7 @@ def rows(request: PermissionRequest) -> list[str]:
         f"  {number}  {terminal.one_line(option.title)}  ({option.id if asks_user(request) else option.kind})"
         for number, option in enumerate(request.options, 1)
     ]
-    if (what := question_text.remembered(request)) is not None:
+    if (what := delegation_text.remembered(request)) is not None:
         lines.append(f"  {REMEMBER}  Always allow {terminal.one_line(what)}")
     return lines
 
@@ -60,7 +60,7 @@ def parse(request: PermissionRequest, text: str, note: str | None = None) -> Pic
 
     An option that takes a text, named without one, is returned without one: ask for it.
     """
-    if text.strip() == REMEMBER and question_text.remembered(request) is not None:
+    if text.strip() == REMEMBER and delegation_text.remembered(request) is not None:
         return Picked(chosen(request.options, "allow_once"), remember=True)
     named = next((option for option in request.options if option.id == text.strip()), None)
     if asks_user(request) and named is not None:  # choices have the same kind

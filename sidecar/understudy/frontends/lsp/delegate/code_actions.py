@@ -17,13 +17,13 @@ from understudy.api import method_table, result_files
 from understudy.frontends.lsp.editor import documents
 from understudy.frontends.lsp.editor.requests import ApiRequest
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.handlers.offers import Offers, RecipeOffer
     from understudy.frontends.lsp.editor.client import Client
     from understudy.frontends.lsp.editor.feature_host import FeatureHost
-    from understudy.model.config.recipes import Recipe
+    from understudy.model.config.delegators import Recipe
 
 START = method_table.PREFIX + "delegations/start"
 ASK = method_table.PREFIX + "text/run"
@@ -101,7 +101,7 @@ class Actions:
 
     async def _offers(self, uri: str) -> Offers | None:
         """Return the offers for a file; None if it is missing or in Understudy's state folder."""
-        path = uris.path_of(uri)
+        path = path_quoting.path_of(uri)
         if path is None:
             return None
         key = (path.parent, path.suffix.lower())
@@ -170,7 +170,7 @@ def _action(offer: RecipeOffer, title: str, kind: str, params: dict[str, Any]) -
 
 
 def _params(offer: RecipeOffer, offers: Offers, uri: str) -> dict[str, Any]:
-    params = {"recipe": offer.recipe.name, "files": [uri], "workspace": uris.uri_of(offers.workspace)}
+    params = {"recipe": offer.recipe.name, "files": [uri], "workspace": path_quoting.uri_of(offers.workspace)}
     return params if offer.delegator is None else params | {"delegator": offer.delegator}
 
 

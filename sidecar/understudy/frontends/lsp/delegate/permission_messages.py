@@ -19,7 +19,7 @@ from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, 
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import question_text
+from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def always(request: PermissionRequest) -> tuple[str, PermissionOption] | None:
 
     A rule that does not fit a button is left out: it must be visible as a whole.
     """
-    what = question_text.remembered(request)
+    what = delegation_text.remembered(request)
     if what is None or len(what) > RULE_CHARACTERS:
         return None
     return f"Always allow {one_line(what)}", next(option for option in request.options if option.kind == "allow_once")
@@ -187,7 +187,7 @@ def always(request: PermissionRequest) -> tuple[str, PermissionOption] | None:
 
 def _text(question: Question) -> str:
     delegation, request = question.delegation, question.request
-    detail = question_text.describe(request).strip()
+    detail = delegation_text.describe_request(request).strip()
     if len(detail) > DETAIL_CHARACTERS:
         detail = detail[:DETAIL_CHARACTERS] + "…"
     what = "asks you" if request.kind == "question" else "asks for permission"

@@ -20,7 +20,7 @@ from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
-from understudy.model.text import verdict_text
+from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Progress:
         shown = self._shown.get(delegation.id)
         if delegation.state is State.FINISHED:
             self._refused.discard(delegation.id)
-            sentence = verdict_text.verdict_sentence(delegation)
+            sentence = delegation_text.verdict_sentence(delegation)
             self._end(delegation.id, sentence)
         elif shown is not None:
             shown.delegation = delegation

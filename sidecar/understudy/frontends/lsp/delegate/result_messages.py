@@ -17,7 +17,7 @@ from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, 
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import verdict_text
+from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
@@ -115,7 +115,7 @@ def stops_typing(client: Client) -> bool:
 def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
     """Return the text of the message; ``elsewhere``: with the terminal command that shows the result."""
     who = f"“{one_line(delegation.title)}” by {delegation.delegator}"
-    sentence = verdict_text.verdict_sentence(delegation)
+    sentence = delegation_text.verdict_sentence(delegation)
     parts = [f"{who} is {sentence}."]
     if delegation.verdict in {Verdict.FAILED, Verdict.ANSWERED, Verdict.NO_CHANGES, Verdict.TIMED_OUT}:
         parts = [f"{who}: {sentence}."]

@@ -18,7 +18,7 @@ from understudy.api import result_files
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _place_of(params: dict[str, Any], client: Client) -> str | None:
     first = next((uri for uri in named if isinstance(uri, str) and uri), None)
     if first is None:
         return str(client.folders[0]) if client.folders else None
-    path = uris.path_of(first)
+    path = path_quoting.path_of(first)
     if path is None:
         return None
     # The file to write may not exist yet.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from understudy.api.editor_files.accepted_documents import LATER_SECONDS, AcceptedDocuments, begin, end, reconcile
 from understudy.model.errors import UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.editor_files.accepted_documents import DocumentState
@@ -60,7 +60,7 @@ class AcceptedText:
         self._client.spawn(asyncio.to_thread(begin, by="lsp"), "accepted text of editors that ended")
 
     def _document(self, event: str, uri: str) -> None:
-        path = uris.path_of(uri)
+        path = path_quoting.path_of(uri)
         if path is None or (event != "close" and self._client.documents.out_of_sync(uri)):
             return
         self._happened(path, cast("_Event", event))

@@ -23,7 +23,7 @@ from understudy.frontends.lsp.editor.documents import Documents
 from understudy.frontends.lsp.transport import framing
 from understudy.model import wire
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.transport.outbox import Outbox
@@ -139,7 +139,7 @@ class Client:
         self.encoding = encoding
         self.documents = Documents(encoding)
         self.options = _options(params.get("initializationOptions"))
-        self.folders = uris.folders_of(params)
+        self.folders = path_quoting.folders_of(params)
 
     def begin_watching(self) -> None:
         """Note the state of the configuration before the client can read it."""

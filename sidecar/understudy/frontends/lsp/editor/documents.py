@@ -21,7 +21,7 @@ from typing import Any
 
 from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 _log = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ class Snapshot(Mapping[str, str]):
 
 def key_of(uri: str) -> str | None:
     """Return the normalised path of a ``file:`` URI, which identifies its document; None for other URIs."""
-    path = uris.path_of(uri)
+    path = path_quoting.path_of(uri)
     return None if path is None else os.path.normpath(path)
 
 

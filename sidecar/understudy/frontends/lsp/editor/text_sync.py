@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from understudy.api.editor_files.saved_files import file_saved
+from understudy.model.text.path_quoting import path_of
 from understudy.model.text.sanitize import one_line
-from understudy.model.text.uris import path_of
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.editor.client import Client

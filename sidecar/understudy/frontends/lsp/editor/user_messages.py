@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from understudy.frontends.lsp.editor.client import EditorRefused
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def show_document(client: Client, path: Path, line: int | None = None, *, 
     if not client.can("window.showDocument.support"):
         return False
     at = None if line is None else types.Range(types.Position(line, 0), types.Position(line, 0))
-    params = types.ShowDocumentParams(uris.uri_of(path), take_focus=take_focus, selection=at)
+    params = types.ShowDocumentParams(path_quoting.uri_of(path), take_focus=take_focus, selection=at)
     try:
         answer = await client.ask(types.WINDOW_SHOW_DOCUMENT, params)
     except (EditorRefused, TimeoutError) as error:

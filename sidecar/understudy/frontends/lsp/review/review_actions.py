@@ -9,7 +9,7 @@ from typing import Any
 from understudy.api import method_table
 from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.evidence.mutation import noticed
+from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import sanitize
 from understudy.model.verdicts import Reservation

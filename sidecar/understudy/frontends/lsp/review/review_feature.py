@@ -38,10 +38,10 @@ from understudy.frontends.lsp.review.review_document import EditedReview, Review
 from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import JudgedMutant
+from understudy.model.evidence.checks import JudgedMutant
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
-from understudy.model.text import path_quoting, sanitize, uris
+from understudy.model.text import path_quoting, sanitize
 
 if TYPE_CHECKING:
     from understudy.api.serving.request import InFlightRequest
@@ -130,7 +130,7 @@ class ReviewFeature:
         if work is None:
             return 0
         printed = await self._works.printed(work)
-        text = self.client.documents.text(uris.uri_of(path))
+        text = self.client.documents.text(path_quoting.uri_of(path))
         if text is None:
             text = await asyncio.to_thread(_read, path)
         return EditedReview(printed, text).lines.get(spot, 0)
@@ -152,7 +152,7 @@ class ReviewFeature:
         if what == "open":
             if uri not in self._reviews:
                 self._reviews[uri] = reviewed = _delegation_of(uri)
-                path = uris.path_of(uri)
+                path = path_quoting.path_of(uri)
                 self._opened.put(uri, [] if path is None else map(str, _spellings(path)))
                 if reviewed is not None:
                     self._works.opened(reviewed)
@@ -236,7 +236,7 @@ class ReviewFeature:
         return document_view.view_of_review(work, sheet, self.client.encoding)
 
     async def _view_of_file(self, uri: str) -> View | None:
-        path = uris.path_of(uri)
+        path = path_quoting.path_of(uri)
         if path is None:
             return None
         marks: list[Mark] = []
@@ -368,7 +368,7 @@ def register(host: FeatureHost) -> None:
 
 
 def _delegation_of(uri: str) -> str | None:
-    path = uris.path_of(uri)
+    path = path_quoting.path_of(uri)
     return None if path is None else result_files.delegation_of(path)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.evidence.mutation import JudgedMutant, noticed
+from understudy.model.evidence.checks import JudgedMutant, noticed
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Reservation
 

@@ -18,7 +18,7 @@ from mcp.shared.message import ServerMessageMetadata
 
 from understudy.frontends.mcp.tools.tool_answers import offered
 from understudy.model.delegation.delegations import PermissionRequest
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 
 Context = ServerRequestContext[Any, Any]
 
@@ -57,7 +57,7 @@ class Inputs:
         if _ROOTS not in self._state:
             answer = await self._request(_ROOTS, types.ListRootsRequest(), types.ListRootsResult, ROOTS_SECONDS)
             self._state[_ROOTS] = [str(root.uri) for root in answer.roots[:_MOST_ROOTS]] if answer is not None else []
-        paths = [uris.path_of(uri) for uri in self._state[_ROOTS] if isinstance(uri, str)]
+        paths = [path_quoting.path_of(uri) for uri in self._state[_ROOTS] if isinstance(uri, str)]
         return [path for path in paths if path is not None]
 
     async def option(

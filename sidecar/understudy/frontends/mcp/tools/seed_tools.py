@@ -21,7 +21,7 @@ from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import Delegation, LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
-from understudy.model.text import uris
+from understudy.model.text import path_quoting
 from understudy.model.verdicts import Verdict
 
 MODE = "MODE:LOCAL"
@@ -58,7 +58,7 @@ def delegate_to_provider(caller: ToolCaller, args: tool_params.ProviderTask) -> 
     """Let an agent do a task on a configured model server, and wait. Errors: ``secret_withheld``."""
     reference = _key_reference(args.api_key)
     folder = caller.require_folder(args.workdir)
-    workspace = uris.uri_of(folder)
+    workspace = path_quoting.uri_of(folder)
     server = _server(caller.call("modelServers/list", workspace=workspace).model_servers, args.provider_url)
     server_key = server.model_server.api_key
     if reference is not None and (server_key is None or server_key.from_env != reference):
@@ -92,14 +92,14 @@ def delegate_to_provider(caller: ToolCaller, args: tool_params.ProviderTask) -> 
 def list_local_agents(caller: ToolCaller, args: tool_params.NoArguments) -> Answer:
     """List the agents."""
     _ = args
-    agents = caller.call("agents/list", workspace=uris.uri_of(caller.require_folder(None))).agents
+    agents = caller.call("agents/list", workspace=path_quoting.uri_of(caller.require_folder(None))).agents
     return {
         "agents": [
             {
                 "name": agent.name,
                 "description": agent.description[:_DESCRIBED],
                 "declared_model": agent.model,
-                "path": str(uris.path_of(agent.location.uri) or ""),
+                "path": str(path_quoting.path_of(agent.location.uri) or ""),
             }
             for agent in agents
         ]
@@ -109,7 +109,7 @@ def list_local_agents(caller: ToolCaller, args: tool_params.NoArguments) -> Answ
 def local_backend_status(caller: ToolCaller, args: tool_params.NoArguments) -> Answer:
     """Test the model servers."""
     _ = args
-    workspace = uris.uri_of(caller.require_folder(None))
+    workspace = path_quoting.uri_of(caller.require_folder(None))
     servers = []
     for entry in caller.call("modelServers/list", workspace=workspace).model_servers:
         server = entry.model_server
@@ -166,7 +166,7 @@ def _params(caller: ToolCaller, args: tool_params.LocalAgentTask, delegator: str
         task=args.task,
         agent=args.agent_name,
         delegator=delegator,
-        workspace=uris.uri_of(Path(folder)),
+        workspace=path_quoting.uri_of(Path(folder)),
         launch=None if launch == LaunchOverride() else launch,
         limits=Limits(max_turns=args.max_turns) if args.max_turns else None,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.states import State
 from understudy.model.text import sanitize
-from understudy.model.text.verdict_text import verdict_sentence
+from understudy.model.text.delegation_text import verdict_sentence
 from understudy.model.verdicts import check_outcome
 
 MOST_TEXT = 20_000

@@ -22,9 +22,9 @@ from understudy.model.config.delegators import Limits, Scope
 from understudy.model.delegation.delegations import Delegation, GroupBudget, LaunchOverride, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
-from understudy.model.text import patches, uris
-from understudy.model.text.timestamps import timestamp
+from understudy.model.text import patches, path_quoting
 from understudy.model.verdicts import Verdict
+from understudy.model.wire import timestamp
 
 ATTACH_SECONDS = 300.0
 """How long after its end an equal call attaches to work: the answer to the first call may have been lost."""
@@ -81,7 +81,7 @@ def start_params(task: tool_params.Task, folder: Path) -> StartParams:
         launch=None if task.model is None else LaunchOverride(model=task.model),
         checks=task.checks,
         limits=None if limits == Limits() else limits,
-        workspace=uris.uri_of(folder),
+        workspace=path_quoting.uri_of(folder),
     )
 
 
@@ -232,7 +232,7 @@ def cancel(caller: ToolCaller, args: tool_params.Named) -> Answer:
 
 def list_delegators(caller: ToolCaller, args: tool_params.Workspace) -> Answer:
     """List delegators, recipes and agents."""
-    workspace = uris.uri_of(caller.require_folder(args.workspace))
+    workspace = path_quoting.uri_of(caller.require_folder(args.workspace))
     page = caller.call("delegators/list", workspace=workspace)
     agents = caller.call("agents/list", workspace=workspace).agents
     recipes = caller.call("recipes/list", uri=f"{workspace}/any").recipes
@@ -269,7 +269,7 @@ def ask(caller: ToolCaller, args: tool_params.Ask) -> Follow:
         context_files=_uris(args.files, folder),
         delegator=args.delegator,
         launch=None if args.model is None else LaunchOverride(model=args.model),
-        workspace=uris.uri_of(folder),
+        workspace=path_quoting.uri_of(folder),
     )
     begun = start_once(caller, params, again=args.again)
     return Follow(begun.id, render=lambda members: marked(brief(members[0]), begun.marks, again=True))
@@ -292,7 +292,9 @@ def decide(caller: ToolCaller, args: tool_params.Decide) -> Answer:
 
 
 def _uris(paths: Sequence[str], folder: Path) -> list[str] | None:
-    spelled = [path if path.startswith("file:") else uris.uri_of(folder / Path(path).expanduser()) for path in paths]
+    spelled = [
+        path if path.startswith("file:") else path_quoting.uri_of(folder / Path(path).expanduser()) for path in paths
+    ]
     return spelled or None
 
 
@@ -312,7 +314,7 @@ def _key(caller: ToolCaller, kind: str, content: Any, tasks: Sequence[StartParam
         return f"mcp {kind} {secrets.token_hex(16)}"
     text = json.dumps(msgspec.to_builtins(content), sort_keys=True)
     files = [uri for task in tasks for uri in (*(task.files or ()), *(task.context_files or ()))]
-    workspace = next((uris.path_of(task.workspace) for task in tasks if task.workspace), None)
+    workspace = next((path_quoting.path_of(task.workspace) for task in tasks if task.workspace), None)
     answering = {recipe.name for recipe in caller.call("recipes/list").recipes if recipe.returns == "text"}
     only_files = all(task.recipe in answering for task in tasks)
     base = base_digest.of(workspace, files, only_files_without_git=only_files) if workspace is not None else ""

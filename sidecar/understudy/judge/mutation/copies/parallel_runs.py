@@ -26,7 +26,7 @@ from understudy.judge.mutation.copies.runs import (
 )
 from understudy.judge.runs.check_run import SpareSlot
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 
 _LEAST_RUNS = 4
 """Runs that a copy must have to do, at least."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from understudy.model.evidence.mutation import NOTICED, MutantStatus
+from understudy.model.evidence.checks import NOTICED, MutantStatus
 from understudy.mutants.mutant import Mutant
 
 

@@ -21,7 +21,7 @@ from understudy.judge.mutation.runners.run_status import SeenRun, seen_run, stat
 from understudy.judge.outcomes.outcome_comparison import SKIPPED
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.reach_probe import reach_probe
 
 _SLOWER = 10.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from understudy.judge.outcomes.outcome_comparison import FAILED, PASSED
 from understudy.judge.runs.check_run import CheckOutcome
 from understudy.judge.runs.runner_registry import RUNNERS
-from understudy.model.evidence.mutation import MutantStatus
+from understudy.model.evidence.checks import MutantStatus
 
 _CRASHED = tuple(text for runner in RUNNERS for text in runner.died)
 

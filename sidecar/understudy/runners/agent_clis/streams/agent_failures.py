@@ -9,7 +9,7 @@ import re
 
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind, scope_of
-from understudy.model.text.timestamps import retry_time
+from understudy.model.wire import retry_time
 from understudy.runners.driver.error_texts import kind_by_words, kind_of
 
 _SHOWN_CHARACTERS = 1000

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from understudy.model.text.line_diff import MOST_LINES, unified
+from understudy.model.text.patches import MOST_LINES, unified
 
 LONG = [f"line {number}\n" for number in range(MOST_LINES + 1)]
 HOSTILE = [f"{number % 120}\n" for number in range(200_000)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.model.text.name_list import name_list
+from understudy.model.text.sanitize import name_list
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.model.text.timestamps import timestamp
+from understudy.model.wire import timestamp
 
 
 def test_a_time_is_in_utc_with_the_wanted_precision():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.model.delegation.delegations import PermissionRequest
-from understudy.model.text.question_text import describe
+from understudy.model.text.delegation_text import describe_request
 
 
 def asked(detail: str = "", **fields: Any) -> PermissionRequest:
@@ -33,4 +33,4 @@ def asked(detail: str = "", **fields: Any) -> PermissionRequest:
     ],
 )
 def test_the_effect_comes_first_and_is_not_repeated(request_: PermissionRequest, text: str) -> None:
-    assert describe(request_) == text
+    assert describe_request(request_) == text
