@@ -69,8 +69,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "engine/running/test_start.py::test_one_of_eight_that_crashes_leaves_the_others_as_they_are",
     ),
     "When a server limits the rate, all processes wait.": (
-        "runners/backends/test_server_slots.py::test_requests_of_all_processes_wait_together_after_a_refusal",
-        "runners/backends/test_server_slots.py::test_a_refusal_is_passed_on_to_other_processes",
+        "runners/backends/test_exchange.py::test_requests_of_all_processes_wait_together_after_a_refusal",
+        "runners/backends/test_exchange.py::test_a_refusal_is_passed_on_to_other_processes",
     ),
     "Whatever a backend sends, there is one outcome, and no file is damaged.": (
         "runners/backends/test_any_backend.py::test_whatever_a_backend_sends_there_is_one_outcome_in_time",

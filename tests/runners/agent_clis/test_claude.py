@@ -34,8 +34,8 @@ from understudy.runners import registry
 from understudy.runners.agent_clis import claude
 from understudy.runners.agent_clis.claude import Runner
 from understudy.runners.agent_clis.streams import claude_stream
-from understudy.runners.driver import costs
-from understudy.runners.driver.permission_relay import MAX_COMMAND_CHARACTERS, PermissionRelay
+from understudy.runners.driver import attempt
+from understudy.runners.driver.driver import MAX_COMMAND_CHARACTERS, PermissionRelay
 from understudy.runners.driver.source import AgentFinished, Heartbeat
 from understudy.runners.runner import McpServer, Outcome, Question, Task
 
@@ -306,7 +306,7 @@ async def test_a_variable_that_leads_elsewhere_makes_the_cost_unknown(stage):
     assert isinstance(outcome, Outcome), outcome
     assert outcome.cost_usd is None
     over_acp = msgspec.structs.replace(task, delegator=structs.replace(task.delegator, mode="acp"))
-    assert not costs.knows_cost(over_acp)
+    assert not attempt.knows_cost(over_acp)
 
 
 @pytest.mark.parametrize("variable", [None, "CLAUDE_CONFIG_DIR"])
@@ -325,7 +325,7 @@ def test_user_settings_that_lead_elsewhere_make_the_cost_unknown(stage, own_home
         ("{", True),
     ):
         settings.write_text(text)
-        assert costs.knows_cost(task) == known
+        assert attempt.knows_cost(task) == known
 
 
 async def test_hanging_after_the_result_is_a_success_with_a_note(stage):

@@ -16,7 +16,7 @@ from wait_until import until
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.events import AgentStarted, File, Note, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.model_loop.conversation import REMOVED
+from understudy.runners.model_loop.loop_source import REMOVED
 from understudy.runners.runner import Outcome
 
 

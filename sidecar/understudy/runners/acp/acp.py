@@ -43,7 +43,7 @@ class Runner:
         """Run the task to its end.
 
         Kinds besides those of ``driver``: ``tool_missing`` (the agent, or the SDK), ``config_invalid`` (a model or a
-        mode that the agent does not offer), and those of ``acp_failures``.
+        mode that the agent does not offer), and those of ``acp_messages``.
         """
         tool = declarations.require_capabilities(task.delegator, task.model_server)
         tree = worktree_of(task, tool)

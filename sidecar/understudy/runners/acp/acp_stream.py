@@ -28,7 +28,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Phase, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.runners.acp import acp_failures
+from understudy.runners.acp import acp_messages
 from understudy.runners.acp.acp_messages import CANCELLED, Call, added, usage_of
 from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, line_of, string
 from understudy.runners.driver.child_source import Reply
@@ -317,11 +317,11 @@ class AcpStream:
         text = "".join(self._text)
         meta = raw.get("_meta")
         reports_usage = "usage" in raw or (isinstance(meta, dict) and "quota" in meta)
-        error = acp_failures.of_stop(self._tool, result.stop_reason, rejected=self._rejected)
+        error = acp_messages.failure_of_stop(self._tool, result.stop_reason, rejected=self._rejected)
         if error is None and self._own_error is not None:
-            error = acp_failures.of_answer(self._tool, self._own_error)
+            error = acp_messages.failure_of_answer(self._tool, self._own_error)
         elif error is None and reports_usage and not self._calls and (used is None or used.output_tokens == 0):
-            error = acp_failures.of_answer(self._tool, text)
+            error = acp_messages.failure_of_answer(self._tool, text)
         if error is None and self._queue:
             self._earlier = added(self._earlier, used) if used is not None else self._earlier
             self._forget_text()
@@ -335,7 +335,7 @@ class AcpStream:
 
     def _refusal(self, error: Any) -> ErrorInfo:
         """Return why the request of the current step was refused."""
-        error_info = acp_failures.of_error(self._tool, error, self._logins)
+        error_info = acp_messages.failure_of_error(self._tool, error, self._logins)
         if self._step is _Step.INITIALIZE:
             hint = "Check that the program speaks the Agent Client Protocol with these arguments."
             return msgspec.structs.replace(error_info, kind=ErrorKind.TOOL_MISSING, hint=hint)

@@ -30,8 +30,7 @@ import msgspec
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid, refuse_flags
+from understudy.runners.agent_clis.launching.installed_program import find_program, invalid, refuse_flags, worktree_of
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -118,9 +117,9 @@ def command_for(task: Task, program: Path) -> Command:
 
 
 def _knows_cost(task: Task) -> bool:
-    from understudy.runners.driver import costs
+    from understudy.runners.driver import attempt
 
-    return costs.knows_cost(task)
+    return attempt.knows_cost(task)
 
 
 def prepare_terminal(task: Task) -> dict[str, str]:

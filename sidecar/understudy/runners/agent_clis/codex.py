@@ -20,8 +20,7 @@ from typing import Any
 
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.codex import CAPABILITIES
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid
+from understudy.runners.agent_clis.launching.installed_program import find_program, invalid, worktree_of
 from understudy.runners.agent_clis.streams.codex_stream import CodexStream, Session
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

@@ -28,8 +28,13 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.tools.copilot import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid, permission_mode, refuse_flags
+from understudy.runners.agent_clis.launching.installed_program import (
+    find_program,
+    invalid,
+    permission_mode,
+    refuse_flags,
+    worktree_of,
+)
 from understudy.runners.agent_clis.streams.copilot_stream import CopilotStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

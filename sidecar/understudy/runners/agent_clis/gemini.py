@@ -26,8 +26,13 @@ from typing import Any
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.gemini import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid, permission_mode, refuse_flags
+from understudy.runners.agent_clis.launching.installed_program import (
+    find_program,
+    invalid,
+    permission_mode,
+    refuse_flags,
+    worktree_of,
+)
 from understudy.runners.agent_clis.streams.gemini_stream import GeminiStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

@@ -31,8 +31,12 @@ from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.opencode import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid, permission_mode
+from understudy.runners.agent_clis.launching.installed_program import (
+    find_program,
+    invalid,
+    permission_mode,
+    worktree_of,
+)
 from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

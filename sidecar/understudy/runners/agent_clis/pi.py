@@ -30,8 +30,13 @@ from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.pi import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
-from understudy.runners.agent_clis.launching.launch_flags import invalid, permission_mode, refuse_flags
+from understudy.runners.agent_clis.launching.installed_program import (
+    find_program,
+    invalid,
+    permission_mode,
+    refuse_flags,
+    worktree_of,
+)
 from understudy.runners.agent_clis.streams.pi_stream import MAX_LINE_BYTES, PiStream
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource

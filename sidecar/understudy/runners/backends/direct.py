@@ -85,7 +85,7 @@ def answer(
     retries: int = RETRIES,
     backoff_seconds: float = BACKOFF_SECONDS,
 ) -> Outcome:
-    """Do ``task``; for the error kinds see ``driver``, ``http_errors``, ``sse``, ``dialects`` and ``file_answers``.
+    """Do ``task``; for the error kinds see ``driver``, ``http_errors``, ``dialects`` and ``file_answers``.
 
     ``is_cancelled`` is called at least every ``LOOK_SECONDS``; once it returns true, the request ends with
     ``cancelled``.

@@ -1,30 +1,45 @@
-"""One request to a model server: connection, retries before the first event, bounds.
+"""One request to a model server: its turn, connection, retries before the first event, bounds.
 
 It blocks, and is read from another thread (``driver.background``), which can stop waiting for it and end it. Connecting
 may take five seconds. Keep-alive comments are not items, so they do not count as a sign of work.
+
+A server with a limit gets so many requests at once from all processes of this user together. A slot is a file under
+``<state>/server-slots`` that is locked while a request runs. The kernel frees it when the process ends, in any way.
+After the server refused a request because there were too many, none is sent before the pause that it asked for is over:
+others would be refused as well, and make it longer. Host and port identify a server, not its name: two entries may mean
+the same server.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import random
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
+from understudy.files import durable
+from understudy.journal import delegation_folder
+from understudy.model.config.delegators import ModelServer
 from understudy.model.delegation.events import Note, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
 from understudy.model.wire import retry_time
 from understudy.policy import prices
-from understudy.runners.backends import file_answers, protocol_choice, server_slots
+from understudy.runners.backends import file_answers, protocol_choice
 from understudy.runners.backends.content import request_options
 from understudy.runners.backends.dialects import Dialect
 from understudy.runners.backends.http import http_client, http_errors
-from understudy.runners.backends.http.sse import Decoder
+from understudy.runners.backends.http.http_client import EventDecoder
+from understudy.runners.backends.http.http_errors import MAX_WAIT_SECONDS
 from understudy.runners.driver.source import Heartbeat, Retrying, SourceItem
 from understudy.runners.runner import Task
 from understudy.secrets import Redactor
@@ -42,6 +57,9 @@ _SHOWN_WAIT_SECONDS = 0.1
 _MOST_RELAXED = 8
 """A server could refuse one value after the other."""
 _REFUSED_BODY_BYTES = 64 << 10
+_UNTIL = "until"
+POLL_SECONDS = 0.25
+"""Between two looks for a free slot: nothing announces that another process has freed one."""
 
 
 class _Retryable(Exception):  # noqa: N818 - a message to the loop around it, never seen outside
@@ -132,7 +150,7 @@ class Exchange:
                     seconds = self._pause(again, tries)
                     limited = again.error.kind is ErrorKind.RATE_LIMITED or again.wait_seconds is not None
                     if self._server is not None and limited:
-                        server_slots.hold(self._server, seconds)
+                        hold(self._server, seconds)
                     reason = strip_controls(again.error.message)
                     text = f"{reason} Retrying in {seconds:.1f} s ({tries} of {self._retries})."
                     yield Note(level="warning", text=text)
@@ -185,26 +203,26 @@ class Exchange:
     def _in_turn(self, client: httpx.Client) -> Iterator[SourceItem]:
         """Send the request once, when the server has a free slot; waiting is bounded by the total time only."""
         server = self._server
-        left = server_slots.held_seconds(server) if server is not None else 0.0
+        left = held_seconds(server) if server is not None else 0.0
         if left > _SHOWN_WAIT_SECONDS:  # not what is left of this attempt's own pause
             yield Note(level="info", text=f"{self.subject} asked others to wait; waiting {left:.1f} s.")
         while server is not None and left > 0:
-            seconds = server_slots.spread(left)
+            seconds = spread(left)
             yield Retrying(after_seconds=seconds)
             self._line.pause(seconds)
-            left = server_slots.held_seconds(server)
+            left = held_seconds(server)
         if server is None or server.max_concurrent is None:
             slot = None
         else:
-            slot = server_slots.take(server)
+            slot = take_slot(server)
             if slot is None:
                 most = f"{server.max_concurrent} at once"
                 yield Note(level="info", text=f"{self.subject} has as many requests as it may ({most}); waiting.")
             while slot is None:
-                seconds = server_slots.pause()
+                seconds = slot_pause()
                 yield Retrying(after_seconds=seconds)
                 self._line.pause(seconds)
-                slot = server_slots.take(server)
+                slot = take_slot(server)
         try:
             yield from self._once(client)
         finally:
@@ -253,7 +271,7 @@ class Exchange:
         if kind in {"text/html", "application/xhtml+xml"} or kind.startswith(("image/", "application/json")):
             yield from self._whole(kind, _body(response, MAX_BODY_BYTES))
             return
-        decoder = Decoder()
+        decoder = EventDecoder()
         received = 0
         # A fixed deadline for anything after the announced end: the answer is whole, and the usage may follow.
         last_call = threading.Timer(AFTER_END_SECONDS, self._line.hang_up)
@@ -370,3 +388,67 @@ def _body(response: httpx.Response, limit: int) -> str:
             if len(kept) >= limit:
                 break
     return kept.decode("utf-8", "replace")
+
+
+class Slot:
+    """A slot that this process holds until ``free``."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Hold the lock of an open file."""
+        self._descriptor = descriptor
+
+    def free(self) -> None:
+        """Let another request have it; also twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def take_slot(server: ModelServer) -> Slot | None:
+    """Return a free slot of ``server``, which has a limit; None when all are taken. Raises what ``durable`` raises."""
+    folder = _folder(server)
+    with durable.named_failures(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in range(max(1, server.max_concurrent or 1)):
+        descriptor = durable.try_lock(folder / str(number))
+        if descriptor is not None:
+            return Slot(descriptor)
+    return None
+
+
+def slot_pause() -> float:
+    """Return how long to wait before the next look, in seconds; spread, so that those who wait take turns."""
+    return POLL_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311
+
+
+def spread(seconds: float) -> float:
+    """Return a pause for one of many that wait for ``seconds``, so that they do not all begin at once."""
+    return seconds * random.uniform(1.0, 1.2) + random.uniform(0.0, 0.2)  # noqa: S311
+
+
+def hold(server: ModelServer, seconds: float) -> None:
+    """Let no request to ``server`` begin for ``seconds``, in any process; a longer pause that was set before stays."""
+    seconds = min(seconds, MAX_WAIT_SECONDS)
+    if seconds <= held_seconds(server):
+        return
+    place = _folder(server) / _UNTIL
+    with contextlib.suppress(OSError, UnderstudyError):  # then only this process waits
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.replace(place, f"{time.time() + seconds:.3f}".encode())
+
+
+def held_seconds(server: ModelServer) -> float:
+    """Return how long no request to ``server`` may begin."""
+    try:
+        until = float(durable.read_whole(_folder(server) / _UNTIL, 64))
+    except (OSError, UnderstudyError, ValueError):
+        return 0.0
+    left = until - time.time()
+    return left if 0 < left <= MAX_WAIT_SECONDS else 0.0
+
+
+def _folder(server: ModelServer) -> Path:
+    parts = urlsplit(server.base_url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    place = f"{(parts.hostname or '').lower()}:{port}"
+    return delegation_folder.state_root() / "server-slots" / hashlib.sha256(place.encode()).hexdigest()[:16]

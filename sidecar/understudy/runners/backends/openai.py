@@ -25,7 +25,7 @@ class Runner:
         self._backoff = backoff_seconds
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Do ``task``; for the error kinds see ``http_errors``, ``sse``, ``dialects`` and ``file_answers``."""
+        """Do ``task``; for the error kinds see ``http_errors``, ``http_client``, ``dialects`` and ``file_answers``."""
         reached = await in_background(lambda: direct.reach(task))
         for note in reached.notes:
             emit(note)

@@ -16,9 +16,8 @@ from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Phase, Plan, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.event_stream import money
-from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, bounded, string, whole
+from understudy.runners.agent_clis.streams.stream_values import WorktreePaths, bounded, failure, string, whole
 from understudy.runners.driver.source import AgentFinished, SourceItem
 
 _SEARCHED_CHARACTERS = 64 << 10

@@ -1,7 +1,6 @@
 """Drive one agent: start it, read its events, enforce its limits, end it.
 
 ``source`` is the interface to an agent, ``driver`` runs any source, ``attempt`` is what it has reported so far,
-``background`` reads what blocks, ``child_source`` makes a source of a program,
-``command_line`` builds its arguments, and ``permission_relay`` relays an agent's questions. Nothing here depends on a
-particular tool.
+``background`` reads what blocks, ``child_source`` makes a source of a program, ``command_line`` builds its arguments.
+Nothing here depends on a particular tool.
 """

@@ -1,14 +1,21 @@
-"""What one attempt has reported so far: its limits, budget, redaction and bounds, and how it ended. Waits for nothing.
+"""What one attempt has reported so far: its limits, budget, cost, redaction and bounds, and how it ended.
 
 ``driver`` reads the sources of agents in an event loop, ``backends.direct`` a model server in a thread that waits.
+Nothing here waits.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
+import msgspec
+
+from understudy.config.discovery import declarations
 from understudy.model import wire
+from understudy.model.capabilities import CostAddress
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.events import (
     AgentStarted,
@@ -25,6 +32,7 @@ from understudy.model.delegation.events import (
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of
+from understudy.policy.prices import priced
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem, Unrecognized
 from understudy.runners.runner import (
     AFTER_RESULT_SECONDS,
@@ -44,8 +52,6 @@ _OUTPUT_CHARACTERS = 64 << 10
 """Characters of one tool result."""
 _SHOWN_NOISE = 200
 _MESSAGE_CHARACTERS = 2000
-
-
 _LOGGED = frozenset(
     {
         *(ErrorKind.TOOL_CRASHED, ErrorKind.TOOL_NO_RESULT, ErrorKind.MALFORMED_OUTPUT, ErrorKind.EMPTY_OUTPUT),
@@ -194,9 +200,7 @@ class Attempt:
         elif isinstance(event, Session):
             self._session = strip_controls(event.session_id)[:256]
         elif isinstance(event, UsageReport):
-            from understudy.runners.driver import costs  # not before the agent has started
-
-            event = self._usage = costs.with_cost(event, self._task)
+            event = self._usage = with_cost(event, self._task)
         self._emit(_clean(event, self._redactor))
 
     def _check_estimate(self) -> None:
@@ -362,3 +366,45 @@ def _utf8_bytes(text: str) -> int:
 def _inside(subject: str) -> str:
     """Return a subject for use inside a sentence."""
     return subject[:1].lower() + subject[1:]
+
+
+class _Settings(msgspec.Struct):
+    env: dict[str, Any] = {}
+
+
+def knows_cost(task: Task) -> bool:
+    """Return whether the cost that the task's agent reports is true: some count at the prices of their vendor only."""
+    tool = declarations.tools().get(task.delegator.tool or "")
+    if tool is None or tool.cost_address is None:
+        return True
+    address = _address(tool.cost_address, task)
+    try:
+        return not address or urlsplit(address).hostname == tool.cost_address.host
+    except ValueError:
+        return False
+
+
+def _address(vendor: CostAddress, task: Task) -> str | None:
+    """Return the address of another server that an agent talks to; None if there is none."""
+    if task.model_server is not None:
+        return task.model_server.base_url
+    variable, default = vendor.settings
+    folder = task.environment.get(variable)
+    path = (Path(folder) if folder else Path.home() / default) / "settings.json"
+    try:
+        env = msgspec.json.decode(path.read_bytes(), type=_Settings).env
+    except (OSError, msgspec.DecodeError):
+        env = {}
+    # Its settings have the last word.
+    address = env.get(vendor.variable) or task.environment.get(vendor.variable)
+    return address if address is None or isinstance(address, str) else ""
+
+
+def with_cost(report: UsageReport, task: Task) -> UsageReport:
+    """Return an agent's report with the cost that is known, and where it is from."""
+    if report.cost_source is not None:  # of our own loop, whose requests have their prices already
+        return report
+    if not knows_cost(task):
+        report = msgspec.structs.replace(report, cost_usd=None)
+    # It has the sums of all requests so far, which says nothing about the size of one request.
+    return priced(report, task.model_server, task.delegator.model or "", size=0)

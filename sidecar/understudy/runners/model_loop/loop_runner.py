@@ -34,7 +34,7 @@ class Runner:
         self._backoff = backoff_seconds
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Do ``task``; for the error kinds see ``http_errors``, ``sse``, ``dialects`` and ``file_answers``."""
+        """Do ``task``; for the error kinds see ``http_errors``, ``http_client``, ``dialects`` and ``file_answers``."""
         if task.recipe.returns != "tree":
             return await openai.Runner(retries=self._retries, backoff_seconds=self._backoff).run(task, emit)
         # Only here: texts start without the modules of the loop.

@@ -8,19 +8,20 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from understudy.model.delegation.delegations import CostSource
 from understudy.model.delegation.events import AgentStarted, Event, Note, Session, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall
-from understudy.runners.backends.dialects import Dialect
+from understudy.runners.backends.content.tool_calls import CallResult, RequestedCall, ToolSpec
+from understudy.runners.backends.dialects import Answer, Dialect
 from understudy.runners.backends.exchange import Exchange, ToolsRefused
 from understudy.runners.backends.exchange_source import Deliver, ExchangeSource
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
-from understudy.runners.model_loop import conversation, edit_blocks, instructions
-from understudy.runners.model_loop.conversation import Conversation, KeptConversation
+from understudy.runners.model_loop import edit_blocks, instructions
 from understudy.runners.model_loop.file_tools import ToolError
 from understudy.runners.model_loop.toolbox import Toolbox
 from understudy.runners.runner import FIRST_EVENT_SECONDS, Message, Task
@@ -40,6 +41,10 @@ _CUT = (
     "Not executed: your answer reached its output limit, so the call may be incomplete. Make smaller calls, for "
     "example several edits instead of a whole file."
 )
+REMOVED = "[This result was removed because the conversation became too long. Make the call again if you need it.]"
+_WORTH_REMOVING = 4 * len(REMOVED)
+_MOST = 4
+"""Delegators of one delegation whose conversations are kept; one may have tens of megabytes."""
 
 
 class LoopSource(ExchangeSource):
@@ -65,7 +70,7 @@ class LoopSource(ExchangeSource):
         self._toolbox = toolbox
         asked = task.limits.max_turns or DEFAULT_TURNS
         self._limit = min(asked, MAX_TURNS)
-        earlier = conversation.find_conversation(task.session_id)
+        earlier = find_conversation(task.session_id)
         self._session_id = task.session_id if earlier is not None and task.session_id else uuid.uuid4().hex
         self._kept = earlier or KeptConversation(self._begin(tools=True))
         if earlier is not None:
@@ -90,7 +95,7 @@ class LoopSource(ExchangeSource):
         self._begun = True
         if (self._task.limits.max_turns or 0) > MAX_TURNS:
             yield Note(level="warning", text=f"At most {MAX_TURNS} turns are made, although `max_turns` is more.")
-        conversation.keep_conversation(self._session_id, self._kept)
+        keep_conversation(self._session_id, self._kept)
         yield Session(session_id=self._session_id)
         for turn in range(1, self._limit + 1):
             async with aclosing(self._turn(turn)) as items:  # type: ignore[type-var]
@@ -340,3 +345,78 @@ def _source_of(first: UsageReport, second: UsageReport) -> CostSource | None:
 
 def _nothing(text: str) -> tuple[AgentFinished, Sequence[Event]]:
     return AgentFinished(text=text), []
+
+
+class Conversation:
+    """One conversation with one model: a request body that only grows, until its context is full.
+
+    Providers cache the beginning of a conversation and bind thoughts to it, so nothing that was sent changes. Only when
+    the server says that the conversation is too long are the oldest results replaced, half of them at once.
+    """
+
+    def __init__(self, dialect: Dialect, task: Task, system: str, tools: Sequence[ToolSpec]) -> None:
+        """Begin it."""
+        self._dialect = dialect
+        self.body = dialect.body(task, system)
+        dialect.offer(self.body, tools)
+        if not tools:
+            self.body.pop("tools", None)
+        self._results: list[list[dict[str, Any]]] = []
+        """The results of each turn, inside ``body``."""
+
+    @property
+    def text(self) -> str:
+        """Everything that is sent, to estimate its tokens."""
+        return msgspec.json.encode(self.body).decode("utf-8", "replace")
+
+    def add(self, answer: Answer, results: Sequence[CallResult], said: str | None = None) -> None:
+        """Append an answer, the results of its calls, and what is said to the model."""
+        self._results.append(self._dialect.extend(self.body, answer.history(), results, said))
+
+    def say(self, text: str) -> None:
+        """Append what the user says after results, or after an answer that was not completed."""
+        self._dialect.extend(self.body, [], [], text)
+
+    def compact(self) -> int:
+        """Replace the older half of the long results, but none of the last turn; return how many were replaced."""
+        name = self._dialect.result_field
+        long = [one for turn in self._results[:-1] for one in turn if len(str(one[name])) > _WORTH_REMOVING]
+        oldest = long[: (len(long) + 1) // 2]
+        for result in oldest:
+            result[name] = REMOVED
+        if oldest:
+            self._dialect.forget_thoughts(self.body)
+        return len(oldest)
+
+
+@dataclass
+class KeptConversation:
+    """A conversation, and the last answer if nothing was said after it."""
+
+    conversation: Conversation
+    answer: Answer | None = None
+    tools: bool = True
+
+    def say(self, text: str) -> None:
+        """Append what the user says."""
+        if self.answer is not None:
+            self.conversation.add(self.answer, [], text)
+            self.answer = None
+        else:
+            self.conversation.say(text)
+
+
+_kept: dict[str, KeptConversation] = {}
+
+
+def keep_conversation(session_id: str, kept: KeptConversation) -> None:
+    """Keep a conversation; the oldest is dropped when there are too many."""
+    _kept.pop(session_id, None)
+    _kept[session_id] = kept
+    while len(_kept) > _MOST:
+        del _kept[next(iter(_kept))]
+
+
+def find_conversation(session_id: str | None) -> KeptConversation | None:
+    """Return the conversation of a session of this process."""
+    return _kept.get(session_id) if session_id is not None else None

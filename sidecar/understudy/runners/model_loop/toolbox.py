@@ -17,16 +17,97 @@ from understudy.model.config.delegators import ProgramLimits
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.delegation.events import Event, File
 from understudy.model.errors import UnderstudyError
+from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, memory_of_machine
+from understudy.process.programs import children
 from understudy.runners.backends.content.tool_calls import RequestedCall, ToolSpec
-from understudy.runners.model_loop import command_tool, edit_blocks
+from understudy.runners.model_loop import edit_blocks
 from understudy.runners.model_loop.edit_blocks import EditBlock
 from understudy.runners.model_loop.file_tools import FileTools, ToolError
 from understudy.runners.runner import Relay
 
+DEFAULT_SECONDS = 120.0
+MAX_SECONDS = 600.0
+OUTPUT_BYTES = 24_000
+"""The last bytes of the output that are kept."""
+_MEMORY_BYTES = 8 << 30
+_PROCESSES = 512
+_FILE_BYTES = 256 << 20
+_EACH_PROCESS = {"DATA": 4 << 30, "NOFILE": 4096}
 FILE_TOOL_SECONDS = 60.0
 """Reading and searching take this long at most."""
 _MOST = 2**53
 """The largest number that every JSON library keeps exactly; a larger one counts nothing here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandResult:
+    """How a command ended, as the model gets it."""
+
+    text: str
+    ok: bool
+    sandbox: Sandbox
+
+
+async def run_command(
+    command: str,
+    *,
+    tree: Path,
+    environment: dict[str, str],
+    mark: str,
+    seconds: float,
+    confinement: Confinement,
+    limits: ProgramLimits,
+) -> CommandResult:
+    """Run ``command`` with ``sh`` in ``tree`` for at most ``seconds``; everything that it started ends with it."""
+    program = Program(
+        ["/bin/sh", "-c", command],  # the model's command is one argument
+        tree,
+        environment,
+        AccessProfile(Role.COMMAND),
+        mark=mark,
+        join_output=True,  # as in a terminal
+        confinement=confinement,
+        limits=TreeLimits(
+            limits.max_memory_bytes or min(_MEMORY_BYTES, memory_of_machine() // 2),
+            limits.max_processes or _PROCESSES,
+            limits.max_file_bytes or _FILE_BYTES,
+            {**_EACH_PROCESS, "CPU": int(seconds * 2) + 10},
+        ),
+    )
+    completed = await children.run(program, timeout_seconds=seconds, output_limit=OUTPUT_BYTES)
+    output = completed.stdout.decode("utf-8", "replace")
+    lost = completed.stdout_bytes - len(completed.stdout)
+    if lost > 0:
+        output = f"[NOT COMPLETE: the first {lost} bytes of the output were left out …]\n{output}"
+    if completed.timed_out:
+        ending = f"The command was ended after {seconds:g} s; it had not finished."
+    elif completed.limit_error is not None:
+        ending = f"ENDED: {completed.limit_error.message}"
+    elif completed.signal is not None:
+        ending = f"The command was killed by signal {completed.signal}."
+    else:
+        ending = f"Exit code {completed.code}."
+    if completed.leftovers and completed.limit_error is None:
+        ending += f" {completed.leftovers} processes that it left running were ended."
+    separator = "" if not output or output.endswith("\n") else "\n"
+    return CommandResult(
+        text=f"{output}{separator}[{ending}]",
+        ok=completed.code == 0 and not completed.timed_out and completed.limit_error is None,
+        sandbox=completed.sandbox,
+    )
+
+
+def seconds_of(asked: object) -> float:
+    """Return the time limit for a command, of what the model asked for."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0:
+        return DEFAULT_SECONDS
+    return float(min(asked, MAX_SECONDS))
+
+
+def environment_for(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a command: nothing may wait for a person or open a pager."""
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "PAGER": "cat", "GIT_PAGER": "cat", "CI": "1", "TERM": "dumb"}
+    return {**environment, **quiet, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _spec(name: str, description: str, required: Sequence[str], **properties: Mapping[str, Any]) -> ToolSpec:
@@ -43,6 +124,8 @@ def _number(description: str) -> Mapping[str, Any]:
 
 
 _PATH = _text("Path relative to the root of the repository.")
+
+
 FILE_TOOLS = (
     _spec(
         "read_file",
@@ -78,14 +161,14 @@ FILE_TOOLS = (
         content=_text("The complete content."),
     ),
 )
+
+
 RUN_COMMAND = _spec(
     "run_command",
     "Run a command with sh in the root of the repository. No one can answer its questions.",
     ["command"],
     command=_text("The command."),
-    seconds=_number(
-        f"Time limit; {command_tool.DEFAULT_SECONDS:g} unless given, at most {command_tool.MAX_SECONDS:g}."
-    ),
+    seconds=_number(f"Time limit; {DEFAULT_SECONDS:g} unless given, at most {MAX_SECONDS:g}."),
 )
 
 
@@ -144,7 +227,7 @@ class Toolbox:
         """Return how long a call may take."""
         if call.name != RUN_COMMAND.name:
             return FILE_TOOL_SECONDS
-        return command_tool.seconds_of(call.arguments.get("seconds"))
+        return seconds_of(call.arguments.get("seconds"))
 
     async def execute(self, call: RequestedCall) -> tuple[str, bool, list[Event]]:
         """Execute a call; return the text for the model, whether it succeeded, and the events of changed files."""
@@ -193,12 +276,12 @@ class Toolbox:
 
     async def _run(self, arguments: dict[str, Any]) -> tuple[str, bool, list[Event]]:
         self.touched = True
-        result = await command_tool.run(
+        result = await run_command(
             arguments["command"],
             tree=self.tree,
-            environment=command_tool.environment_for(dict(self.environment or {})),
+            environment=environment_for(dict(self.environment or {})),
             mark=self.mark,
-            seconds=command_tool.seconds_of(arguments.get("seconds")),
+            seconds=seconds_of(arguments.get("seconds")),
             confinement=self.confinement,
             limits=self.limits,
         )

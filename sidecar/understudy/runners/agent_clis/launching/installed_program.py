@@ -1,11 +1,14 @@
-"""Find the program and the worktree of an agent CLI for one run."""
+"""Find the program and the worktree of an agent CLI for one run, and refuse options that contradict each other."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from understudy.config.discovery import installed_tools
 from understudy.model.capabilities import Capabilities
+from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
 from understudy.runners.runner import Task
@@ -36,3 +39,47 @@ def worktree_of(task: Task, tool: Capabilities) -> Path:
             hint="Start it in a git repository or in a folder that can be copied.",
         )
     return task.worktree
+
+
+def refuse_flags(task: Task, ours: frozenset[str], fields: Mapping[str, str]) -> None:
+    """Raise ``config_invalid`` for flags that the runner sets (``ours``), or that have a field of their own."""
+    launch = task.delegator.launch or Launch()
+    for flag in launch.flags or ():
+        for name in _spellings(flag):
+            if name in fields:
+                raise invalid(task, f"has the flag {name} in `launch.flags`", f"Set `{fields[name]}` instead.")
+            if name in ours:
+                why = "which Understudy sets itself"
+                raise invalid(task, f"has the flag {name} in `launch.flags`, {why}", "Remove it.")
+
+
+def _spellings(flag: str) -> Iterator[str]:
+    """Yield the names that a program may read in a flag: ``--skipTrust``, ``--no-sandbox`` and ``-dy`` are others."""
+    name = flag.split("=", maxsplit=1)[0]
+    yield name
+    if name.startswith("--"):
+        plain = re.sub("(?<=[a-z0-9])[A-Z]", lambda match: "-" + match[0].lower(), name)
+        yield plain
+        yield "--" + plain.removeprefix("--").removeprefix("no-")
+    elif name.startswith("-"):
+        yield from (f"-{letter}" for letter in name[1:])
+
+
+def permission_mode(task: Task, *, tree: str, text: str, everything: str) -> str:
+    """Return the permission mode; raise ``config_invalid`` for one that contradicts ``launch.yolo``.
+
+    ``tree`` and ``text`` are the modes for recipes that return a changed worktree, or only a text; ``everything`` is
+    the one that ``launch.yolo`` stands for.
+    """
+    launch = task.delegator.launch or Launch()
+    asked = launch.permission_mode
+    if launch.yolo and asked not in {None, everything}:
+        raise invalid(task, f"sets `launch.yolo` and asks for the mode {asked!r}", "Remove one of them.")
+    if launch.yolo:
+        return everything
+    return asked or (text if task.recipe.returns == "text" else tree)
+
+
+def invalid(task: Task, what: str, hint: str) -> UnderstudyError:
+    """Return the error for a delegator that has or does ``what``."""
+    return UnderstudyError(ErrorKind.CONFIG_INVALID, f"Delegator {task.delegator.name!r} {what}.", hint=hint)

@@ -18,8 +18,14 @@ from understudy.model.delegation.events import File, Phase, Text, Thinking, Tool
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.tools.copilot import CAPABILITIES
-from understudy.runners.agent_clis.streams.agent_failures import failure
-from understudy.runners.agent_clis.streams.stream_values import MOST_ITEMS, WorktreePaths, bounded, string, whole
+from understudy.runners.agent_clis.streams.stream_values import (
+    MOST_ITEMS,
+    WorktreePaths,
+    bounded,
+    failure,
+    string,
+    whole,
+)
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 
 _MOST_USAGE_BYTES = 1 << 20

@@ -25,11 +25,11 @@ from understudy.model.delegation.events import File, Phase, Text, Thinking, Tool
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
 from understudy.model.tools.pi import CAPABILITIES
-from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     WorktreePaths,
     bounded,
+    failure,
     line_of,
     string,
     whole,

@@ -17,9 +17,8 @@ from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.events import Phase, Text
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.tools.qwen import CAPABILITIES
-from understudy.runners.agent_clis.streams.agent_failures import failure
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
-from understudy.runners.agent_clis.streams.stream_values import line_of
+from understudy.runners.agent_clis.streams.stream_values import failure, line_of
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, SourceItem
 from understudy.runners.runner import Message, Question

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends.dialects.openai_chat import ChatStream
-from understudy.runners.backends.http.sse import Decoder
+from understudy.runners.backends.http.http_client import EventDecoder
 from understudy.secrets import Redactor
 
 data_lines = st.lists(
@@ -23,7 +23,7 @@ def encoded(events: list[list[str]], end: str, bom: bool) -> bytes:
 
 
 def decoded(data: bytes, cuts: list[int]) -> list[str]:
-    decoder = Decoder()
+    decoder = EventDecoder()
     places = sorted({cut % (len(data) + 1) for cut in cuts})
     found = []
     for start, stop in zip([0, *places], [*places, len(data)], strict=True):
@@ -56,18 +56,18 @@ def test_any_bytes_give_the_same_outcome_however_cut(data, cuts):
 
 def test_comments_names_and_odd_fields():
     data = b": ping\n\nevent: ping\ndata\n\nid: 1\nretry: 5\ndata:no space\nnonsense\n\n"
-    events = Decoder().feed(data)
+    events = EventDecoder().feed(data)
     assert [(event.name, event.data) for event in events] == [("ping", ""), ("message", "no space")]
 
 
 def test_bounds():
-    decoder = Decoder(max_bytes=100)
+    decoder = EventDecoder(max_bytes=100)
     for _ in range(10):
         decoder.feed(b"0123456789")
     with pytest.raises(UnderstudyError) as caught:
         decoder.feed(b"0")
     assert caught.value.kind is ErrorKind.MALFORMED_OUTPUT
-    decoder = Decoder(max_bytes=100)
+    decoder = EventDecoder(max_bytes=100)
     with pytest.raises(UnderstudyError):
         decoder.feed(b"data: 0123456789\n" * 11)
 

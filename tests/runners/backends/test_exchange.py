@@ -17,7 +17,7 @@ from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import ModelServer
 from understudy.model.delegation.events import Event, Note
 from understudy.model.errors import ErrorKind
-from understudy.runners.backends import server_slots
+from understudy.runners.backends import exchange
 from understudy.runners.backends.openai import Runner
 from understudy.runners.runner import Outcome
 from understudy.testing import model_server as scripted
@@ -25,9 +25,9 @@ from understudy.testing import model_server as scripted
 HOLD = """
 import sys, time
 from understudy.model.config.delegators import ModelServer
-from understudy.runners.backends import server_slots
+from understudy.runners.backends import exchange
 server = ModelServer(name="theirs", kind="custom", base_url=sys.argv[1], max_concurrent=int(sys.argv[2]))
-slot = server_slots.take(server)
+slot = exchange.take_slot(server)
 print("held" if slot else "none", flush=True)
 time.sleep(60)
 """
@@ -35,8 +35,8 @@ time.sleep(60)
 PAUSE = """
 import sys
 from understudy.model.config.delegators import ModelServer
-from understudy.runners.backends import server_slots
-server_slots.hold(ModelServer(name="theirs", kind="custom", base_url=sys.argv[1]), 1.0)
+from understudy.runners.backends import exchange
+exchange.hold(ModelServer(name="theirs", kind="custom", base_url=sys.argv[1]), 1.0)
 """
 
 
@@ -69,21 +69,21 @@ def test_two_processes_never_exceed_the_limit_and_a_killed_one_frees_its_slot(ho
     url = "http://127.0.0.1:9/v1"
     first, got = holders(url, 2)
     assert got == "held"
-    mine = server_slots.take(a_server(url, 2))
+    mine = exchange.take_slot(a_server(url, 2))
     assert mine is not None
     assert holders(url, 2)[1] == "none"
-    assert server_slots.take(a_server("http://127.0.0.1:9/other", 2)) is None, "the same server"
-    other = server_slots.take(a_server("http://127.0.0.1:10/v1", 2))
+    assert exchange.take_slot(a_server("http://127.0.0.1:9/other", 2)) is None, "the same server"
+    other = exchange.take_slot(a_server("http://127.0.0.1:10/v1", 2))
     assert other is not None
     first.send_signal(signal.SIGKILL)
     first.wait()
-    freed = server_slots.take(a_server(url, 2))
+    freed = exchange.take_slot(a_server(url, 2))
     assert freed is not None
-    assert server_slots.take(a_server(url, 2)) is None
+    assert exchange.take_slot(a_server(url, 2)) is None
     for slot in (mine, freed, other):
         slot.free()
         slot.free()
-    assert server_slots.take(a_server(url, 1)) is not None
+    assert exchange.take_slot(a_server(url, 1)) is not None
 
 
 async def test_a_request_waits_for_its_turn_and_frees_it(holders, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_request_waits_for_its_turn_and_frees_it(holders, tmp_path: Path
             outcome = await waiting
         assert outcome.text == scripted.TEXT
         assert isinstance((await outcome_of(task))[0], Outcome), "it freed its slot"
-        slot = server_slots.take(entry)
+        slot = exchange.take_slot(entry)
         assert slot is not None
         slot.free()
 
@@ -113,16 +113,16 @@ async def test_requests_of_all_processes_wait_together_after_a_refusal(own_home,
     with scripted.ModelServer() as server:
         entry = ModelServer(name="ours", kind="custom", base_url=server.base_url)
         await asyncio.to_thread(subprocess.run, [sys.executable, "-c", PAUSE, server.base_url], check=True)
-        assert 0 < server_slots.held_seconds(entry) <= 1.0
+        assert 0 < exchange.held_seconds(entry) <= 1.0
         began = time.time()
-        until = began + server_slots.held_seconds(entry)
+        until = began + exchange.held_seconds(entry)
         found = await asyncio.gather(*(outcome_of(model_task(entry, tmp_path)) for _ in range(3)))
         assert all(isinstance(outcome, Outcome) for outcome, _ in found)
         assert time.time() >= until
         notes = [event.text for _, events in found for event in events if isinstance(event, Note)]
         assert len(notes) == 3
         assert all("asked others to wait" in text for text in notes)
-        assert server_slots.held_seconds(entry) == 0
+        assert exchange.held_seconds(entry) == 0
 
 
 async def test_a_refusal_is_passed_on_to_other_processes(own_home, tmp_path: Path) -> None:
@@ -133,29 +133,29 @@ async def test_a_refusal_is_passed_on_to_other_processes(own_home, tmp_path: Pat
 
         def emit(event: Event) -> None:
             if isinstance(event, Note) and "Retrying in" in event.text:
-                held.append(server_slots.held_seconds(entry))
+                held.append(exchange.held_seconds(entry))
 
         await Runner(backoff_seconds=5.0).run(model_task(entry, tmp_path, model="429_ms"), emit)
         assert len(held) == 1
         error, _ = await outcome_of(model_task(entry, tmp_path, model="500"), retries=1)
         assert error.kind is ErrorKind.OVERLOADED
-        assert server_slots.held_seconds(entry) == 0, "an error of the server is not a limit"
+        assert exchange.held_seconds(entry) == 0, "an error of the server is not a limit"
 
 
 def test_a_pause_that_makes_no_sense_holds_nothing(own_home) -> None:
     _ = own_home
     entry = ModelServer(name="ours", kind="custom", base_url="http://127.0.0.1:9/v1")
-    server_slots.hold(entry, 30.0)
-    server_slots.hold(entry, 1.0)
-    assert server_slots.held_seconds(entry) > 25, "the longer one stays"
+    exchange.hold(entry, 30.0)
+    exchange.hold(entry, 1.0)
+    assert exchange.held_seconds(entry) > 25, "the longer one stays"
     [place] = (own_home / "state").rglob("until")
     for content in (b"", b"soon", b"9e99", b"nan", b"-1", b"\xff" * 100):
         place.write_bytes(content)
-        assert server_slots.held_seconds(entry) == 0.0
+        assert exchange.held_seconds(entry) == 0.0
     place.unlink()
     place.mkdir()
-    assert server_slots.held_seconds(entry) == 0.0
-    server_slots.hold(entry, 1.0)
+    assert exchange.held_seconds(entry) == 0.0
+    exchange.hold(entry, 1.0)
 
 
 @pytest.mark.parametrize(("most", "problems"), [(0, 1), (-1, 1), (1001, 1), (1, 0), (1000, 0)])
