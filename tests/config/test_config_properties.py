@@ -184,7 +184,7 @@ fragments = st.sampled_from(
             "+++\n",
         ),
         *(
-            "[delegators.launch_config]\n",
+            "[delegators.launch]\n",
             "a.b.c = 1\n",
             '"\\uD83D" = 1\n',
             "x = 99999999999999999999\n",

@@ -70,7 +70,7 @@ GOOD = {
     FileKind.CONFIG: [
         *re.findall(r"```toml\n(# ~/.config/understudy/config.toml\n.*?)```", CONFIGURATION, re.DOTALL),
         "[environment]\npython = '/usr/bin/python3'\n",
-        "[[delegators]]\nname = 'a'\nllm_tool = 'claude'\nlaunch_config = { yolo = true }\n",
+        "[[delegators]]\nname = 'a'\ntool = 'claude'\nlaunch = { yolo = true }\n",
     ],
     FileKind.DELEGATOR: [
         *(path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "delegators").glob("*.toml")),
@@ -108,6 +108,7 @@ BAD = [
     (FileKind.TOOL, "title = 'x'\ncommand = ['x']\ndialect = 'xml'\n"),
     (FileKind.TOOL, "title = 'x'\ncommand = ['x']\nfailures = [{ kind = 'bored', exit_codes = [3] }]\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nmodle = 'x'\n"),
+    (FileKind.DELEGATOR, "llm_tool = 'claude'\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { mode = 'tmux' }\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nlaunch = { docker = true }\n"),
     (FileKind.DELEGATOR, "tool = 'claude'\nlocality = 'here'\n"),

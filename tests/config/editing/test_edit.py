@@ -220,7 +220,6 @@ def test_taken_names(editor, user, write):
         "name = 'a'\ntool = \"ghostwriter\"\n",
         'name = "a"\ntool = "ghostwriter"\n\n',
         'name = "a"\ntool = "ghostwriter"\nmodel = ""\n',
-        'name = "a"\nllm_tool = "ghostwriter"\n',
         'name = "a"\r\ntool = "ghostwriter"\r\n',
     ],
 )

@@ -103,18 +103,6 @@ configured_by = ["pyproject.toml"]
     assert found.checks["unit"].configured_by == ["pyproject.toml"]
 
 
-def test_spellings_of_other_tools_are_accepted(user, write, loaded):
-    write(
-        user / "delegators" / "x.toml",
-        'name = "x"\nllm_tool = "generic"\n[launch_config]\ncommand = ["run", "{prompt}"]\n',
-    )
-    entry = loaded().delegators["x"]
-    assert entry.delegator.tool == "generic"
-    assert entry.delegator.launch.command == ["run", "{prompt}"]
-    assert entry.state.ready
-    assert not entry.editable
-
-
 def test_layers_override_each_other_and_say_so(user, workspace, write, loaded, lines):
     for folder, title in (
         (user, "user"),

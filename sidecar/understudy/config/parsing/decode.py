@@ -32,6 +32,8 @@ _KNOWN_STRANGERS = {
     "backend": "Delegators name a `tool` or a `model_server`.",
     "default_model": "Write `model` in the delegator.",
     "extra_headers": "Write `headers`.",
+    "launch_config": "Write `launch`.",
+    "llm_tool": "Write `tool`.",
     "timeout": "Write limits = { total_seconds = … } in the delegator.",
     "profiles": "Write [[delegators]] and [[model_servers]].",
 }
@@ -47,14 +49,6 @@ def decode(
         where, why = unusable
         label = ".".join(map(str, where)) or "The value"
         problems.append(source.problem(f"`{label}` {why}.", at=source.where((*path, *where))))
-        return None
-    value, twice = file_schema.rename_aliases(value, structure)
-    for name in twice:
-        other = next(ours for ours, theirs in file_schema.SPELLINGS.items() if theirs == name)
-        at = source.where((*path, name), key=True)
-        message = f"`{name}` and `{other}` set the same field."
-        problems.append(source.problem(message, hint="Remove one.", at=at, code="duplicate"))
-    if twice:
         return None
     try:
         return file_schema.from_file(value, structure)

@@ -22,15 +22,6 @@ from understudy.model.wire import ready
 
 _Thing = TypeVar("_Thing", bound=msgspec.Struct)
 
-ALIASES: dict[type, dict[str, str]] = {Delegator: {"llm_tool": "tool", "launch_config": "launch"}}
-"""Field names of other delegation tools, accepted at the top level of a structure."""
-
-SPELLINGS: dict[str, str] = {
-    "tool": "llm_tool",
-    "launch": "launch_config",
-}
-"""Our name → the alias that a file may use instead (to find its position)."""
-
 
 @functools.cache
 def file_type(structure: type[msgspec.Struct]) -> type[msgspec.Struct]:
@@ -65,19 +56,6 @@ def to_file(value: msgspec.Struct) -> dict[str, Any]:
         msgspec.convert(value, ready(file_type(type(value))), from_attributes=True)
     )
     return mapping
-
-
-def rename_aliases(value: Any, structure: type[msgspec.Struct]) -> tuple[Any, list[str]]:
-    """Return ``value`` with aliases replaced, and the names that occur with and without an alias."""
-    aliases = ALIASES.get(structure)
-    if aliases is None or not isinstance(value, dict):
-        return value, []
-    return _rename(value, aliases)
-
-
-def _rename(value: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
-    twice = [alias for alias, name in aliases.items() if alias in value and name in value]
-    return {aliases.get(key, key): item for key, item in value.items() if key not in twice}, twice
 
 
 def _twin_of(annotation: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from understudy.config import findings
 from understudy.config.findings import Code, LocatedFinding
 from understudy.config.parsing import toml_positions
-from understudy.config.parsing.file_schema import SPELLINGS
 from understudy.model.errors import Location, Position, Range
 
 MAX_BYTES = 256 * 1024
@@ -93,23 +92,12 @@ class Source:
         """Return the place of the value at ``path`` (or of its key), or of the nearest enclosing value that has one."""
         if self._positions is None:
             self._positions = toml_positions.Positions(self.toml)
-        spelled = path
-        while spelled:
-            for candidate in self._spellings(spelled):
-                place = self._positions.key(candidate) if key else self._positions.value(candidate)
-                if place is not None:
-                    return self._shifted(place)
-            spelled = spelled[:-1]
+        while path:
+            place = self._positions.key(path) if key else self._positions.value(path)
+            if place is not None:
+                return self._shifted(place)
+            path = path[:-1]
         return toml_positions.START
-
-    def _spellings(self, path: findings.KeyPath) -> list[findings.KeyPath]:
-        """Return ``path`` in every combination of our field names and their aliases."""
-        paths: list[findings.KeyPath] = [()]
-        for depth, step in enumerate(path):
-            # Aliases occur only near the top; further down, the user chooses the names.
-            other = SPELLINGS.get(step) if isinstance(step, str) and depth < 4 else None
-            paths = [(*head, name) for head in paths for name in ([step] if other is None else [step, other])]
-        return paths
 
     def _syntax_problem(self, text: str, error: tomllib.TOMLDecodeError) -> LocatedFinding:
         message, offset = toml_positions.syntax_problem(text, error)

@@ -74,8 +74,6 @@ class FieldShape:
     most: float | None = None
     filled: bool = False
     """An array with at least one element."""
-    other: str | None = None
-    """The name of the field for which this is an alias."""
 
 
 def shape_of(kind: FileKind) -> FieldShape:
@@ -177,10 +175,6 @@ class _Maker:
             if (python, name) == (ModelServer, "protocols") and shape.items is not None:
                 shape = replaced(shape, items=replaced(shape.items, allowed=tuple(declarations.protocols())))
             shapes[name] = replaced(shape, doc=docs.get(name, shape.doc), required=field.required)
-        for alias, name in file_schema.ALIASES.get(python, {}).items():
-            if name in shapes:
-                doc = f"An alias of `{name}`, for files of other tools."
-                shapes[alias] = replaced(shapes[name], doc=doc, required=False, other=name)
         return FieldShape(doc=doc_of(python), kinds=("table",), fields=shapes)
 
     def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
@@ -224,8 +218,6 @@ def json_schema(shape: FieldShape) -> dict[str, Any]:
         schema["anyOf"] = parts
     if shape.default is not None:
         schema["default"] = shape.default
-    if shape.other is not None:
-        schema["deprecated"] = True
     return schema
 
 
@@ -234,9 +226,8 @@ def _part(shape: FieldShape, kind: Kind) -> dict[str, Any]:
     if kind == "table" and shape.fields is not None:
         part["properties"] = {name: json_schema(inner) for name, inner in shape.fields.items()}
         required = [name for name, inner in shape.fields.items() if inner.required]
-        aliased = {inner.other: alias for alias, inner in shape.fields.items() if inner.other}
         if required:
-            part["required"] = [name for name in required if name not in aliased]
+            part["required"] = required
         part["additionalProperties"] = False
     elif kind == "table" and shape.values is not None and shape.values != FieldShape():
         part["additionalProperties"] = json_schema(shape.values)
