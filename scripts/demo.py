@@ -222,9 +222,9 @@ def found_tools(environment: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def found_servers() -> list[tuple[Any, list[str]]]:
     """Return the kinds of the model servers that answer at their usual address on this machine, with their models."""
-    from understudy.config.discovery import local_servers, server_presets  # noqa: PLC0415 - so that --help needs no .venv
+    from understudy.config.discovery import server_presets  # noqa: PLC0415 - so that --help needs no .venv
 
-    return [(server_presets.KINDS[kind], models) for kind, models in local_servers.running().items()]
+    return [(server_presets.KINDS[kind], models) for kind, models in server_presets.running().items()]
 
 
 def unusable(file: Path) -> str | None:

@@ -74,7 +74,6 @@ FOLDERS: dict[str, list[str]] = {
         "loading",
         "trust",
         "editing",
-        "agents",
         "importing",
         "exporting",
     ],
@@ -103,7 +102,7 @@ STARTS_PROCESSES = {
 }
 SPEAKS_HTTP = {
     "runners": "model servers",
-    "config/discovery/local_servers.py": "checks with the standard library whether a model server listens on this machine",
+    "config/discovery/server_presets.py": "checks with the standard library whether a model server listens on this machine",
     "testing": "is a model server",
 }
 PROCESS_MODULES = {"subprocess", "pty", "multiprocessing", "concurrent.futures.process"}

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from understudy.config.loading.loader import load
-from understudy.config.loading.rendering import render
 from understudy.config.parsing import file_schema
+from understudy.config.parsing.config_file import render
+from understudy.config.parsing.file_syntax import Positions
 from understudy.config.parsing.source_file import Source
-from understudy.config.parsing.toml_positions import Positions
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, Limits, ModelServer
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -12,9 +12,9 @@ from urllib.parse import urljoin
 import jsonschema
 import pytest
 
-from understudy.config.editing import starter_file
+from understudy.config.editing import new_files
 from understudy.config.editing.edit import Editor
-from understudy.config.editing.tool_template import ready_made
+from understudy.config.editing.new_files import ready_made
 from understudy.config.loading.loader import load
 from understudy.config.locations import FileKind, place_of, user_folder
 from understudy.config.reference import fields
@@ -40,7 +40,7 @@ def write_one_of_each_kind(editor: Editor, scope: Scope) -> None:
     editor.create(AGENT, scope)
     editor.create(CHECK, scope)
     editor.set_default("agent", None, scope)
-    editor.create_starter(starter_file.render([CHECK], ["claude"], scope), scope)
+    editor.create_starter(new_files.render([CHECK], ["claude"], scope), scope)
     editor.create_tool("plain", scope)
     for name in ready_made():
         editor.create_tool(f"my-{name}", scope, like=name)

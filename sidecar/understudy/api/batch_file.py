@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from understudy.api.messages import GroupStartParams
-from understudy.config.findings import LocatedFinding
-from understudy.config.parsing import decode
+from understudy.config.findings import LocatedFinding, near
+from understudy.config.parsing import file_schema
 from understudy.config.parsing.source_file import MAX_BYTES, Source, unusable_value
-from understudy.config.suggestions import near
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import GroupTask, LaunchOverride
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
@@ -87,7 +86,7 @@ def read(data: bytes, path: Path, folder: Path) -> BatchFile:
 def _toml(source: Source, problems: list[LocatedFinding]) -> tuple[GroupStartParams, list[Location]]:
     value, wrong = source.parse()
     problems += wrong
-    params = None if value is None else decode.decode(value, GroupStartParams, source, (), problems)
+    params = None if value is None else file_schema.decode(value, GroupStartParams, source, (), problems)
     if params is None:
         return GroupStartParams(tasks=[]), []
     return params, [source.location(source.where(("tasks", number))) for number in range(len(params.tasks))]

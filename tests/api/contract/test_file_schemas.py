@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from understudy.api import contract
 from understudy.api.contract.__main__ import main
 from understudy.config import locations
-from understudy.config.editing.tool_template import template
+from understudy.config.editing.new_files import template
 from understudy.config.loading.loader import load
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.api.editor_files.config_diagnostics import Diagnostic, Snapshot, diagnostics, is_config_file, snapshot
 from understudy.config.loading import loader
-from understudy.config.parsing.toml_positions import utf16
+from understudy.config.parsing.file_syntax import utf16
 from understudy.model.errors import Position, Range
 
 CONFIGURATION = Path(__file__).parents[3] / "docs" / "configuration.md"

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from understudy.config.discovery import declarations, installed_tools, local_servers
+from understudy.config.discovery import declarations, installed_tools, server_presets
 from understudy.config.discovery.server_presets import ServerKind
 from understudy.config.validation import delegator_rules
 from understudy.model.capabilities import Capabilities
@@ -226,7 +226,7 @@ def test_a_model_server_is_recognised_by_its_list_of_models(serve):
             b"[" * 9000,
         )
     ]
-    found = local_servers.running(
+    found = server_presets.running(
         [kind("ollama", port), *(kind(f"other{other}", other) for other in others), kind("lmstudio", 1)]
     )
     assert found == {"ollama": ["qwen", "llama"]}
@@ -235,22 +235,22 @@ def test_a_model_server_is_recognised_by_its_list_of_models(serve):
 def test_only_this_machine_is_asked(serve, asked):
     port = serve(b'{"data": []}')
     away = [ServerKind(kind=host, title="x", base_url=f"http://{host}:{port}/v1") for host in ("localhost.", "example")]
-    assert local_servers.running([*away, ServerKind(kind="custom", title="none")]) == {}
+    assert server_presets.running([*away, ServerKind(kind="custom", title="none")]) == {}
     assert asked == []
 
 
 def test_a_port_that_never_answers_is_given_up(monkeypatch):
     import socket
 
-    monkeypatch.setattr(local_servers, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(server_presets, "ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
+        assert server_presets.running([kind("ollama", listening.getsockname()[1])]) == {}
 
 
 def test_a_server_that_dribbles_is_given_up(monkeypatch):
     import socket
 
-    monkeypatch.setattr(local_servers, "TOTAL_SECONDS", 0.5)
+    monkeypatch.setattr(server_presets, "TOTAL_SECONDS", 0.5)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -266,7 +266,7 @@ def test_a_server_that_dribbles_is_given_up(monkeypatch):
 
         thread = threading.Thread(target=dribble)
         thread.start()
-        assert local_servers.running([kind("ollama", listening.getsockname()[1])]) == {}
+        assert server_presets.running([kind("ollama", listening.getsockname()[1])]) == {}
         stop.set()
         thread.join(10)
 
@@ -276,7 +276,7 @@ def test_no_proxy_and_no_key_go_along(serve, asked, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
     port = serve(b'{"data": []}')
-    assert local_servers.running([kind("vllm", port)]) == {"vllm": []}
+    assert server_presets.running([kind("vllm", port)]) == {"vllm": []}
     ((path, headers, address),) = asked
     assert (path, address) == ("/v1/models", "127.0.0.1")
     assert set(headers) == {"Host", "Accept-Encoding", "Accept"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.config.editing.edit import Editor
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def planned(editor: Editor, tmp_path: Path) -> Callable[..., import_plan.ImportP
     def make(source: str, text: str | bytes, name: str = "given") -> import_plan.ImportPlan:
         file = tmp_path / name
         file.write_bytes(text.encode() if isinstance(text, str) else text)
-        draft = sources.read_source(source, file, None, {}, tmp_path / "home")  # type: ignore[arg-type]
+        draft = import_plan.read_source(source, file, None, {}, tmp_path / "home")  # type: ignore[arg-type]
         return import_plan.make_plan(draft, editor)
 
     return make

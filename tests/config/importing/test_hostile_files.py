@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -81,9 +81,9 @@ def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     (tmp_path / "folder").mkdir()
     for place in (tmp_path / "pipe", tmp_path / "circle", tmp_path / "folder", Path("/dev/zero")):
-        for source in sources.SOURCES:
+        for source in import_plan.SOURCES:
             with pytest.raises(UnderstudyError) as caught:
-                sources.read_source(source, place, None, {}, tmp_path)
+                import_plan.read_source(source, place, None, {}, tmp_path)
             assert caught.value.kind is ErrorKind.CONFIG_INVALID
             assert caught.value.location is not None
 
@@ -92,9 +92,9 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(100 * 1024 * 1024)
-    for source in sources.SOURCES:
+    for source in import_plan.SOURCES:
         with pytest.raises(UnderstudyError) as caught:
-            sources.read_source(source, huge, None, {}, tmp_path)
+            import_plan.read_source(source, huge, None, {}, tmp_path)
         assert caught.value.kind is ErrorKind.CONFIG_INVALID
         assert "larger than" in caught.value.message
 
@@ -120,12 +120,12 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1536 * 1024 * 1024,) * 2)
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 from pathlib import Path
-from understudy.config.importing import sources
+from understudy.config.importing import import_plan
 from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import UnderstudyError
 for name in sys.argv[1:]:
     try:
-        sources.read_source(name.partition("@")[2], Path(name), None, {}, Path("/nonexistent"))
+        import_plan.read_source(name.partition("@")[2], Path(name), None, {}, Path("/nonexistent"))
     except UnderstudyError as error:
         print(error.kind, error.location is not None)
     else:
@@ -165,16 +165,16 @@ pieces = st.sampled_from(
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(sources.SOURCES), st.lists(pieces, max_size=30).map("".join) | st.binary(max_size=80))
+@given(st.sampled_from(import_plan.SOURCES), st.lists(pieces, max_size=30).map("".join) | st.binary(max_size=80))
 def test_any_content_is_read_or_refused(source: ImportSource, content: str | bytes) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder, "theirs")
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
         with contextlib.suppress(UnderstudyError):
-            sources.read_source(source, file, None, {}, Path(folder))
+            import_plan.read_source(source, file, None, {}, Path(folder))
             return
         with pytest.raises(UnderstudyError) as caught:
-            sources.read_source(source, file, None, {}, Path(folder))
+            import_plan.read_source(source, file, None, {}, Path(folder))
     assert caught.value.kind in {ErrorKind.CONFIG_INVALID, ErrorKind.INVALID_PARAMS}
     assert caught.value.hint
     assert caught.value.kind is ErrorKind.INVALID_PARAMS or caught.value.location is not None

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from understudy.config.editing.edit import Editor
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 from understudy.config.loading.loader import load
 
 SECRET = "sk-test-0123456789abcdef"
@@ -159,7 +159,7 @@ def test_every_import_is_valid_and_stable(file: tuple[Any, str]) -> None:
         user = Path(folder, "config")
         with mock.patch.dict(os.environ, {"UNDERSTUDY_CONFIG": str(user)}):
             editor = Editor(None, state=Path(folder, "state"))
-            made = import_plan.make_plan(sources.read_source(source, place, None, {}, Path(folder)), editor)
+            made = import_plan.make_plan(import_plan.read_source(source, place, None, {}, Path(folder)), editor)
             assert SECRET not in made.diff()
             made.write(editor)
             found = load(None, trusted=False)
@@ -170,5 +170,5 @@ def test_every_import_is_valid_and_stable(file: tuple[Any, str]) -> None:
             assert {str(path): path.read_bytes() for path in user.rglob("*.toml")} == {
                 str(one.path): one.after for one in made.files
             }
-            again = import_plan.make_plan(sources.read_source(source, place, None, {}, Path(folder)), editor)
+            again = import_plan.make_plan(import_plan.read_source(source, place, None, {}, Path(folder)), editor)
             assert again.files == []

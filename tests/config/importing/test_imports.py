@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from understudy.config.editing.edit import Editor
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 from understudy.config.loading.loader import load
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer, Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -146,7 +146,7 @@ def test_the_registration_of_delegate_local(planned: Planned, editor: Editor) ->
 
 def test_the_environment_of_delegate_local(editor: Editor, tmp_path: Path) -> None:
     variables = {"DELEGATE_LOCAL_MODEL": "gpt-9", "DELEGATE_LOCAL_KEY": SECRET, "DELEGATE_LOCAL_MAX_TURNS": "many"}
-    made = import_plan.make_plan(sources.read_source("delegate-local", None, None, variables, tmp_path), editor)
+    made = import_plan.make_plan(import_plan.read_source("delegate-local", None, None, variables, tmp_path), editor)
     assert left_out(made) == {"DELEGATE_LOCAL_MAX_TURNS": 0}
     servers, _ = written(editor, made)
     # The tool converts the address for models with this prefix.
@@ -157,8 +157,8 @@ def test_the_environment_of_delegate_local(editor: Editor, tmp_path: Path) -> No
 def test_servers_of_other_projects_are_not_read(editor: Editor, tmp_path: Path) -> None:
     (tmp_path / ".claude.json").write_text('{"projects": {"/elsewhere": ' + MCP + "}}")
     with pytest.raises(UnderstudyError, match="nothing to import"):
-        sources.read_source("delegate-local", None, Path("/here"), {}, tmp_path)
-    draft = sources.read_source("delegate-local", None, Path("/elsewhere"), {}, tmp_path)
+        import_plan.read_source("delegate-local", None, Path("/here"), {}, tmp_path)
+    draft = import_plan.read_source("delegate-local", None, Path("/elsewhere"), {}, tmp_path)
     assert [one.entry.name for one in draft.servers] == ["delegate-local"]
 
 
@@ -220,5 +220,5 @@ def test_a_delegator_without_its_server_is_left_out(planned: Planned, editor: Ed
 
 def test_nothing_to_import_names_the_place(editor: Editor, tmp_path: Path) -> None:
     with pytest.raises(UnderstudyError, match=r"profiles\.toml") as caught:
-        sources.read_source("agent-delegate", None, None, {}, tmp_path)
+        import_plan.read_source("agent-delegate", None, None, {}, tmp_path)
     assert caught.value.kind is ErrorKind.INVALID_PARAMS

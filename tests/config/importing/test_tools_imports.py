@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from understudy.config.editing.edit import Editor
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 from understudy.config.loading.loader import load
 from understudy.model.config.delegators import Delegator, EnvReference, KeyReference, Launch, RemoteAgent, Scope
 from understudy.model.errors import UnderstudyError
@@ -299,11 +299,11 @@ def test_variables_that_have_no_effect_here_are_named(tmp_path: Path) -> None:
     file = tmp_path / "profiles.toml"
     file.write_text(WRITTEN_BY_INIT["agent-delegate"])
     variables = {"AGENT_DELEGATE_CONFIG": str(file), "AGENT_DELEGATE_LOG_DIR": "/logs", "OTHER": "x"}
-    draft = sources.read_source("agent-delegate", None, None, variables, tmp_path)
+    draft = import_plan.read_source("agent-delegate", None, None, variables, tmp_path)
     assert [(one.setting, one.location) for one in draft.dropped] == [("AGENT_DELEGATE_LOG_DIR", None)]
     (tmp_path / ".agent-delegator.json").write_text("{}")
     variables = {"AGENT_DELEGATOR_PROVIDER_PRIORITY": "codex, claude", "AGENT_DELEGATOR_NO_DASHBOARD": "1"}
-    draft = sources.read_source("agent-delegator", None, tmp_path, variables, tmp_path)
+    draft = import_plan.read_source("agent-delegator", None, tmp_path, variables, tmp_path)
     assert [one.entry.name for one in draft.delegators] == ["codex", "claude"]
     assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATOR_NO_DASHBOARD"]
 
@@ -318,7 +318,7 @@ def test_size_limits_become_the_table_of_inputs(tmp_path: Path, editor: Editor, 
     }
 
     def planned() -> import_plan.ImportPlan:
-        return import_plan.make_plan(sources.read_source("agent-delegate", None, None, variables, tmp_path), editor)
+        return import_plan.make_plan(import_plan.read_source("agent-delegate", None, None, variables, tmp_path), editor)
 
     made = planned()
     assert made.not_carried == []
@@ -349,6 +349,6 @@ def test_a_size_limit_that_is_no_number_is_named(tmp_path: Path, value: str) -> 
     file = tmp_path / "profiles.toml"
     file.write_text("")
     variables = {"AGENT_DELEGATE_CONFIG": str(file), "AGENT_DELEGATE_MAX_FILE_BYTES": value}
-    draft = sources.read_source("agent-delegate", None, None, variables, tmp_path)
+    draft = import_plan.read_source("agent-delegate", None, None, variables, tmp_path)
     assert draft.input == {}
     assert [one.setting for one in draft.dropped] == ["AGENT_DELEGATE_MAX_FILE_BYTES"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.config import suggestions
+from understudy.config import findings
 
 MISTAKES = """# my servers
 [defaults]
@@ -260,5 +260,5 @@ def test_a_file_name_that_differs_from_the_entry_is_a_problem(user, write, loade
 
 @pytest.mark.parametrize("written", ["baseURL", "BASE_URL", "base-url", "baseurl", "Base.Url"])
 def test_case_and_separators_do_not_hide_which_key_was_meant(written):
-    assert suggestions.close(written, ["api_key", "base_url", "prices"])[0] == "base_url"
-    assert suggestions.near(written, ["api_key", "base_url", "prices"]) == "Did you mean `base_url`?"
+    assert findings.close(written, ["api_key", "base_url", "prices"])[0] == "base_url"
+    assert findings.near(written, ["api_key", "base_url", "prices"]) == "Did you mean `base_url`?"

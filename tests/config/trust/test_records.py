@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from understudy.config.trust import digest, records
+from understudy.config.trust import records
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -192,13 +192,13 @@ def test_special_files_do_not_block(workspace, state):
 
 def test_a_folder_that_is_too_large_to_look_at_cannot_be_trusted(workspace, state, write, monkeypatch):
     records.record(workspace, state, trusted=True)
-    monkeypatch.setattr(digest, "MAX_FILES", 3)
+    monkeypatch.setattr(records, "MAX_FILES", 3)
     for number in range(5):
         write(workspace / ".understudy" / str(number), "x")
     assert not records.status(workspace, state).trusted
     assert "too many" in refused(lambda: records.record(workspace, state, trusted=True)).message
-    monkeypatch.setattr(digest, "MAX_FILES", 4000)
-    monkeypatch.setattr(digest, "MAX_BYTES", 3)
+    monkeypatch.setattr(records, "MAX_FILES", 4000)
+    monkeypatch.setattr(records, "MAX_BYTES", 3)
     assert "too much" in refused(lambda: records.record(workspace, state, trusted=True)).message
 
 
@@ -213,7 +213,7 @@ def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(
         workspace / ".claude/settings.json",
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "harmless"}]}]}}',
     )
-    place = {"load": digest, "tracked_programs": digest.programs, "describe_effects": digest.effects}[when]
+    place = {"load": records, "tracked_programs": records.programs, "describe_effects": records.effects}[when]
     original = getattr(place, when)
     changes = [
         lambda: (
@@ -245,7 +245,7 @@ def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(
 def test_a_file_that_is_there_only_while_the_effects_are_listed_is_not_trusted(workspace, state, write, monkeypatch):
     evil = workspace / ".understudy/config.toml"
     text = '[[delegators]]\nname = "mine"\ntool = "generic"\nlaunch = { command = ["/bin/evil"] }\n'
-    load, describe = digest.load, digest.effects.describe_effects
+    load, describe = records.load, records.effects.describe_effects
 
     def loaded(*arguments, **named):
         found = load(*arguments, **named)
@@ -257,8 +257,8 @@ def test_a_file_that_is_there_only_while_the_effects_are_listed_is_not_trusted(w
         return describe(*arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(digest, "load", loaded)
-        patch.setattr(digest.effects, "describe_effects", described)
+        patch.setattr(records, "load", loaded)
+        patch.setattr(records.effects, "describe_effects", described)
         shown = records.status(workspace, state)
     write(evil, text)
     refused(lambda: records.record(workspace, state, trusted=True, seen=shown.hash))
@@ -268,7 +268,7 @@ def test_a_file_that_is_harmless_only_while_it_is_described_is_not_trusted(works
     settings = workspace / ".claude/settings.json"
     text = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "evil-one"}]}]}}'
     write(settings, text)
-    describe = digest.effects.describe_effects
+    describe = records.effects.describe_effects
 
     def described(*arguments, **named):
         write(settings, text.replace("evil-one", "harmless"))
@@ -277,7 +277,7 @@ def test_a_file_that_is_harmless_only_while_it_is_described_is_not_trusted(works
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(digest.effects, "describe_effects", described)
+        patch.setattr(records.effects, "describe_effects", described)
         shown = records.status(workspace, state)
     refused(lambda: records.record(workspace, state, trusted=True, seen=shown.hash))
     now = records.status(workspace, state)
@@ -286,17 +286,17 @@ def test_a_file_that_is_harmless_only_while_it_is_described_is_not_trusted(works
 
 
 def test_a_workspace_whose_files_keep_changing_is_not_trusted(workspace, state, write, monkeypatch):
-    original, writes = digest.load, iter(range(1000))
+    original, writes = records.load, iter(range(1000))
 
     def changed_afterwards(*arguments, **named):
         found = original(*arguments, **named)
         write(workspace / ".understudy/config.toml", f"# {next(writes)}\n")
         return found
 
-    monkeypatch.setattr(digest, "load", changed_afterwards)
+    monkeypatch.setattr(records, "load", changed_afterwards)
     assert records.status(workspace, state).allows
     error = refused(lambda: records.record(workspace, state, trusted=True))
-    assert (error.kind, error.message) == (ErrorKind.CONFLICT, digest.CHANGING)
+    assert (error.kind, error.message) == (ErrorKind.CONFLICT, records.CHANGING)
 
 
 def test_changes_between_question_and_answer_are_not_trusted(workspace, state, write):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
-from understudy.config.editing.tool_template import template
+from understudy.config.editing.new_files import template
 from understudy.config.parsing import file_schema
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.config.validation.tool_rules import FIELDS, check_tool

@@ -9,8 +9,8 @@ import pytest
 
 from understudy.config.discovery import declarations
 from understudy.config.loading.loader import load
-from understudy.config.trust.digest import digest
 from understudy.config.trust.effects import describe_effects
+from understudy.config.trust.records import digest
 from understudy.model.config.delegators import Launch, Scope
 
 USER = """

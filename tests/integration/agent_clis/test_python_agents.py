@@ -5,7 +5,7 @@ import tomllib
 import msgspec
 import pytest
 
-from understudy.config.editing.tool_template import template
+from understudy.config.editing.new_files import template
 from understudy.config.parsing import file_schema
 from understudy.model.config.delegators import Delegator, Launch
 from understudy.model.config.tool_definitions import ToolDefinition

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
-from understudy.config.editing import tool_template
+from understudy.config.editing import new_files
 from understudy.config.parsing import file_schema
 from understudy.config.validation.tool_rules import check_tool
 from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Limits, Recipe, Scope
@@ -191,9 +191,9 @@ GOOSE_SAID = (
 )
 
 
-@pytest.mark.parametrize("like", tool_template.ready_made())
+@pytest.mark.parametrize("like", new_files.ready_made())
 async def test_a_ready_made_definition_is_valid_and_reads_what_its_tool_documents(stage, like):
-    tool = defined(tool_template.template(f"my-{like}", like))
+    tool = defined(new_files.template(f"my-{like}", like))
     assert tool.command[0] in declarations.tools()[like].binaries
     said = {"cursor": CURSOR_SAID, "goose": GOOSE_SAID}.get(like, ())
     printed = {"AGENT_LINES": json.dumps(said)}

@@ -12,7 +12,7 @@ from typing import Literal
 from understudy.config.findings import Code
 from understudy.config.loading.loader import Snapshot, snapshot
 from understudy.config.locations import place_of
-from understudy.config.parsing.toml_positions import utf16
+from understudy.config.parsing.file_syntax import utf16
 from understudy.model.errors import Position, Range
 
 __all__ = ["Diagnostic", "Snapshot", "diagnostics", "is_config_file", "snapshot"]

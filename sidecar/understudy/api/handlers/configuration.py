@@ -11,12 +11,11 @@ from typing import TypeVar
 from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
-from understudy.config.agents import agent_tiers
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.editing import edit
-from understudy.config.loading import loader
-from understudy.config.suggestions import unknown_name
+from understudy.config.findings import unknown_name
+from understudy.config.loading import agent_files, loader
 from understudy.config.trust import records as trust_records
 from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
@@ -102,7 +101,7 @@ def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResu
     """
     top = _workspace(caller, params.workspace)
     trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
-    listed = agent_tiers.agents_of(top, trusted=trusted)
+    listed = agent_files.agents_of(top, trusted=trusted)
     return setup.AgentsResult(
         agents=list(listed.entries.values()), problems=[problem.plain() for problem in listed.problems]
     )
@@ -255,10 +254,10 @@ def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.
 
 def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
     """List the kinds of model servers, their usual addresses, and which run on this machine."""
-    from understudy.config.discovery import local_servers, server_presets
+    from understudy.config.discovery import server_presets
 
     _ = caller, params
-    running = local_servers.running()
+    running = server_presets.running()
     listed = [
         ServerPreset(
             kind=preset.kind,

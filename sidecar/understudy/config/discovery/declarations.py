@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from understudy.config.suggestions import close
+from understudy.config.findings import close
 from understudy.files.current_folder import current_folder
 from understudy.model import backends as backend_package
 from understudy.model import tools as tool_package

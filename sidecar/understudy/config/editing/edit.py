@@ -20,13 +20,13 @@ import msgspec
 from understudy.config import locations
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.editing.tool_template import ready_made, template
+from understudy.config.editing.new_files import ready_made, template
+from understudy.config.findings import unknown_name
 from understudy.config.loading.loader import load
-from understudy.config.loading.rendering import is_own, render
 from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, schema_name
-from understudy.config.parsing import config_file, file_schema, kept_profiles
+from understudy.config.parsing import config_file, file_schema, source_file
+from understudy.config.parsing.config_file import is_own, render
 from understudy.config.parsing.source_file import unusable_value
-from understudy.config.suggestions import unknown_name
 from understudy.config.trust.records import preserving_trust, status
 from understudy.config.validation import delegator_rules, server_rules, workspace_rules
 from understudy.files import durable
@@ -111,7 +111,7 @@ class Editor:
                 self._refuse_taken(before, kind, thing.name, entry.scope, root)
                 changes.append((path, None))
                 if kind == "delegator":
-                    kept = kept_profiles.read(path)
+                    kept = source_file.read_profile(path)
                     given = (kept.text, kept.base or b"") if kept is not None else None
                     changes = [*_profile(changes[0][0], given), *changes, *_profile(path, None)]
             self._judge(before, thing, entry.scope)
@@ -298,7 +298,7 @@ class Editor:
         entries = _entries(configuration, kind)
         entry = entries.get(name)
         if entry is None:
-            from understudy.config.suggestions import near
+            from understudy.config.findings import near
 
             raise UnderstudyError(
                 _UNKNOWN[kind],
@@ -480,10 +480,10 @@ def _file(root: Path, kind: Kind, name: str) -> Path:
 
 def _profile(delegator: Path, profile: tuple[str, bytes] | None) -> list[tuple[Path, bytes | None]]:
     """Return the changes that keep a profile and its base beside a delegator's file, or remove those that exist."""
-    places = kept_profiles.place(delegator), kept_profiles.base_place(delegator)
+    places = source_file.profile_place(delegator), source_file.profile_base_place(delegator)
     if profile is None:
         return [(place, None) for place in places if os.path.lexists(place)]
-    return [(places[0], kept_profiles.encode(profile[0])), (places[1], profile[1])]
+    return [(places[0], profile[0].encode()), (places[1], profile[1])]
 
 
 def _schemas(root: Path, changes: list[tuple[Path, bytes | None]]) -> list[tuple[Path, bytes | None]]:

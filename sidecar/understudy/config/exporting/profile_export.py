@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from understudy.config.importing import agent_profile, exact_json
+from understudy.config.importing import agent_profile, foreign_files
 from understudy.config.importing.draft import is_secret
 from understudy.config.importing.foreign_files import parse_exact
 from understudy.config.parsing import file_schema
-from understudy.config.parsing.kept_profiles import KeptProfile
+from understudy.config.parsing.source_file import KeptProfile
 from understudy.model.config.delegators import Delegator, Launch
 from understudy.model.wire import snake
 
@@ -51,7 +51,7 @@ def export_profile(delegator: Delegator, kept: KeptProfile | None, server_kind: 
     _change(values, base or Delegator(name=""), delegator, server_kind)
     if agent_profile.OWN in values or _needs_bag(delegator):
         values[agent_profile.OWN] = _bag(delegator, made)
-    made.text = exact_json.dumps(values) + "\n"
+    made.text = foreign_files.dump_exact(values) + "\n"
     return made
 
 

@@ -16,8 +16,7 @@ import msgspec
 
 from understudy.config.discovery import declarations
 from understudy.config.importing.draft import Draft, Drafted, Table, holds_secret
-from understudy.config.importing.exact_json import Number
-from understudy.config.importing.foreign_files import Document, parse_exact
+from understudy.config.importing.foreign_files import Document, Number, parse_exact
 from understudy.config.parsing import file_schema
 from understudy.model.config.delegators import Delegator, Launch, RemoteAgent
 

@@ -1,4 +1,4 @@
-"""Read TOML, JSON and YAML files of other tools within limits, with the place of every value.
+"""Read TOML, JSON and YAML files of other tools within limits, with the place of every value; write JSON exactly.
 
 A file that cannot be read raises ``config_invalid`` with its place. No message contains a value, which may be a key.
 """
@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from understudy.config.findings import KeyPath, LocatedFinding
-from understudy.config.importing import exact_json
-from understudy.config.parsing import toml_positions
+from understudy.config.parsing import file_syntax
+from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml
 from understudy.config.parsing.source_file import MAX_BYTES, MAX_DEPTH, Source, read, unusable_value
-from understudy.config.parsing.yaml_syntax import NULL, Refused, compose
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 
+MAX_EXACT_BYTES = 1024 * 1024
+"""The largest agent profile; those that programs wrote have a few kilobytes."""
+MAX_EXACT_DEPTH = 100
+"""Deeper nesting is an accident or an attack; recursion within this stays below Python's own limit."""
 Syntax = Literal["toml", "json", "yaml"]
-
 MAX_NODES = 20_000
 """The most values of a YAML file; the largest that people wrote have a few hundred."""
 MAX_PLACES = 100_000
@@ -30,6 +32,62 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that only its text represents exactly."""
+
+    text: str
+
+
+def load_exact(text: str, *, parse_constant: Callable[[str], Any]) -> Any:
+    """Parse ``text``; a number whose value would be written in another way is a ``Number``."""
+    return json.loads(text, parse_int=_integer, parse_float=_decimal, parse_constant=parse_constant)
+
+
+def dump_exact(value: Any, level: int = 0) -> str:
+    """Return ``value`` as JSON, indented by two spaces; it must not be nested deeper than ``MAX_EXACT_DEPTH``."""
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, str):
+        return _json_text(value)
+    if not isinstance(value, dict | list) or not value:
+        return json.dumps(value)
+    around, inside = "\n" + "  " * level, "\n" + "  " * (level + 1)
+    if isinstance(value, list):
+        return "[" + ",".join(inside + dump_exact(item, level + 1) for item in value) + around + "]"
+    members = (f"{inside}{_json_text(key)}: {dump_exact(item, level + 1)}" for key, item in value.items())
+    return "{" + ",".join(members) + around + "}"
+
+
+def depth(value: Any) -> int:
+    """Return how many levels of lists and objects ``value`` has, without recursion."""
+    deepest, stack = 0, [(value, 0)]
+    while stack:
+        item, level = stack.pop()
+        if isinstance(item, dict | list):
+            deepest = max(deepest, level + 1)
+            stack += [(inner, level + 1) for inner in (item.values() if isinstance(item, dict) else item)]
+    return deepest
+
+
+def _integer(text: str) -> int | Number:
+    # Above 18 digits, another reader may not hold it, and Python refuses thousands of them.
+    return int(text) if len(text) <= 18 and str(int(text)) == text else Number(text)
+
+
+def _decimal(text: str) -> float | Number:
+    value = float(text)
+    return value if repr(value) == text else Number(text)
+
+
+def _json_text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which is valid as an escape only
+        return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Document:
@@ -47,7 +105,7 @@ class Document:
             return self._places.location(self._places.where(path, key=bool(path) and isinstance(path[-1], str)))
         while path and path not in self._places:
             path = path[:-1]
-        return Location(self.path.as_uri(), self._places.get(path, toml_positions.START))
+        return Location(self.path.as_uri(), self._places.get(path, file_syntax.START))
 
     def invalid(self, path: KeyPath, message: str, hint: str = "Correct the file.") -> UnderstudyError:
         """Return the error about a value of this file."""
@@ -91,15 +149,15 @@ def parse_exact(text: str, path: Path) -> Document:
     """Return a JSON object whose numbers can be written again digit by digit; raises what ``read_document`` raises."""
     text = text.removeprefix("\ufeff")
     source = Source(path, text.encode(errors="surrogatepass"))
-    document = _json(source, text, loads=exact_json.loads)
-    if exact_json.depth(document.values) > exact_json.MAX_DEPTH:
-        raise _error(source.problem(f"The JSON is nested more than {exact_json.MAX_DEPTH} levels deep."))
+    document = _json(source, text, loads=load_exact)
+    if depth(document.values) > MAX_EXACT_DEPTH:
+        raise _error(source.problem(f"The JSON is nested more than {MAX_EXACT_DEPTH} levels deep."))
     return document
 
 
 def read_exact(path: Path) -> tuple[str, Document] | None:
     """Return the text of a JSON file and what ``parse_exact`` returns for it; None if there is no such file."""
-    source, problems = read(path, inside=None, most=exact_json.MAX_BYTES)
+    source, problems = read(path, inside=None, most=MAX_EXACT_BYTES)
     if source is None:
         if problems:
             raise _error(problems[0])
@@ -136,7 +194,7 @@ def _json(source: Source, text: str, *, loads: Callable[..., Any] = json.loads) 
     except RecursionError:
         raise _error(source.problem(f"The JSON is nested more than {MAX_DEPTH} levels deep.")) from None
     except json.JSONDecodeError as error:
-        at = _at(error.lineno - 1, toml_positions.utf16(text[error.pos - error.colno + 1 : error.pos]))
+        at = _at(error.lineno - 1, file_syntax.utf16(text[error.pos - error.colno + 1 : error.pos]))
         raise _error(source.problem(f"This is not JSON: {error.msg}.", at=at)) from None
     except ValueError:  # a constant, or an integer beyond Python's limit of digits
         raise _error(source.problem("The JSON has a number that is out of range.", at=_number(text))) from None
@@ -158,7 +216,7 @@ def _number(text: str) -> Range:
     for token in _TOKEN.finditer(text):
         if token[0] in {"NaN", "Infinity", "-Infinity"} or (len(token[0].lstrip("-")) > 300 and token[0][-1].isdigit()):
             return _at(text.count("\n", 0, token.start()), 0)
-    return toml_positions.START
+    return file_syntax.START
 
 
 def _json_places(text: str) -> dict[KeyPath, Range]:
@@ -170,7 +228,7 @@ def _json_places(text: str) -> dict[KeyPath, Range]:
 
     def place(offset: int) -> Range:
         line = bisect.bisect_right(starts, offset) - 1
-        return _at(line, toml_positions.utf16(text[starts[line] : offset]))
+        return _at(line, file_syntax.utf16(text[starts[line] : offset]))
 
     places: dict[KeyPath, Range] = {}
     # Of every open object or list: its path (None: too deep to be named), the index of the next value of a list, the
@@ -223,7 +281,7 @@ class _Open:
 def _yaml(source: Source, text: str) -> Document:
     places: dict[KeyPath, Range] = {}
     try:
-        root = compose(text, most_nodes=MAX_NODES, most_levels=MAX_DEPTH)
+        root = compose_yaml(text, most_nodes=MAX_NODES, most_levels=MAX_DEPTH)
         values = _plain(root, (), places) if root is not None else {}
     except Refused as refused:
         hint = "Correct the YAML; put text with `: ` or ` #` in quotation marks."
@@ -254,7 +312,7 @@ def _plain(node: Any, path: KeyPath, places: dict[KeyPath, Range]) -> Any:
     text = str(node.value)
     if node.style:  # quoted, or a block
         return text
-    if node.tag == NULL:
+    if node.tag == YAML_NULL:
         return None
     if text in {"true", "false"}:
         return text == "true"

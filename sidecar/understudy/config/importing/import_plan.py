@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -22,19 +22,20 @@ from understudy.config import locations
 from understudy.config.configuration import Configuration
 from understudy.config.editing.edit import Editor
 from understudy.config.findings import Finding, KeyPath
+from understudy.config.importing import agent_delegate, agent_delegator, delegate_local, operator_config, sideagent
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, NotCarried, holds_secret, is_secret
-from understudy.config.importing.foreign_files import setting
+from understudy.config.importing.foreign_files import Document, Syntax, read_document, setting
 from understudy.config.loading.loader import load
-from understudy.config.loading.rendering import render, schema_line
-from understudy.config.parsing import file_schema, kept_profiles
+from understudy.config.parsing import file_schema, source_file
+from understudy.config.parsing.config_file import render, schema_line
 from understudy.config.parsing.source_file import unusable_value
 from understudy.config.validation import delegator_rules, server_rules
+from understudy.model.config.config_entries import ImportSource
 from understudy.model.config.delegators import Delegator, InputLimits, ModelServer, Scope
 from understudy.model.errors import ErrorKind, Location, UnderstudyError
 
 Kind = Literal["modelServer", "delegator", "profile", "default"]
 _Entry = TypeVar("_Entry", ModelServer, Delegator)
-
 _DROPPABLE: dict[type, frozenset[str]] = {
     # Without its tool, model, server or locality, a delegator would send the work elsewhere.
     Delegator: frozenset({"display_name", "model_properties", "launch", "env", "limits", "mode", "fallback"}),
@@ -42,6 +43,10 @@ _DROPPABLE: dict[type, frozenset[str]] = {
 }
 _WHOLE = 256
 """The most fields of one entry that are left out before it is given up."""
+SOURCES: tuple[ImportSource, ...] = get_args(ImportSource)
+_CLAUDE_BYTES = 16 * 1024 * 1024
+"""The largest ``~/.claude.json``: it also holds the history of prompts of every project."""
+_MOST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ class _Planner:
             path = _path(kind, name)
             candidate = msgspec.structs.replace(entry, name=name)
             present = taken.get(name)
-            beside = kept_profiles.read(path) if drafted.profile is not None else None
+            beside = source_file.read_profile(path) if drafted.profile is not None else None
             same_profile = drafted.profile is None or (beside is not None and beside.text == drafted.profile)
             if present is not None and same_profile and _same(present, candidate, keyed=drafted.key is not None):
                 if (kind, name) not in self.result.unchanged and all(file.name != name for file in self.result.files):
@@ -174,8 +179,8 @@ class _Planner:
         taken[name] = candidate
         self.result.files.append(PlannedFile(kind, name, path, b"", render(candidate)))
         if drafted.profile is not None:
-            kept = kept_profiles.encode(drafted.profile)
-            self.result.files.append(PlannedFile("profile", name, kept_profiles.place(path), b"", kept))
+            kept = drafted.profile.encode()
+            self.result.files.append(PlannedFile("profile", name, source_file.profile_place(path), b"", kept))
         self.result.steps.append(functools.partial(_create, candidate, drafted.profile))
         self._offer(drafted, candidate, name)
         return name
@@ -357,3 +362,82 @@ def _diff(file: PlannedFile) -> Iterator[str]:
     before = file.before.decode().splitlines(keepends=True)
     after = file.after.decode().splitlines(keepends=True)
     yield from difflib.unified_diff(before, after, str(file.path) if file.exists else "/dev/null", str(file.path))
+
+
+def read_source(
+    source: ImportSource, path: Path | None, workspace: Path | None, variables: Mapping[str, str], home: Path
+) -> Draft:
+    """Return what a tool's configuration holds: that of ``path``, else of its usual places.
+
+    Raises ``invalid_params`` if there is none, ``config_invalid`` with the place of what is wrong in a file.
+    """
+    draft = Draft()
+    if source == "agent-delegate":
+        agent_delegate.read(_one(draft, "toml", path, _agent_delegate(variables, home)), draft, variables)
+    elif source == "agent-delegator":
+        places = [workspace / ".agent-delegator.json"] if workspace is not None else []
+        agent_delegator.read(_one(draft, "json", path, places), draft, variables)
+    elif source == "sideagent":
+        # Not the project's own file: a repository must not name programs for the user's configuration.
+        folder = home / ".config"
+        places = [folder / "sideagent" / "config.yaml", folder / "agent-offload" / "config.yaml"]
+        sideagent.read(_one(draft, "yaml", path, places), draft)
+    elif source == "operator":
+        places = [home / ".config" / "operator" / "config.toml"]
+        operator_config.read(_one(draft, "toml", path, places), draft, variables)
+    else:
+        _read_delegate_local(draft, path, workspace, variables, home)
+    return draft
+
+
+def _agent_delegate(variables: Mapping[str, str], home: Path) -> list[Path]:
+    if variables.get("AGENT_DELEGATE_CONFIG"):
+        return [Path(variables["AGENT_DELEGATE_CONFIG"])]
+    return [Path(variables.get("AGENT_DELEGATE_HOME") or home / ".agent-delegate") / "profiles.toml"]
+
+
+def _read_delegate_local(
+    draft: Draft, path: Path | None, workspace: Path | None, variables: Mapping[str, str], home: Path
+) -> None:
+    project = os.fspath(workspace) if workspace is not None else None
+    places = [home / ".claude.json", *([workspace / ".mcp.json"] if workspace is not None else [])]
+    if path is not None:
+        document = _one(draft, "json", path, [])
+        if not delegate_local.read(document, draft, project):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS,
+                f"{path} does not register delegate-local as an MCP server.",
+                hint="Name a file whose `mcpServers` has it, or set its variables in the environment.",
+            )
+        return
+    has_any = delegate_local.read_environment(variables, draft)
+    for place in places:
+        # A repository's own file is read by `doctor`, too.
+        most = _CLAUDE_BYTES if place.name == ".claude.json" else _MOST_BYTES
+        document_ = read_document(place, "json", most=most)
+        if document_ is not None and delegate_local.read(document_, draft, project):
+            draft.read.append(place)
+            has_any = True
+    if not has_any:
+        raise _nothing(places)
+
+
+def _one(draft: Draft, syntax: Syntax, path: Path | None, usual: list[Path]) -> Document:
+    """Return the file that was named, else the first usual one that exists."""
+    for place in [path] if path is not None else usual:
+        most = _CLAUDE_BYTES if syntax == "json" and path is not None else _MOST_BYTES
+        document = read_document(place.absolute(), syntax, most=most)
+        if document is not None:
+            draft.read.append(place.absolute())
+            return document
+    raise _nothing([path] if path is not None else usual)
+
+
+def _nothing(places: list[Path]) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"There is nothing to import: {' and '.join(map(str, places))} "
+        f"{'does' if len(places) == 1 else 'do'} not exist or {'has' if len(places) == 1 else 'have'} nothing for it.",
+        hint="Name the file to import.",
+        parameter="path",
+    )

@@ -19,12 +19,10 @@ import msgspec
 from understudy.config import locations
 from understudy.config.configuration import Configuration, Defaults, DefinedTool
 from understudy.config.discovery import declarations
-from understudy.config.findings import Finding, KeyPath, LocatedFinding
-from understudy.config.loading.rendering import is_own, revision
+from understudy.config.findings import Finding, KeyPath, LocatedFinding, close, near
 from understudy.config.locations import LOCAL_FOLDER, FileKind, Layer, place_of
 from understudy.config.parsing import config_file, file_schema
-from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading
-from understudy.config.suggestions import close, near
+from understudy.config.parsing.config_file import REPLACEABLE, Item, Reading, is_own, revision
 from understudy.config.validation import delegator_rules, server_rules, tool_rules, workspace_rules
 from understudy.config.validation.config_sections import SECTIONS, FileContext, Who
 from understudy.config.validation.delegator_rules import Surroundings

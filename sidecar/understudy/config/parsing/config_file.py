@@ -1,7 +1,11 @@
-"""Read one file: its entries with their places, and its problems, before it is compared with other files."""
+"""Read one file: its entries with their places, and its problems, before it is compared with other files.
+
+What Understudy writes is rendered here, too, so that edits by hand are noticed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +14,11 @@ from typing import Any, cast
 import msgspec
 
 from understudy.config import findings, locations
-from understudy.config.findings import Finding, LocatedFinding
-from understudy.config.locations import FileKind, Layer
+from understudy.config.findings import Finding, LocatedFinding, near
+from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, Layer, schema_name
 from understudy.config.parsing import file_schema
-from understudy.config.parsing.decode import decode
-from understudy.config.parsing.file_schema import RecipeTable
+from understudy.config.parsing.file_schema import RecipeTable, decode
 from understudy.config.parsing.source_file import Source, opened, read
-from understudy.config.suggestions import near
 from understudy.model.config.delegators import (
     MOST_ROUNDS,
     NAME_PATTERN,
@@ -31,12 +33,16 @@ from understudy.model.evidence.checks import Check
 
 REPLACEABLE = frozenset({"delegators", "model_servers", "defaults"})
 """Parts of ``config.toml`` whose loss must be reported, because requests name their entries."""
-
 _LISTS = {"delegators": "delegators", "model_servers": "servers", "checks": "checks"}
-
-
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?\+\+\+[ \t]*\r?\n")
 _CLOSING = re.compile(rb"^\+\+\+[ \t]*\r?$", re.MULTILINE)
+Value = Delegator | ModelServer | Check | file_schema.DefaultsTable
+_KINDS: dict[type[Value], FileKind] = {
+    Delegator: FileKind.DELEGATOR,
+    ModelServer: FileKind.MODEL_SERVER,
+    Check: FileKind.CHECK,
+    file_schema.DefaultsTable: FileKind.DEFAULTS,
+}
 
 
 class Item(msgspec.Struct):
@@ -313,3 +319,36 @@ def check_rounds(rounds: int | None, returns: str) -> Finding | None:
             code="no_effect",
         )
     return None
+
+
+def revision(data: bytes) -> str:
+    """Return a token that changes whenever ``data`` does."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def schema_line(kind: FileKind) -> str:
+    """Return the first line of a generated file, which tells TOML language servers its JSON Schema.
+
+    The path is relative to the file, so that it holds on every machine that has a copy of the folder.
+    """
+    return f"#:schema {'' if kind in SINGLE else '../'}{SCHEMA_FOLDER}/{schema_name(kind)}\n"
+
+
+def render(value: Value) -> bytes:
+    """Return the file that Understudy writes for ``value``; the same value gives the same bytes."""
+    return schema_line(_KINDS[type(value)]).encode() + _table(value)
+
+
+def is_own(item: Item) -> bool:
+    """Return whether Understudy wrote the file: rendering its value gives the same bytes."""
+    if not item.whole or item.source.path.is_symlink():
+        return False
+    # Earlier versions wrote no line about the schema.
+    line = schema_line(_KINDS[type(item.value)]).encode()
+    return item.source.data.removeprefix(line) == _table(item.value)
+
+
+def _table(value: Value) -> bytes:
+    import tomli_w
+
+    return tomli_w.dumps(file_schema.to_file(value)).encode()

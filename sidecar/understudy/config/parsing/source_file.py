@@ -1,4 +1,9 @@
-"""Read files with arbitrary content: within limits, without exceptions, and with the places of all values."""
+"""Read files with arbitrary content: within limits, without exceptions, and with the places of all values.
+
+Beside the file of a delegator that was imported is its agent profile. ``NAME.profile.json`` has the original text, byte
+for byte. ``NAME.profile.base`` has the delegator as it was imported: an export changes in the profile only what has
+changed in the delegator since.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +12,24 @@ import os
 import re
 import stat
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from understudy.config import findings
 from understudy.config.findings import Code, LocatedFinding
-from understudy.config.parsing import toml_positions
+from understudy.config.parsing import file_syntax
 from understudy.model.errors import Location, Position, Range
 
 MAX_BYTES = 256 * 1024
 """The largest configuration file or recipe; hand-written ones are a hundredth of this."""
-
 MAX_DEPTH = 32
 """Deeper nesting is an accident or an attack; recursion within this stays far below Python's own limit."""
-
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED = re.compile(rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*+")
 _MAX_NAMES = 100
 """The most names in one dotted key: ``tomllib`` takes quadratic time and memory, and 32 levels are refused anyway."""
+_MAX_PROFILE_BYTES = 4 * 1024 * 1024
 
 
 class Source:
@@ -36,7 +41,7 @@ class Source:
         self.data = data
         self.toml = data[start:end]
         self._line = data[:start].count(b"\n")
-        self._positions: toml_positions.Positions | None = None
+        self._positions: file_syntax.Positions | None = None
 
     def parse(self) -> tuple[dict[str, Any] | None, list[LocatedFinding]]:
         """Return the parsed TOML, or ``None`` and the problem that prevents it."""
@@ -86,23 +91,23 @@ class Source:
 
     def location(self, at: Range | None = None) -> Location:
         """Return a place in this file."""
-        return Location(self.path.as_uri(), at or toml_positions.START)
+        return Location(self.path.as_uri(), at or file_syntax.START)
 
     def where(self, path: findings.KeyPath, *, key: bool = False) -> Range:
         """Return the place of the value at ``path`` (or of its key), or of the nearest enclosing value that has one."""
         if self._positions is None:
-            self._positions = toml_positions.Positions(self.toml)
+            self._positions = file_syntax.Positions(self.toml)
         while path:
             place = self._positions.key(path) if key else self._positions.value(path)
             if place is not None:
                 return self._shifted(place)
             path = path[:-1]
-        return toml_positions.START
+        return file_syntax.START
 
     def _syntax_problem(self, text: str, error: tomllib.TOMLDecodeError) -> LocatedFinding:
-        message, offset = toml_positions.syntax_problem(text, error)
+        message, offset = file_syntax.syntax_problem(text, error)
         before = text[:offset]
-        at = self._at(before.count("\n"), toml_positions.utf16(before.rpartition("\n")[2]))
+        at = self._at(before.count("\n"), file_syntax.utf16(before.rpartition("\n")[2]))
         hint = "Correct this place; until then, the whole file is ignored."
         return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
 
@@ -185,3 +190,33 @@ def unusable_value(value: Any) -> tuple[findings.KeyPath, str] | None:
         elif isinstance(item, int) and not -(2**63) <= item < 2**64:
             return path, "is a number of more than 64 bits"
     return None
+
+
+@dataclass(frozen=True)
+class KeptProfile:
+    """A profile, and the file of the delegator that it became."""
+
+    text: str
+    base: bytes | None
+
+
+def profile_place(delegator: Path) -> Path:
+    """Return where the profile of the delegator in this file is."""
+    return delegator.with_name(f"{delegator.stem}.profile.json")
+
+
+def profile_base_place(delegator: Path) -> Path:
+    """Return where the delegator is kept as it was imported."""
+    return delegator.with_name(f"{delegator.stem}.profile.base")
+
+
+def read_profile(delegator: Path) -> KeptProfile | None:
+    """Return the profile of the delegator in this file; None if it has none, or one that cannot be read."""
+    profile, _ = read(profile_place(delegator), inside=None, most=_MAX_PROFILE_BYTES)
+    if profile is None:
+        return None
+    base, _ = read(profile_base_place(delegator), inside=None, most=_MAX_PROFILE_BYTES)
+    try:
+        return KeptProfile(profile.data.decode(), base.data if base is not None else None)
+    except UnicodeDecodeError:
+        return None

@@ -25,8 +25,7 @@ from understudy.config.configuration import (
     Retention,
     Worktrees,
 )
-from understudy.config.findings import Finding
-from understudy.config.suggestions import close, near
+from understudy.config.findings import Finding, close, near
 from understudy.config.validation import delegator_rules
 from understudy.model.config import result_branch
 from understudy.model.config.delegators import (

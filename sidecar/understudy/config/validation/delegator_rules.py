@@ -14,8 +14,7 @@ import msgspec
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
-from understudy.config.findings import Finding, KeyPath
-from understudy.config.suggestions import close, near
+from understudy.config.findings import Finding, KeyPath, close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
 from understudy.model.config import result_branch, tool_definitions
 from understudy.model.config.delegators import (

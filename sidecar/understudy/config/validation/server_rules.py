@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.config.discovery.server_presets import KINDS
-from understudy.config.findings import Finding
-from understudy.config.suggestions import close, near
+from understudy.config.findings import Finding, close, near
 from understudy.config.validation.delegator_rules import VARIABLE, check_name
 from understudy.model.config.delegators import NAME_PATTERN, ModelServer, Price
 

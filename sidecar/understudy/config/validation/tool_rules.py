@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from understudy.config.discovery import declarations
-from understudy.config.findings import Finding, KeyPath
-from understudy.config.suggestions import close, near
+from understudy.config.findings import Finding, KeyPath, close, near
 from understudy.config.validation.delegator_rules import SECRET_NAME, VARIABLE, check_name, is_inside, no_effect
 from understudy.model.config import tool_definitions
 from understudy.model.config.tool_definitions import (

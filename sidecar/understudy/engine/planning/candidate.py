@@ -18,8 +18,7 @@ import msgspec
 from understudy.config import locality
 from understudy.config.configuration import DEFAULT_LIMITS, Configuration
 from understudy.config.discovery import declarations
-from understudy.config.findings import cause_of, unusable
-from understudy.config.suggestions import unknown_name
+from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.validation import delegator_rules
 from understudy.engine.planning import launch_override
 from understudy.engine.planning.delegator_choice import NAMED, choose

@@ -5,8 +5,7 @@ from __future__ import annotations
 from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.findings import cause_of, unusable
-from understudy.config.suggestions import unknown_name
+from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry, Problem
 from understudy.model.config.delegators import Recipe, Scope

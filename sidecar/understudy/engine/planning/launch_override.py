@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.config.findings import KeyPath
-from understudy.config.suggestions import close, near
+from understudy.config.findings import KeyPath, close, near
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.model.config.config_entries import AgentEntry, loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Limits, Recipe, Scope

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config.agents import agent_tiers
 from understudy.config.configuration import DEFAULT_SLOTS
-from understudy.config.loading import loader
+from understudy.config.findings import close, unknown_name
+from understudy.config.loading import agent_files, loader
 from understudy.config.parsing import config_file
-from understudy.config.suggestions import close, unknown_name
 from understudy.config.trust import records
 from understudy.engine.planning import launch_override
 from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
@@ -210,7 +209,7 @@ def plan(
     recipe = require_recipe(configuration, params.recipe)
     agent = None
     if params.agent is not None:
-        agent = agent_tiers.agents_of(workspace, trusted=status.trusted).require(params.agent)
+        agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)
     chosen = choose_candidate(
         configuration,
         recipe,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from understudy.config import suggestions
+from understudy.config import findings
 from understudy.journal import delegation_folder, groups
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -53,7 +53,7 @@ def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) 
     for number, wished in enumerate(after):
         for name in wished or ():
             if name not in numbers:
-                hint = suggestions.near(name, numbers) or 'Give the other task a name: name = "…".'
+                hint = findings.near(name, numbers) or 'Give the other task a name: name = "…".'
                 raise _refused(number, "after", f"There is no task {name[:64]!r}.", hint)
         predecessors.append(sorted({numbers[name] for name in wished or ()}))
     _refuse_cycles(names, predecessors)

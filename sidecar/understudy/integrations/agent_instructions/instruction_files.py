@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.config import suggestions
+from understudy.config import findings
 from understudy.files.user_file import UserFile
 from understudy.integrations.agent_instructions import instruction_text
 from understudy.model.config.other_agents import InstructionChange, InstructionState, InstructionTarget
@@ -89,7 +89,7 @@ def change(
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
                 f"There is no place for instructions {name!r}.",
-                hint=suggestions.near(name, places),
+                hint=findings.near(name, places),
             )
     chosen = [name for name in places if name in names] if names else _default(places, install=install)
     made: set[Path] = set()

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from understudy.config import suggestions
+from understudy.config import findings
 from understudy.config.loading import loader
 from understudy.files.user_file import UserFile
 from understudy.integrations.mcp_clients.client_table import CLIENTS, Client, Commands, Places, Server
@@ -335,7 +335,7 @@ def _unknown(name: str, targets: Mapping[str, _Target]) -> UnderstudyError:
     return UnderstudyError(
         ErrorKind.INVALID_PARAMS,
         f"There is no MCP client {name!r}.",
-        hint=suggestions.near(name, targets),
+        hint=findings.near(name, targets),
         parameter="names",
     )
 

@@ -12,7 +12,7 @@ from understudy.config.exporting import agnt_workflow, profile_export
 from understudy.config.importing import agent_profile, import_plan
 from understudy.config.importing.draft import Draft
 from understudy.config.importing.foreign_files import read_exact
-from understudy.config.parsing import kept_profiles
+from understudy.config.parsing import source_file
 from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry
@@ -87,11 +87,11 @@ def export_profile(caller: Caller, params: setup.ExportProfileParams) -> setup.E
     return _result(made.text, made.left_out)
 
 
-def _kept(entry: DelegatorEntry) -> kept_profiles.KeptProfile | None:
+def _kept(entry: DelegatorEntry) -> source_file.KeptProfile | None:
     path = path_quoting.path_of(entry.location.uri) if entry.location is not None else None
     if path is None or Path(path).name != f"{entry.delegator.name}.toml":
         return None
-    return kept_profiles.read(Path(path))
+    return source_file.read_profile(Path(path))
 
 
 def _result(text: str, left_out: list[tuple[str, str]]) -> setup.ExportProfileResult:

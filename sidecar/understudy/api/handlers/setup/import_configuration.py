@@ -10,7 +10,7 @@ from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
-from understudy.config.importing import import_plan, sources
+from understudy.config.importing import import_plan
 from understudy.git import workspaces
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import ImportSource
@@ -81,7 +81,7 @@ def result(made: import_plan.ImportPlan, stored: Collection[str], *, written: bo
 def importable(caller: Caller) -> list[ImportSource]:
     """Return the tools whose usual configuration has entries that are not imported yet."""
     unimported: list[ImportSource] = []
-    for source in sources.SOURCES:
+    for source in import_plan.SOURCES:
         try:
             if _plan(caller, source, None, None).files:
                 unimported.append(source)
@@ -92,7 +92,7 @@ def importable(caller: Caller) -> list[ImportSource]:
 
 def _plan(caller: Caller, source: ImportSource, path: Path | None, workspace: str | None) -> import_plan.ImportPlan:
     top = configuration.load(caller, workspace).workspace
-    draft = sources.read_source(source, path, top, os.environ, Path.home())
+    draft = import_plan.read_source(source, path, top, os.environ, Path.home())
     return import_plan.make_plan(draft, configuration.editor(caller, workspace))
 
 

@@ -12,7 +12,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
 from understudy.api.handlers.setup import configured_checks, installation
 from understudy.api.ledger_messages import LedgerParams
-from understudy.config.editing import starter_file
+from understudy.config.editing import new_files
 from understudy.journal import change_notifications
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import Location, Position, Range
@@ -79,7 +79,7 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     tools = [
         tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
     ]
-    text = starter_file.render([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
+    text = new_files.render([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
     path = editor.create_starter(text, scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(

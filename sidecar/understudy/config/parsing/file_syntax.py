@@ -1,14 +1,17 @@
-"""Find the position of a value in a TOML file. Imported only when a position is needed.
+"""Find the position of a value in a TOML file, and read the syntax of YAML within limits, as PyYAML's nodes.
 
 ``tomllib`` returns values without positions. They come from tree-sitter's TOML grammar, which is
 well maintained, installs as a wheel, and parses only files that ``tomllib`` has accepted.
+
+Of YAML nothing is constructed, so tags create no objects. Aliases are refused, because a few lines of them can stand
+for gigabytes.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.config.findings import KeyPath
 from understudy.model.errors import Position, Range
@@ -16,14 +19,12 @@ from understudy.model.errors import Position, Range
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-
 MAX_PARTS = 64
 """The most names of one dotted key that get a position: deeper nesting is refused, and each costs its whole path."""
-
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-
 START = Range(Position(0, 0), Position(0, 0))
 """The beginning of a file, where problems of the whole file are shown."""
+YAML_NULL = "tag:yaml.org,2002:null"
 
 
 class Positions:
@@ -144,3 +145,45 @@ def key_parts(node: Node) -> list[tuple[str, Node]]:
     if node.type == "quoted_key":
         return [(str(tomllib.loads(f"key = {text}")["key"]), node)]
     return [(text, node)]
+
+
+class Refused(Exception):  # noqa: N818 - a finding, not an error
+    """A text that is not read, with a zero-based place in it."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        """Store the parts."""
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+def compose_yaml(text: str, *, most_nodes: int, most_levels: int) -> Any:
+    """Return the root node of the only document, or None if there is none; raise ``Refused`` with a place."""
+    import yaml  # here, because few requests need it
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_bounds(yaml, loader, text, most_nodes, most_levels)
+        return yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = f"The YAML cannot be read: {error.problem or error.context or 'syntax error'}."
+        raise Refused(message, mark.line if mark else 0, mark.column if mark else 0) from None
+    except yaml.YAMLError:  # a character that YAML does not allow
+        raise Refused("The YAML cannot be read: it contains a control character.") from None
+
+
+def _check_bounds(yaml: Any, loader: Any, text: str, most_nodes: int, most_levels: int) -> None:
+    depth = 0
+    for nodes, event in enumerate(yaml.parse(text, Loader=loader), 1):
+        at = (event.start_mark.line, event.start_mark.column)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise Refused("Anchors and aliases (& and *) are not read.", *at)
+        if isinstance(event, yaml.DocumentStartEvent) and event.start_mark.line and event.explicit:
+            raise Refused("There is more than one document.", *at)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > most_levels:
+            raise Refused(f"It is nested more than {most_levels} levels deep.", *at)
+        if nodes > most_nodes:
+            raise Refused(f"It has more than {most_nodes} values.", *at)

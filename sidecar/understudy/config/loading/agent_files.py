@@ -1,26 +1,32 @@
-"""Read one agent or skill."""
+"""Read agents and skills: Markdown files with YAML front matter, in the formats of Claude Code.
+
+They are in three tiers: of the workspace, of the user, built in; the nearer one wins. They are read when a request
+names or lists them, not with the rest of the configuration: few requests need them.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from understudy.config.findings import LocatedFinding
-from understudy.config.parsing.source_file import Source
-from understudy.config.parsing.yaml_syntax import NULL, Refused, compose
+from understudy.config import locations
+from understudy.config.findings import LocatedFinding, close
+from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml
+from understudy.config.parsing.source_file import Source, read
 from understudy.model.config.config_entries import AGENT_NAME_PATTERN, AgentEntry, IgnoredField
 from understudy.model.config.delegators import Scope
-from understudy.model.errors import Position, Range
+from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
 
 Kind = Literal["agent", "skill"]
-
 _HONOURED: dict[Kind, frozenset[str]] = {
     "agent": frozenset({"name", "description", "model", "tools", "disallowedTools"}),
     "skill": frozenset({"name", "description", "model"}),
 }
-
 _REASONS = {
     "allowed-tools": "It lets Claude Code use tools without asking; here the delegator's permissions decide.",
     "background": "A delegation always runs in the background.",
@@ -35,7 +41,6 @@ _REASONS = {
     "skills": "Name one agent or skill for a delegation.",
 }
 """Why a field of Claude Code has no effect; any other field is unknown."""
-
 _CLAUDE_ONLY = frozenset(
     [
         *("agent", "argument-hint", "arguments", "context", "disable-model-invocation", "initialPrompt", "license"),
@@ -45,16 +50,17 @@ _CLAUDE_ONLY = frozenset(
 _TOOL = re.compile(r"\*|[A-Za-z][A-Za-z0-9_.:*-]*(?:\([^()]*\))?")
 _MOST_TOOLS = 200
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]+-]{0,199}")
-
-
 MAX_HEADER_BYTES = 32 * 1024
 """The largest front matter; a long description has a few kilobytes."""
 MAX_NODES = 1000
 MAX_NESTING = 12
-
 _HEADER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _OPENING = re.compile(r"\A\ufeff?---[ \t]*\r?\n")
 _FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*):[ \t]+([^\s\"'\[{|>&*!#].*?)[ \t]*\r?$", re.MULTILINE)
+CLAUDE_FOLDER = ".claude"
+MAX_AGENTS = 1000
+"""The most files of one folder that are read."""
+_MAX_DEPTH = 4
 
 
 def read_agent(
@@ -196,7 +202,7 @@ def _fill(header: Header, text: str) -> None:
     header.places.clear()
     if len(text.encode()) > MAX_HEADER_BYTES:
         raise Refused(f"The front matter is larger than {MAX_HEADER_BYTES // 1024} KiB.")
-    root = compose(text, most_nodes=MAX_NODES, most_levels=MAX_NESTING)
+    root = compose_yaml(text, most_nodes=MAX_NODES, most_levels=MAX_NESTING)
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
@@ -213,7 +219,7 @@ def _fill(header: Header, text: str) -> None:
 
 def _plain(yaml: Any, node: Any) -> str | list[str] | None:
     if isinstance(node, yaml.ScalarNode):
-        return None if node.tag == NULL else str(node.value)
+        return None if node.tag == YAML_NULL else str(node.value)
     if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
         return [str(item.value) for item in node.value]
     return None
@@ -222,3 +228,123 @@ def _plain(yaml: Any, node: Any) -> str | list[str] | None:
 def _range(line: int, column: int) -> Range:
     at = Position(line=line, character=column)
     return Range(start=at, end=at)
+
+
+@dataclass(frozen=True)
+class _Place:
+    scope: Scope
+    kind: Kind
+    folder: Path
+    inside: Path | None
+    """The workspace that must contain the files."""
+
+
+@dataclass
+class Agents:
+    """All agents that a delegation may name."""
+
+    entries: dict[str, AgentEntry] = field(default_factory=dict)
+    problems: list[LocatedFinding] = field(default_factory=list)
+    """Of files that cannot be used, and remarks about others."""
+    broken: dict[str, LocatedFinding] = field(default_factory=dict)
+    """Name → why the file that would win cannot be used."""
+    untrusted: bool = False
+    """Whether the workspace has agents that are not read because it is not trusted."""
+
+    def require(self, name: str) -> AgentEntry:
+        """Return the agent; raise ``config_invalid`` if its file is broken, ``invalid_params`` if there is none."""
+        if (wrong := self.broken.get(name)) is not None:
+            raise UnderstudyError(
+                ErrorKind.CONFIG_INVALID,
+                f"The file of the agent {name!r} cannot be used: {wrong.message}",
+                hint=wrong.hint or "Correct the file.",
+                location=wrong.location,
+            )
+        if name in self.entries:
+            return self.entries[name]
+        names = close(name, self.entries)
+        hint = f"Did you mean {names[0]!r}?" if names else "List the agents: understudy agents"
+        if self.untrusted:
+            hint = "The agents of a workspace are read once you trust it: understudy trust ."
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"There is no agent {name!r}.",
+            hint=hint,
+            names=names or sorted(self.entries)[:20] or None,
+            parameter="agent",
+        )
+
+
+def agents_of(workspace: Path | None, *, trusted: bool) -> Agents:
+    """Return the agents of a workspace; never raises for the content of a file.
+
+    Files of an untrusted workspace are not read.
+    """
+    agents = Agents()
+    for place in _places(workspace if trusted else None):
+        for path, name in _files(place):
+            _add(agents, place, path, name)
+    if workspace is not None and not trusted:
+        agents.untrusted = any(place.folder.is_dir() for place in _places(workspace) if place.inside is not None)
+        if agents.untrusted:
+            message = "The workspace is not trusted, so its agents are not read."
+            hint = "Run `understudy trust`."
+            agents.problems.append(LocatedFinding(severity="information", message=message, hint=hint))
+    agents.entries = dict(sorted(agents.entries.items()))
+    return agents
+
+
+def _places(workspace: Path | None) -> Iterator[_Place]:
+    """Yield the folders, the nearest first. Trust covers those of a workspace."""
+    if workspace is not None:
+        folder = workspace / locations.WORKSPACE_FOLDER
+        yield _Place(Scope.WORKSPACE, "agent", folder / locations.LOCAL_FOLDER / "agents", workspace)
+        yield _Place(Scope.WORKSPACE, "agent", folder / "agents", workspace)
+        yield _Place(Scope.WORKSPACE, "agent", workspace / CLAUDE_FOLDER / "agents", workspace)
+        yield _Place(Scope.WORKSPACE, "skill", workspace / CLAUDE_FOLDER / "skills", workspace)
+    claude_path = os.environ.get("CLAUDE_CONFIG_DIR")
+    claude = Path(claude_path).absolute() if claude_path else Path.home() / CLAUDE_FOLDER
+    yield _Place(Scope.USER, "agent", locations.user_folder() / "agents", None)
+    yield _Place(Scope.USER, "agent", claude / "agents", None)
+    yield _Place(Scope.USER, "skill", claude / "skills", None)
+    yield _Place(Scope.BUILTIN, "agent", locations.BUILTIN / "agents", None)
+
+
+def _files(place: _Place) -> Iterator[tuple[Path, str]]:
+    """Yield the files of a folder, each with the name that it has unless its front matter gives another."""
+    number = 0
+    if place.kind == "skill":
+        for folder in locations.names_in(place.folder, ""):
+            if (folder / "SKILL.md").is_file():
+                yield folder / "SKILL.md", folder.name
+        return
+    # Claude Code reads folders below this one, too; a link to a folder is not followed.
+    for top, below, names in os.walk(place.folder):
+        below.sort()
+        if len(Path(top).relative_to(place.folder).parts) >= _MAX_DEPTH:
+            below.clear()
+        for name in sorted(names):
+            if name.endswith(".md") and not name.startswith("."):
+                number += 1
+                if number > MAX_AGENTS:
+                    return
+                yield Path(top, name), name.removesuffix(".md")
+
+
+def _add(agents: Agents, place: _Place, path: Path, default_name: str) -> None:
+    source, problems = read(path, inside=place.inside)
+    entry = None
+    if source is not None:
+        entry, more = read_agent(source, place.kind, default_name, place.scope)
+        problems = [*problems, *more]
+    agents.problems += problems
+    name = entry.name if entry is not None else default_name
+    winner = agents.entries.get(name)
+    if winner is not None:
+        winner.hides.append(Source(path, b"").location())
+    elif entry is not None:
+        agents.entries[name] = entry
+    else:
+        wrong = next((problem for problem in problems if problem.severity == "error"), None)
+        if wrong is not None:
+            agents.broken.setdefault(name, wrong)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.config.agents.agent_file import MAX_HEADER_BYTES, read_agent, read_header
-from understudy.config.agents.agent_tiers import agents_of
+from understudy.config.loading.agent_files import MAX_HEADER_BYTES, agents_of, read_agent, read_header
 from understudy.config.parsing.source_file import Source
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, UnderstudyError

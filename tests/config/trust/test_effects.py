@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from understudy.config.loading.loader import load
-from understudy.config.trust import programs, records
+from understudy.config.trust import effects, records
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ STARTED = {"ci/run.sh", "ci/check.py", "bin/setup", "tools/agent", ".venv/bin/py
 
 @pytest.mark.parametrize("version", ["2", "4"])
 def test_programs_that_are_started_and_tracked_are_found(project, version):
-    assert programs.tracked_programs(project, load(project, trusted=True)) == []
+    assert effects.tracked_programs(project, load(project, trusted=True)) == []
     git(project, "-c", f"index.version={version}", "add", "-f", ".")
-    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
+    assert set(effects.tracked_programs(project, load(project, trusted=True))) == STARTED
 
 
 @pytest.mark.parametrize("path", sorted(STARTED))
@@ -125,14 +125,14 @@ def test_a_file_name_that_looks_like_part_of_an_index_does_not_count_as_one(proj
 def test_programs_are_found_in_an_index_that_is_split(project):
     git(project, "add", "-f", ".")
     git(project, "update-index", "--split-index")
-    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
+    assert set(effects.tracked_programs(project, load(project, trusted=True))) == STARTED
 
 
 def test_a_linked_worktree_has_its_own_index(project, tmp_path):
     git(project, "add", "-f", ".")
     git(project, "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "x")
     git(project, "worktree", "add", "-q", str(tmp_path / "linked"))
-    assert set(programs.tracked_programs(tmp_path / "linked", load(tmp_path / "linked", trusted=True))) == STARTED
+    assert set(effects.tracked_programs(tmp_path / "linked", load(tmp_path / "linked", trusted=True))) == STARTED
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_script_of_an_agent_is_found_wherever_it_stands(project, write, comm
     (project / ".understudy/config.toml").unlink()
     write(project / ".understudy/tools/own.toml", f'title = "Own"\ncommand = {command}\n')
     git(project, "add", "-f", ".")
-    assert "tools/agent" in programs.tracked_programs(project, load(project, trusted=True))
+    assert "tools/agent" in effects.tracked_programs(project, load(project, trusted=True))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_interpreter_that_a_script_names_is_part_of_what_is_run(project, sta
     write(project / path, "first")
     write(project / "ci/run.sh", first.replace("{root}", str(project)) + "\necho x\n")
     git(project, "add", "-f", ".")
-    assert path in programs.tracked_programs(project, load(project, trusted=True))
+    assert path in effects.tracked_programs(project, load(project, trusted=True))
     records.record(project, state, trusted=True)
     write(project / path, "second")
     found = records.status(project, state)
@@ -173,14 +173,14 @@ def test_interpreters_of_interpreters_are_found_and_a_circle_ends(project, write
     for script, interpreter in (("ci/run.sh", "tools/one"), ("tools/one", "tools/two"), ("tools/two", "tools/one")):
         write(project / script, f"#!{interpreter}\n")
     git(project, "add", "-f", ".")
-    assert {"tools/one", "tools/two"} <= set(programs.tracked_programs(project, load(project, trusted=True)))
+    assert {"tools/one", "tools/two"} <= set(effects.tracked_programs(project, load(project, trusted=True)))
 
 
 def test_a_pipe_in_the_place_of_a_tracked_script_does_not_block(project):
     git(project, "add", "-f", ".")
     (project / "ci/run.sh").unlink()
     os.mkfifo(project / "ci/run.sh")
-    assert set(programs.tracked_programs(project, load(project, trusted=True))) == STARTED
+    assert set(effects.tracked_programs(project, load(project, trusted=True))) == STARTED
 
 
 def test_the_configured_interpreter_and_the_options_of_a_defined_tool_are_programs(project, write):
@@ -190,7 +190,7 @@ def test_the_configured_interpreter_and_the_options_of_a_defined_tool_are_progra
     for path in ("env/python", "tools/wrapper"):
         write(project / path, "first")
     git(project, "add", "-f", ".")
-    found = programs.tracked_programs(project, load(project, trusted=True))
+    found = effects.tracked_programs(project, load(project, trusted=True))
     assert set(found) == {"env/python", "tools/wrapper", ".venv/bin/python"}
 
 
@@ -207,21 +207,21 @@ def test_a_program_may_be_named_from_the_home_folder(project, write, monkeypatch
     for path in ("own/agent", "own/script"):
         write(project / path, "first")
     git(project, "add", "-f", ".")
-    found = programs.tracked_programs(project, load(project, trusted=True))
+    found = effects.tracked_programs(project, load(project, trusted=True))
     assert {"own/agent", "own/script"} <= set(found)
 
 
 def test_a_program_without_a_folder_may_be_one_of_the_workspace(project, write):
     write(project / "node_modules/.bin/make", "first")
     git(project, "add", "-f", ".")
-    assert "node_modules/.bin/make" in programs.tracked_programs(project, load(project, trusted=True))
+    assert "node_modules/.bin/make" in effects.tracked_programs(project, load(project, trusted=True))
 
 
 def test_a_program_behind_a_tracked_link_to_a_folder_asks_again(project, state, write):
     (project / ".venv").rename(project / "env")
     (project / ".venv").symlink_to("env")
     git(project, "add", "-f", ".")
-    assert "env/bin/python" in programs.tracked_programs(project, load(project, trusted=True))
+    assert "env/bin/python" in effects.tracked_programs(project, load(project, trusted=True))
     records.record(project, state, trusted=True)
     assert records.status(project, state).trusted
     write(project / "env/bin/python", "second")
