@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from understudy.model.capabilities import Pane
-from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits, Recipe
+from understudy.model.config.delegators import Delegator, Limits, ModelServer, ProgramLimits, Recipe
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import AskedBy, Delegation, Explanation, StartParams, no_usage
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.hunks import Review
 from understudy.model.states import State
-from understudy.model.wire import Wire, camel, ready
+from understudy.model.wire import Wire, ready
 
 RELAY = "relay"
 """The frontend of delegations that an agent started with its relay tools."""
 SPEC_VERSION = 3
-"""Version 1 had one delegator and no caller. ``decode`` migrates older versions and refuses newer ones."""
+"""The only version that ``decode`` reads."""
 
 
 class Bootstrap(Wire, kw_only=True):
@@ -214,79 +214,17 @@ class _Version(msgspec.Struct):
 
 
 def decode(data: bytes) -> Spec:
-    """Return the specification in ``data``, migrated if an older version wrote it.
+    """Return the specification in ``data``.
 
-    Raises ``state_unavailable`` for a newer version, and ``msgspec.MsgspecError`` for invalid data.
+    Raises ``state_unavailable`` for one of another version, and ``msgspec.MsgspecError`` for invalid data.
     """
     version = msgspec.json.decode(data, type=ready(_Version)).version
-    if version > SPEC_VERSION:
+    if version != SPEC_VERSION:
+        age, advice = ("A newer", "Update Understudy, or use") if version > SPEC_VERSION else ("An older", "Use")
         raise UnderstudyError(
             ErrorKind.STATE_UNAVAILABLE,
-            f"A newer Understudy wrote this delegation: version {version} of its specification, and this one reads "
-            f"versions up to {SPEC_VERSION}.",
-            hint="Update Understudy, or use the version that started the delegation.",
+            f"{age} Understudy wrote this delegation: version {version} of its specification, and this one reads "
+            f"version {SPEC_VERSION}.",
+            hint=f"{advice} the version that started the delegation.",
         )
-    if version == SPEC_VERSION:
-        return msgspec.json.decode(data, type=ready(Spec))
-    raw = msgspec.json.decode(data, type=dict[str, Any])
-    if version not in {1, 2}:
-        raise msgspec.ValidationError(f"there was no version {version}")
-    return msgspec.convert(_from_version_2(_from_version_1(raw) if version == 1 else raw), ready(Spec))
-
-
-def _from_version_2(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of version 3 for that of version 2, in which recipes had names instead of properties."""
-    properties = {
-        "tests": {"judgedBy": "new_tests", "changes": "tests"},
-        "docs": {"changes": "documentation"},
-    }
-    recipe = raw["recipe"]
-    return raw | {"version": 3, "recipe": recipe | properties.get(recipe["name"], {})}
-
-
-def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of version 2 for that of version 1."""
-    delegator = dict(raw.pop("delegator"))
-    if "launch" in delegator:
-        delegator["launch"] = _known(delegator["launch"], Launch)
-    params = dict(raw["params"])
-    # Version 1 kept the limits in force where the requested ones belong.
-    limits = params.pop("limits", {})
-    if "context" in params:
-        params["contextFiles"] = params.pop("context")
-    if params.get("base") == "seen":
-        params["base"] = "current"
-    recipe = dict(raw["recipe"])
-    recipe["appliesTo"] = recipe.pop("fits")
-    explain = raw["explain"]
-    migrated = raw | {
-        "version": 2,
-        "params": _known(params, StartParams),
-        "recipe": _known(recipe, Recipe),
-        "candidates": [
-            {"delegator": _known(delegator, Delegator), "modelServer": raw.pop("modelServer", None), "limits": limits}
-        ],
-        "explain": {
-            "delegator": explain["delegator"],
-            "candidates": [
-                {
-                    "name": tried["name"],
-                    **({"skippedBecause": tried["skipped"]} if "skipped" in tried else {}),
-                }
-                for tried in explain["tried"]
-            ],
-            "reason": explain["because"],
-        },
-        "askedBy": {"frontend": "unknown", "depth": 0},
-    }
-    origin = raw.get("origin")
-    if origin is not None and "sessionId" in origin:
-        owner = session_owner(delegator.get("tool"), delegator["name"])
-        migrated["origin"] = origin | ({"sessions": {owner: origin["sessionId"]}} if owner is not None else {})
-    return migrated
-
-
-def _known(raw: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return ``raw`` without fields that no longer exist; none of them had an effect."""
-    names = {camel(name) for name in kind.__struct_fields__}
-    return {name: value for name, value in raw.items() if name in names}
+    return msgspec.json.decode(data, type=ready(Spec))
