@@ -40,7 +40,7 @@ def write_one_of_each_kind(editor: Editor, scope: Scope) -> None:
     editor.create(AGENT, scope)
     editor.create(CHECK, scope)
     editor.set_default("agent", None, scope)
-    editor.create_starter(new_files.render([CHECK], ["claude"], scope), scope)
+    editor.create_config(new_files.starter_config([CHECK], ["claude"], scope).encode(), scope)
     editor.create_tool("plain", scope)
     for name in ready_made():
         editor.create_tool(f"my-{name}", scope, like=name)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from understudy.api import contract
 from understudy.api.contract.__main__ import main
 from understudy.config import locations
-from understudy.config.editing.new_files import template
+from understudy.config.editing.new_files import tool_template
 from understudy.config.loading.loader import load
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
@@ -86,7 +86,7 @@ GOOD = {
     ],
     FileKind.RECIPE: [path.read_text(encoding="utf-8") for path in (locations.BUILTIN / "recipes").glob("*.md")],
     FileKind.TOOL: [
-        template("new"),
+        tool_template("new"),
         *re.findall(r"```toml\n(# ~/.config/understudy/tools/.*?)```", AGENTS, re.DOTALL),
     ],
 }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
-from understudy.config.editing.new_files import template
+from understudy.config.editing.new_files import tool_template
 from understudy.config.parsing import file_schema
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.config.validation.tool_rules import FIELDS, check_tool
@@ -85,7 +85,7 @@ def test_the_name_of_a_tool_that_understudy_knows_is_refused(name: str):
 
 
 def test_the_template_has_every_field_and_works_with_all_of_them():
-    text = template("mine")
+    text = tool_template("mine")
     assert list(check_tool(defined(text))) == []
     lines = [line.removeprefix("# ") for line in text.splitlines()]
     keys = [line for line in lines if line.startswith("[") or (line.split(" = ")[0].isidentifier() and " = " in line)]

@@ -5,7 +5,7 @@ import tomllib
 import msgspec
 import pytest
 
-from understudy.config.editing.new_files import template
+from understudy.config.editing.new_files import tool_template
 from understudy.config.parsing import file_schema
 from understudy.model.config.delegators import Delegator, Launch
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -21,7 +21,7 @@ def programs(python_programs):
 
 
 async def run(lab, name, scenario, launch=None):
-    defined = file_schema.from_file({"name": name, **tomllib.loads(template(name, name))}, ToolDefinition)
+    defined = file_schema.from_file({"name": name, **tomllib.loads(tool_template(name, name))}, ToolDefinition)
     env = {"OPENAI_API_BASE": f"{lab.url(scenario)}/v1", "OPENAI_API_KEY": "key-of-nobody"}
     delegator = Delegator(name=name, tool=name, model="openai/gpt-5.5", launch=launch)
     task = msgspec.structs.replace(lab.task(scenario, env=env), delegator=delegator)

@@ -193,7 +193,7 @@ GOOSE_SAID = (
 
 @pytest.mark.parametrize("like", new_files.ready_made())
 async def test_a_ready_made_definition_is_valid_and_reads_what_its_tool_documents(stage, like):
-    tool = defined(new_files.template(f"my-{like}", like))
+    tool = defined(new_files.tool_template(f"my-{like}", like))
     assert tool.command[0] in declarations.tools()[like].binaries
     said = {"cursor": CURSOR_SAID, "goose": GOOSE_SAID}.get(like, ())
     printed = {"AGENT_LINES": json.dumps(said)}

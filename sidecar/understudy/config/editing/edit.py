@@ -20,7 +20,7 @@ import msgspec
 from understudy.config import locations
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.editing.new_files import ready_made, template
+from understudy.config.editing.new_files import ready_made, tool_template
 from understudy.config.findings import unknown_name
 from understudy.config.loading.loader import load
 from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, schema_name
@@ -158,11 +158,11 @@ class Editor:
                     hint=_another_name(name) if built_in else "Choose another name, or edit that file.",
                     location=entry.location if entry is not None else None,
                 )
-            self._apply(root, [(path, template(name, like).encode())])
+            self._apply(root, [(path, tool_template(name, like).encode())])
         return path
 
-    def create_starter(self, text: str, scope: Scope) -> Path:
-        """Write ``config.toml`` of ``scope`` with ``text``, and return it.
+    def create_config(self, content: bytes, scope: Scope) -> Path:
+        """Write ``config.toml`` of ``scope``, and return it.
 
         Raises ``already_exists``, ``invalid_params``, ``untrusted_workspace``, ``state_unavailable``.
         """
@@ -174,7 +174,7 @@ class Editor:
                 raise UnderstudyError(
                     ErrorKind.ALREADY_EXISTS, f"{path} exists, so it is not changed.", hint="Edit that file."
                 )
-            self._apply(root, [(path, text.encode())])
+            self._apply(root, [(path, content)])
         return path
 
     def judge(self, thing: Thing, scope: Scope) -> None:
@@ -193,61 +193,31 @@ class Editor:
         where the user wrote the default, ``state_unavailable``.
         """
         root = self._root(scope)
-        layer = next(
-            candidate for candidate in locations.layers(self.workspace, trusted=True) if candidate.root == root
-        )
         with self._locked(root):
             before = self._load()
             self._refuse_untrusted(before, scope)
             _refuse_useless_default(before, load(None, trusted=False), delegator, recipe, scope)
-            written = config_file.read_file(layer, FileKind.CONFIG, root / SINGLE[FileKind.CONFIG])
+            written = self._reading(root, FileKind.CONFIG)
             for name, item in written.sections:
                 table = item.value
                 if name == "defaults" and (recipe in table.recipes if recipe else table.delegator is not None):
                     key = ("defaults", "recipes", recipe) if recipe else ("defaults", "delegator")
                     raise _hand_written_default(item.source.location(item.source.where(key, key=True)))
-            path = root / SINGLE[FileKind.DEFAULTS]
-            table = _own_defaults(config_file.read_file(layer, FileKind.DEFAULTS, path), path)
-            if recipe is None:
-                table.delegator = delegator
-            elif delegator is None:
-                table.recipes.pop(recipe, None)
-            else:
-                table.recipes[recipe] = delegator
+            path, table = self._own_defaults(root)
+            _set_default(table, recipe, delegator)
             empty = table.delegator is None and not table.recipes
             if not empty or os.path.lexists(path):
-                table.recipes = dict(sorted(table.recipes.items()))
                 self._apply(root, [(path, None if empty else render(table))])
-
-    def create_config(self, content: bytes, scope: Scope) -> None:
-        """Create ``config.toml`` of ``scope``; raises ``already_exists``, because one that exists is never changed."""
-        root = self._root(scope)
-        path = root / SINGLE[FileKind.CONFIG]
-        with self._locked(root):
-            self._refuse_untrusted(self._load(), scope)
-            if os.path.lexists(path):
-                raise UnderstudyError(ErrorKind.ALREADY_EXISTS, f"{path} exists.", hint="Edit it yourself.")
-            self._apply(root, [(path, content)])
 
     def preview_defaults(self, changes: Mapping[str | None, str], scope: Scope) -> tuple[Path, bytes, bytes]:
         """Return ``defaults.toml`` of ``scope``, its content, and that with ``changes`` (recipe, or None → delegator).
 
         Nothing is written, and the delegators need not exist yet. Raises ``not_editable`` if the user edited the file.
         """
-        root = self._root(scope)
-        layer = next(
-            candidate for candidate in locations.layers(self.workspace, trusted=True) if candidate.root == root
-        )
-        path = root / SINGLE[FileKind.DEFAULTS]
-        reading = config_file.read_file(layer, FileKind.DEFAULTS, path)
-        table = _own_defaults(reading, path)
+        path, table = self._own_defaults(self._root(scope))
         before = render(table) if os.path.lexists(path) else b""
         for recipe, delegator in changes.items():
-            if recipe is None:
-                table.delegator = delegator
-            else:
-                table.recipes[recipe] = delegator
-        table.recipes = dict(sorted(table.recipes.items()))
+            _set_default(table, recipe, delegator)
         return path, before, render(table)
 
     def delete(self, kind: Kind, name: str, revision: str | None = None) -> None:
@@ -325,6 +295,23 @@ class Editor:
                 return path
         raise UnderstudyError(ErrorKind.INTERNAL, f"The file of {_TITLE[kind]} `{name}` is not in a known folder.")
 
+    def _reading(self, root: Path, kind: FileKind) -> config_file.Reading:
+        """Return what the one file of this kind in a scope holds."""
+        layer = next(layer for layer in locations.layers(self.workspace, trusted=True) if layer.root == root)
+        return config_file.read_file(layer, kind, root / SINGLE[kind])
+
+    def _own_defaults(self, root: Path) -> tuple[Path, file_schema.DefaultsTable]:
+        """Return the generated ``defaults.toml`` of a scope; raise ``not_editable`` if the user edited it."""
+        path = root / SINGLE[FileKind.DEFAULTS]
+        if not os.path.lexists(path):
+            return path, file_schema.DefaultsTable()
+        reading = self._reading(root, FileKind.DEFAULTS)
+        for _, item in reading.sections:
+            if is_own(item):
+                return path, item.value
+            raise _hand_written_default(item.source.location(None))
+        raise _hand_written_default(reading.problems[0].location if reading.problems else None)
+
     def _refuse_taken(self, before: Configuration, kind: Kind, name: str, scope: Scope, root: Path) -> None:
         entry = _entries(before, kind).get(name)
         path = _file(root, kind, name)
@@ -347,33 +334,27 @@ class Editor:
             why = unusable[1] if unusable else "is null, which a TOML file cannot contain"
             raise UnderstudyError(ErrorKind.INVALID_PARAMS, f"{where} {why}.", hint="Omit it.")
         personal = load(None, trusted=False)
-        servers = {name: entry.model_server for name, entry in before.model_servers.items()}
-        own_servers = {name: entry.model_server for name, entry in personal.model_servers.items()}
+        shared = scope is Scope.WORKSPACE
         if isinstance(thing, Check):
             findings = list(delegator_rules.check_check(thing))
-            if scope is Scope.WORKSPACE:
+            if shared:
                 own_checks = {
                     name: entry.check for name, entry in personal.check_entries.items() if entry.scope is Scope.USER
                 }
                 findings += workspace_rules.check_workspace_check(thing, own_checks)
         elif isinstance(thing, ModelServer):
             findings = list(server_rules.check_server(thing))
-            if scope is Scope.WORKSPACE:
-                findings += workspace_rules.check_workspace_server(thing, own_servers)
+            if shared:
+                findings += workspace_rules.check_workspace_server(thing, _surroundings(personal).servers)
         else:
-            tools = {name: one.definition for name, one in before.tools.items() if one.usable}
-            own_tools = {name: one.definition for name, one in personal.tools.items() if one.usable}
-            if scope is Scope.WORKSPACE:
-                around = delegator_rules.Surroundings(servers, tools)
-            else:
-                around = delegator_rules.Surroundings(own_servers, own_tools)
-            findings = list(delegator_rules.check_delegator(thing, around))
-            if scope is Scope.WORKSPACE:
+            around, own = _surroundings(before), _surroundings(personal)
+            findings = list(delegator_rules.check_delegator(thing, around if shared else own))
+            if shared:
                 own_delegators = {
                     name: entry.delegator for name, entry in personal.delegators.items() if entry.scope is Scope.USER
                 }
-                foreign = tools.keys() - own_tools.keys()
-                findings += workspace_rules.check_workspace_delegator(thing, own_delegators, servers, foreign)
+                foreign = around.tools.keys() - own.tools.keys()
+                findings += workspace_rules.check_workspace_delegator(thing, own_delegators, around.servers, foreign)
         errors = [finding for finding in findings if finding.severity == "error"]
         if errors:
             message = " ".join(finding.message for finding in errors)
@@ -425,16 +406,12 @@ class Editor:
             _write(changes, mode=0o644)
 
 
-def _own_defaults(reading: config_file.Reading, path: Path) -> file_schema.DefaultsTable:
-    """Return the content of a generated ``defaults.toml``; raise ``not_editable`` if the user edited it."""
-    if not os.path.lexists(path):
-        return file_schema.DefaultsTable()
-    for _, item in reading.sections:
-        if is_own(item):
-            table: file_schema.DefaultsTable = item.value
-            return table
-        raise _hand_written_default(item.source.location(None))
-    raise _hand_written_default(reading.problems[0].location if reading.problems else None)
+def _set_default(table: file_schema.DefaultsTable, recipe: str | None, delegator: str | None) -> None:
+    if recipe is None:
+        table.delegator = delegator
+    else:
+        chosen = {name: choice for name, choice in table.recipes.items() if name != recipe}
+        table.recipes = dict(sorted((chosen | ({recipe: delegator} if delegator is not None else {})).items()))
 
 
 def _hand_written_default(location: Location | None) -> UnderstudyError:
@@ -472,6 +449,13 @@ def _refuse_useless_default(
             f"The {what} exists only in this workspace, so it cannot be part of your defaults.",
             hint="Use the scope `workspace`.",
         )
+
+
+def _surroundings(configuration: Configuration) -> delegator_rules.Surroundings:
+    return delegator_rules.Surroundings(
+        {name: entry.model_server for name, entry in configuration.model_servers.items()},
+        {name: entry.definition for name, entry in configuration.tools.items() if entry.usable},
+    )
 
 
 def _file(root: Path, kind: Kind, name: str) -> Path:

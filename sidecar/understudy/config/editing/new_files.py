@@ -165,7 +165,7 @@ dialect = "text"
 _READY = Path(__file__).parents[1] / "ready_made_tools"
 
 
-def render(checks: Sequence[Check], tools: Iterable[str], scope: Scope) -> str:
+def starter_config(checks: Sequence[Check], tools: Iterable[str], scope: Scope) -> str:
     """Return the file for ``scope``: with ``checks``, and a delegator for each of ``tools``, as comments."""
     place = "for this project" if scope is Scope.WORKSPACE else "for all your projects"
     parts = [schema_line(FileKind.CONFIG), _HEAD.replace("{place}", place)]
@@ -198,7 +198,7 @@ def ready_made() -> list[str]:
     return sorted(file.stem for file in _READY.glob("*.toml"))
 
 
-def template(name: str, like: str | None = None) -> str:
+def tool_template(name: str, like: str | None = None) -> str:
     """Return the definition of a tool ``name`` that prints plain text; everything else is in comments.
 
     With ``like``, one of ``ready_made``, return the definition of that tool.

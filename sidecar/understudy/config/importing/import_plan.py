@@ -79,7 +79,7 @@ class ImportPlan:
     """Entries that exist with the same values."""
     not_carried: list[NotCarried] = field(default_factory=list)
     keys: list[OfferedKey] = field(default_factory=list)
-    steps: list[Callable[[Editor], None]] = field(default_factory=list)
+    steps: list[Callable[[Editor], object]] = field(default_factory=list)
     """What writes ``files``, in this order."""
 
     @property

@@ -79,8 +79,8 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     tools = [
         tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
     ]
-    text = new_files.render([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
-    path = editor.create_starter(text, scope)
+    text = new_files.starter_config([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
+    path = editor.create_config(text.encode(), scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(
         location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))),
