@@ -75,7 +75,7 @@ async def test_one_that_is_not_installed_or_lies_in_the_tree(stage):
 
 
 def settings_of(task: Task) -> dict[str, object]:
-    argv = codex.command_for(task, Path("/usr/bin/codex"), "/scratch").argv
+    argv = codex.command_for(task, Path("/usr/bin/codex"), Path("/scratch")).argv
     assert argv[:2] == ["/usr/bin/codex", "app-server"]
     chosen = [text for flag, text in itertools.pairwise(argv) if flag == "-c"]
     return {name: tomllib.loads(f"value = {value}")["value"] for name, _, value in (s.partition("=") for s in chosen)}
@@ -84,7 +84,7 @@ def settings_of(task: Task) -> dict[str, object]:
 def test_a_model_server_gets_its_own_provider_and_its_key_is_no_argument(stage):
     server = ModelServer(name='odd "name"', kind="custom", base_url="http://127.0.0.1:9/v1", headers={"X-Team": "ü"})
     task = stage.task("edits", model_server=server, key=lambda: "sk-secret-of-nobody")
-    command = codex.command_for(task, Path("/usr/bin/codex"), "/scratch")
+    command = codex.command_for(task, Path("/usr/bin/codex"), Path("/scratch"))
     assert "sk-secret" not in "".join(command.argv)
     assert "ü" not in "".join(command.argv), "a header may contain a secret"
     assert command.environment["UNDERSTUDY_CODEX_HEADER_0"] == "ü"

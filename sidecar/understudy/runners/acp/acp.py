@@ -24,7 +24,7 @@ from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.text import extras
-from understudy.runners.agent_clis.launching.installed_program import find_program, worktree_of
+from understudy.runners.agent_clis.launching import find_program, worktree_of
 from understudy.runners.driver import command_line, driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command

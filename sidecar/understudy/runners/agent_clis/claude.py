@@ -30,12 +30,11 @@ import msgspec
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.runners.agent_clis.launching.installed_program import find_program, invalid, refuse_flags, worktree_of
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, refuse_flags
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _OURS = frozenset(
     [
@@ -63,20 +62,14 @@ _NO_KEY = "no-key"
 """A placeholder: without any key it would send the user's own login to the model server."""
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives Claude Code."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing`` (not installed, or too old), ``permission_denied`` (root
-        may not bypass permissions), ``config_invalid``, and those of ``claude_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        command = command_for(task, find_program(task, CAPABILITIES))
-        return await driver.drive(task, emit, JsonLinesSource(task, command, ClaudeStream(tree)))
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:  # noqa: ARG002
+        """Return the source for one run; raises ``permission_denied``, too: root may not bypass permissions."""
+        return JsonLinesSource(task, command_for(task, program), ClaudeStream(tree))
 
 
 def command_for(task: Task, program: Path) -> Command:

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.codex import CAPABILITIES
-from understudy.runners.agent_clis.launching.installed_program import find_program, invalid, worktree_of
+from understudy.runners.agent_clis.launching import AgentRunner, invalid
 from understudy.runners.agent_clis.streams.codex_stream import CodexStream, Session
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _PROVIDER = "understudy"
 _KEY_VARIABLE = "UNDERSTUDY_CODEX_KEY"
@@ -65,26 +63,18 @@ _SANDBOXES: dict[str, tuple[str, dict[str, Any]]] = {
 """Permission mode → its approval policy and its sandbox."""
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives Codex."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing``, ``config_invalid``, and those of
-        ``codex_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
         stream = CodexStream(tree, session_for(task, tree))
-        with tempfile.TemporaryDirectory(prefix="understudy-codex-", ignore_cleanup_errors=True) as scratch:
-            command = command_for(task, program, scratch)
-            return await driver.drive(task, emit, JsonLinesSource(task, command, stream))
+        return JsonLinesSource(task, command_for(task, program, scratch), stream)
 
 
-def command_for(task: Task, program: Path, scratch: str) -> Command:
+def command_for(task: Task, program: Path, scratch: Path) -> Command:
     """Return the command that starts ``program`` for ``task``; raise ``config_invalid`` for what cannot apply.
 
     ``scratch`` is the folder for temporary files.
@@ -101,7 +91,7 @@ def command_for(task: Task, program: Path, scratch: str) -> Command:
             "default_tools_approval_mode": "approve",
             "required": True,
         }
-    environment, secrets = {"TMPDIR": scratch}, dict[str, str]()
+    environment, secrets = {"TMPDIR": str(scratch)}, dict[str, str]()
     if task.model_server is not None:
         provider: dict[str, Any] = {
             "name": task.model_server.name,

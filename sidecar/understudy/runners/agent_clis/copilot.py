@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,18 +27,11 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.tools.copilot import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import (
-    find_program,
-    invalid,
-    permission_mode,
-    refuse_flags,
-    worktree_of,
-)
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
 from understudy.runners.agent_clis.streams.copilot_stream import CopilotStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _MODES = {
     "write": ("--allow-tool=write",),
@@ -70,24 +62,15 @@ _FIELDS = {
 _MOST_SETTINGS_BYTES = 1 << 20
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives GitHub Copilot CLI."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing``, ``config_invalid``, and those of
-        ``copilot_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
-        with tempfile.TemporaryDirectory(prefix="understudy-copilot-", ignore_cleanup_errors=True) as scratch:
-            usage, session = Path(scratch, "usage.json"), task.session_id or str(uuid.uuid4())
-            command = command_for(task, program, session, usage)
-            source = JsonLinesSource(task, command, CopilotStream(tree, session, usage))
-            return await driver.drive(task, emit, source)
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
+        usage, session = scratch / "usage.json", task.session_id or str(uuid.uuid4())
+        return JsonLinesSource(task, command_for(task, program, session, usage), CopilotStream(tree, session, usage))
 
 
 def command_for(task: Task, program: Path, session: str, usage: Path) -> Command:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,18 +25,11 @@ from typing import Any
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.gemini import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import (
-    find_program,
-    invalid,
-    permission_mode,
-    refuse_flags,
-    worktree_of,
-)
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
 from understudy.runners.agent_clis.streams.gemini_stream import GeminiStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _OURS = frozenset(
     [
@@ -122,22 +114,14 @@ _MOST_BYTES = 1 << 20
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives Gemini CLI."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing``, ``config_invalid``, and those of
-        ``gemini_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
-        with tempfile.TemporaryDirectory(prefix="understudy-gemini-", ignore_cleanup_errors=True) as scratch:
-            command = command_for(task, program, Path(scratch))
-            return await driver.drive(task, emit, JsonLinesSource(task, command, GeminiStream(tree)))
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
+        return JsonLinesSource(task, command_for(task, program, scratch), GeminiStream(tree))
 
 
 def command_for(task: Task, program: Path, scratch: Path) -> Command:

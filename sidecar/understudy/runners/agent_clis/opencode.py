@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,11 @@ from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.opencode import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import (
-    find_program,
-    invalid,
-    permission_mode,
-    worktree_of,
-)
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, worktree_of
 from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _PROVIDER = "understudy"
 _AGENT = "understudy"
@@ -78,25 +71,18 @@ _MOST_BYTES = 1 << 20
 """Longest configuration file that is checked."""
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives opencode."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing``, ``config_invalid``, and those of
-        ``opencode_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
         refuse_loaded(tree)
-        with tempfile.TemporaryDirectory(prefix="understudy-opencode-", ignore_cleanup_errors=True) as scratch:
-            command = command_for(task, program, Path(scratch))
-            if task.model_server is not None:
-                own_settings(Path(command.environment["XDG_CONFIG_HOME"]), {**base_environment(), **task.environment})
-            return await driver.drive(task, emit, JsonLinesSource(task, command, OpencodeStream(tree)))
+        command = command_for(task, program, scratch)
+        if task.model_server is not None:
+            own_settings(Path(command.environment["XDG_CONFIG_HOME"]), {**base_environment(), **task.environment})
+        return JsonLinesSource(task, command, OpencodeStream(tree))
 
 
 def command_for(task: Task, program: Path, scratch: Path) -> Command:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,11 @@ from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.pi import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import (
-    find_program,
-    invalid,
-    permission_mode,
-    refuse_flags,
-    worktree_of,
-)
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
 from understudy.runners.agent_clis.streams.pi_stream import MAX_LINE_BYTES, PiStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _PROVIDER = "understudy"
 _KEY_VARIABLE = "UNDERSTUDY_PI_KEY"
@@ -70,23 +62,14 @@ _FIELDS = {
 """Flags that have their own configuration field."""
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives pi."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing``, ``config_invalid``, and those of
-        ``pi_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
-        with tempfile.TemporaryDirectory(prefix="understudy-pi-", ignore_cleanup_errors=True) as scratch:
-            command = command_for(task, program, Path(scratch))
-            source = JsonLinesSource(task, command, PiStream(tree), MAX_LINE_BYTES)
-            return await driver.drive(task, emit, source)
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
+        return JsonLinesSource(task, command_for(task, program, scratch), PiStream(tree), MAX_LINE_BYTES)
 
 
 def command_for(task: Task, program: Path, scratch: Path) -> Command:

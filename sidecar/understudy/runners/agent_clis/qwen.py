@@ -17,25 +17,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.qwen import CAPABILITIES
 from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching.installed_program import (
-    find_program,
-    invalid,
-    permission_mode,
-    refuse_flags,
-    worktree_of,
-)
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
 from understudy.runners.agent_clis.streams.qwen_stream import AT_NOTE, QwenStream
-from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Task
 
 _OURS = frozenset(
     [
@@ -83,23 +75,14 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-class Runner:
+class Runner(AgentRunner):
     """Drives Qwen Code."""
 
     capabilities = CAPABILITIES
 
-    async def run(self, task: Task, emit: Emit) -> Outcome:
-        """Run the task to its end.
-
-        Kinds besides those of ``driver``: ``tool_missing`` (not installed, or too old), ``config_invalid``, and those
-        of ``qwen_stream.failure_of``.
-        """
-        tree = worktree_of(task, CAPABILITIES)
-        program = find_program(task, CAPABILITIES)
-        with tempfile.TemporaryDirectory(prefix="understudy-qwen-", ignore_cleanup_errors=True) as scratch:
-            command = command_for(task, program, Path(scratch))
-            stream = QwenStream(tree, mode_of(task))
-            return await driver.drive(task, emit, JsonLinesSource(task, command, stream))
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run."""
+        return JsonLinesSource(task, command_for(task, program, scratch), QwenStream(tree, mode_of(task)))
 
 
 def command_for(task: Task, program: Path, scratch: Path) -> Command:

@@ -16,7 +16,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.tools import claude, opencode
 from understudy.process.programs.children import Child
-from understudy.runners.agent_clis.launching.installed_program import invalid
+from understudy.runners.agent_clis.launching import invalid
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream

@@ -21,7 +21,7 @@ from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import Note
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.agent_clis.launching.installed_program import find_program, invalid, refuse_flags, worktree_of
+from understudy.runners.agent_clis.launching import find_program, invalid, refuse_flags, worktree_of
 from understudy.runners.driver import driver
 from understudy.runners.driver.command_line import RUN_FOLDER, Command, fill
 from understudy.runners.runner import Emit, Outcome, Task

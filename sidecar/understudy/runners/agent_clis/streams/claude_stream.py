@@ -6,7 +6,7 @@ The format was derived from the streams in ``tests/runners/recordings/claude``. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.text import foreign_json
 from understudy.model.tools.claude import CAPABILITIES
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
+    RecordStream,
     WorktreePaths,
     bounded,
     failure,
@@ -69,7 +69,7 @@ _NOTHING = UsageReport(
 _Item = SourceItem | Reply
 
 
-class ClaudeStream:
+class ClaudeStream(RecordStream):
     """Parses the output of one run, and encodes the replies."""
 
     tool = CAPABILITIES
@@ -106,14 +106,10 @@ class ClaudeStream:
 
     # -- from Claude Code ------------------------------------------------------------------------------------
 
-    def line(self, line: bytes) -> list[_Item] | None:
-        """Parse one line and return its events."""
-        try:
-            record = foreign_json.decode(line)
-        except foreign_json.UNREADABLE:
-            return None
-        if not isinstance(record, dict):
-            return None
+    def read(self, record: dict[str, Any]) -> Iterable[_Item]:
+        """Return the events of a record."""
+        if record.get("type") == "control_cancel_request":
+            return [QuestionWithdrawn(question_id=str(record.get("request_id")))]
         read = {
             "system": self._system,
             "stream_event": self._stream,
@@ -122,13 +118,11 @@ class ClaudeStream:
             "result": self._result,
             "control_request": self._control,
         }.get(str(record.get("type")))
-        if record.get("type") == "control_cancel_request":
-            return [QuestionWithdrawn(question_id=str(record.get("request_id")))]
-        try:
-            return list(read(record)) if read is not None else []
-        except (AttributeError, TypeError, ValueError, KeyError):
-            # Another version's structure: kept in the log only. But a question must not wait forever.
-            return [_not_answered(record, "it")] if record.get("type") == "control_request" else None
+        return read(record) if read is not None else []
+
+    def unread(self, record: dict[str, Any]) -> list[_Item] | None:
+        """Return a refusal of a question, which must not wait forever."""
+        return [_not_answered(record, "it")] if record.get("type") == "control_request" else None
 
     def ended(self, code: int, stderr: str) -> list[SourceItem]:  # noqa: ARG002
         """Return the end of the last turn, if it exited before the one that a message was to begin."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from understudy.model.text import foreign_json
 from understudy.model.tools.codex import CAPABILITIES
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
+    RecordStream,
     WorktreePaths,
     bounded,
     failure,
@@ -88,7 +89,7 @@ class Session:
 _Item = SourceItem | Reply
 
 
-class CodexStream:
+class CodexStream(RecordStream):
     """Parses the output of one run, and encodes the replies."""
 
     def __init__(self, tree: Path, session: Session) -> None:
@@ -113,24 +114,18 @@ class CodexStream:
 
     # -- from Codex ------------------------------------------------------------------------------------------
 
-    def line(self, line: bytes) -> list[_Item] | None:
-        """Parse one line and return its events."""
-        try:
-            message = foreign_json.decode(line)
-        except foreign_json.UNREADABLE:
-            return None
-        if not isinstance(message, dict):
-            return None
-        try:
-            if "method" not in message:
-                return list(self._answered(message))
-            if "id" in message:
-                return list(self._request(message))
-            read = self._NOTIFICATIONS.get(str(message["method"]))
-            return list(read(self, message["params"])) if read is not None else []
-        except (AttributeError, TypeError, ValueError, KeyError):
-            # Another version's structure: kept in the log only. But a question must not wait forever.
-            return [_refused(message)] if "method" in message and "id" in message else None
+    def read(self, record: dict[str, Any]) -> Iterable[_Item]:
+        """Return the events of a message."""
+        if "method" not in record:
+            return self._answered(record)
+        if "id" in record:
+            return self._request(record)
+        read = self._NOTIFICATIONS.get(str(record["method"]))
+        return read(self, record["params"]) if read is not None else []
+
+    def unread(self, record: dict[str, Any]) -> list[_Item] | None:
+        """Return a refusal of a question, which must not wait forever."""
+        return [_refused(record)] if "method" in record and "id" in record else None
 
     def _answered(self, response: dict[str, Any]) -> Iterator[_Item]:
         step = response.get("id")

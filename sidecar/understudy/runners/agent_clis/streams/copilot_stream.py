@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from understudy.model.text import foreign_json
 from understudy.model.tools.copilot import CAPABILITIES
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
+    RecordStream,
     WorktreePaths,
     bounded,
     failure,
@@ -50,7 +51,7 @@ _MOST_RETRIES = 2
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {"create": "added", "delete": "deleted"}
 
 
-class CopilotStream:
+class CopilotStream(RecordStream):
     """Parses the output of one run."""
 
     def __init__(self, tree: Path, session: str, usage: Path) -> None:
@@ -69,21 +70,12 @@ class CopilotStream:
         self._turns = 0
         self._calls = 0
 
-    def line(self, line: bytes) -> list[SourceItem] | None:
-        """Parse one line and return its events; raise the failure of a request that it would try too often."""
-        try:
-            event = foreign_json.decode(line)
-        except foreign_json.UNREADABLE:
-            return None
-        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-            return None
-        kind = event["type"]
+    def read(self, record: dict[str, Any]) -> Iterable[SourceItem]:
+        """Return the events of a record; raise the failure of a request that it would try too often."""
+        kind = record["type"]
         self._has_result |= kind == "result"
         read = self._EVENTS.get(kind)
-        try:
-            items: list[SourceItem] = list(read(self, event["data"])) if read is not None else []
-        except (AttributeError, TypeError, ValueError, KeyError):
-            return None  # another version's structure: kept in the log only
+        items = list(read(self, record["data"])) if read is not None else []
         if self._session is not None:
             items.insert(0, events.Session(session_id=self._session))
             self._session = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from understudy.model.text import foreign_json
 from understudy.model.tools.gemini import CAPABILITIES
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
+    RecordStream,
     WorktreePaths,
     bounded,
     failure,
@@ -75,7 +76,7 @@ _SUBJECTS = ("command", "file_path", "pattern", "query", "dir_path", "url", "pro
 _TODO_STATES = {"pending": "pending", "in_progress": "in_progress", "completed": "completed"}
 
 
-class GeminiStream:
+class GeminiStream(RecordStream):
     """Parses the output of one run."""
 
     def __init__(self, tree: Path) -> None:
@@ -96,16 +97,10 @@ class GeminiStream:
         self._failed: str | None = None
         """Why the run failed, as its last line says."""
 
-    def line(self, line: bytes) -> list[SourceItem] | None:
-        """Parse one line and return its events."""
-        try:
-            event = foreign_json.decode(line)
-            read = self._LINES.get(event["type"])
-            return list(read(self, event)) if read is not None else []
-        except foreign_json.UNREADABLE:
-            return None  # not JSON: kept in the log only
-        except (AttributeError, TypeError, ValueError, KeyError):
-            return None  # another version's structure
+    def read(self, record: dict[str, Any]) -> Iterable[SourceItem]:
+        """Return the events of a record."""
+        read = self._LINES.get(record["type"])
+        return read(self, record) if read is not None else []
 
     def ended(self, code: int, stderr: str) -> list[SourceItem]:
         """Return how a program ended that exited with ``code``."""

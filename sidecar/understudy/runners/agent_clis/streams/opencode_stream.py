@@ -7,7 +7,7 @@ finished when its last ``step_finish`` has the reason ``stop`` and the exit code
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import msgspec
 from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.text import foreign_json
 from understudy.model.tools.opencode import CAPABILITIES
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
+    RecordStream,
     WorktreePaths,
     bounded,
     failure,
@@ -53,7 +53,7 @@ _LOGGED = re.compile(r'ref=(\w+) error="(\w+): ((?:[^"\\]|\\.)*)"')
 """A line of its log on standard error: the reference, the name and the text of an error that it does not print."""
 
 
-class OpencodeStream:
+class OpencodeStream(RecordStream):
     """Parses the output of one run."""
 
     def __init__(self, tree: Path) -> None:
@@ -74,21 +74,12 @@ class OpencodeStream:
         self._reference = ""
         """What the log calls the error, if only that explains it."""
 
-    def line(self, line: bytes) -> list[SourceItem] | None:
-        """Parse one line and return its events; raise ``context_too_long`` when the conversation does not fit.
+    def read(self, record: dict[str, Any]) -> Iterable[SourceItem]:
+        """Return the events of a record; raise ``context_too_long`` when the conversation does not fit.
 
         opencode would compact it and try again, without a limit, and end with a failure even if that helped.
         """
-        try:
-            event = foreign_json.decode(line)
-        except foreign_json.UNREADABLE:
-            return None
-        if not isinstance(event, dict):
-            return None
-        try:
-            items = list(self._parse(event))
-        except (AttributeError, TypeError, ValueError, KeyError):
-            return None  # another version's structure: kept in the log only
+        items = list(self._parse(record))
         if self._error is not None and self._error.kind is ErrorKind.CONTEXT_TOO_LONG:
             raise UnderstudyError.from_info(self._error)
         return items

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import msgspec
 
 from understudy.model.capabilities import Capabilities
 from understudy.model.errors import ErrorInfo, ErrorKind, scope_of
+from understudy.model.text import foreign_json
 from understudy.model.wire import retry_time
+from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.error_texts import kind_by_words, kind_of
+from understudy.runners.driver.source import SourceItem
 
 LONGEST_INPUT = 4000
 """Longest text kept of a tool's input, in characters; the change itself is in the worktree."""
@@ -54,6 +58,31 @@ _CONNECTIONS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     ),
     (ErrorKind.TIMED_OUT, re.compile(r"timed? ?out|ETIMEDOUT", re.IGNORECASE)),
 )
+
+
+class RecordStream:
+    """Parses lines that are JSON objects. A line of another structure, as of another version, is kept in the log only."""
+
+    def line(self, line: bytes) -> list[SourceItem | Reply] | None:
+        """Parse one line and return its events."""
+        try:
+            record = foreign_json.decode(line)
+        except foreign_json.UNREADABLE:
+            return None
+        if not isinstance(record, dict):
+            return None
+        try:
+            return list(self.read(record))
+        except (AttributeError, TypeError, ValueError, KeyError):
+            return self.unread(record)
+
+    def read(self, record: dict[str, Any]) -> Iterable[SourceItem | Reply]:
+        """Return the events of a record."""
+        raise NotImplementedError
+
+    def unread(self, record: dict[str, Any]) -> list[SourceItem | Reply] | None:  # noqa: ARG002
+        """Return what follows a record of another structure: nothing, unless it is a question that would wait."""
+        return None
 
 
 class WorktreePaths:

@@ -1,8 +1,9 @@
-"""Find the program and the worktree of an agent CLI for one run, and refuse options that contradict each other."""
+"""Run an agent CLI: find its program and its worktree, and refuse options that contradict each other."""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,7 +12,33 @@ from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.environment import base_environment
-from understudy.runners.runner import Task
+from understudy.runners.driver import driver
+from understudy.runners.driver.child_source import JsonLinesSource
+from understudy.runners.runner import Emit, Outcome, Task
+
+
+class AgentRunner:
+    """Runs an agent CLI in the worktree of a delegation."""
+
+    capabilities: Capabilities
+
+    def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
+        """Return the source for one run of ``program``; raise ``config_invalid`` for what cannot apply.
+
+        ``scratch`` is a folder for temporary files, which is removed at the end.
+        """
+        raise NotImplementedError
+
+    async def run(self, task: Task, emit: Emit) -> Outcome:
+        """Run the task to its end.
+
+        Kinds besides those of ``driver``: ``tool_missing`` (not installed, or too old), those of ``prepared``, and
+        those of ``failure_of`` in the tool's stream.
+        """
+        tree, program = worktree_of(task, self.capabilities), find_program(task, self.capabilities)
+        prefix = f"understudy-{self.capabilities.name}-"
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch:
+            return await driver.drive(task, emit, self.prepared(task, program, tree, Path(scratch)))
 
 
 def find_program(task: Task, tool: Capabilities) -> Path:
