@@ -61,7 +61,7 @@ _CONNECTIONS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
 
 
 class RecordStream:
-    """Parses lines that are JSON objects. A line of another structure, as of another version, is kept in the log only."""
+    """Parses lines that are JSON objects. A line of another version's structure is kept in the log only."""
 
     def line(self, line: bytes) -> list[SourceItem | Reply] | None:
         """Parse one line and return its events."""
