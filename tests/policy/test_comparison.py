@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from understudy.model.evidence.checks import CheckResult, JudgedMutant, MutantStatus, Noticed
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy.comparison import objection
-from understudy.policy.history import Evidence, NextCandidate, Request, SendBack
+from understudy.policy.next_step import Evidence, NextCandidate, Request, SendBack
 
 STRENGTHEN = SendBack(request=Request.STRENGTHEN, why="w")
 REPAIR = SendBack(request=Request.REPAIR, why="w")

@@ -15,7 +15,9 @@ from understudy.model.evidence.checks import CheckResult, Noticed
 from understudy.model.verdicts import Verdict
 from understudy.policy import next_step
 from understudy.policy.budget import Budget, Spending
-from understudy.policy.history import (
+from understudy.policy.next_step import (
+    MAX_ATTEMPTS,
+    RULES,
     Decision,
     Evidence,
     Failed,
@@ -24,13 +26,13 @@ from understudy.policy.history import (
     NextCandidate,
     Request,
     Retry,
+    Rule,
     SendBack,
     Step,
     Stop,
     Try,
     Unheard,
 )
-from understudy.policy.next_step import MAX_ATTEMPTS, RULES, Rule
 
 NEXT = {
     *("auth_failed", "quota_exhausted", "rate_limited", "overloaded", "connection_failed", "model_not_found"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from understudy.model.confinement import Confinement
 from understudy.model.errors import UnderstudyError
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Program, Role
 from understudy.process.programs.children import start
 

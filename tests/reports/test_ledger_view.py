@@ -14,7 +14,7 @@ from understudy.journal import delegation_folder
 from understudy.model.delegation.delegations import AskedBy, Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerTotals
 from understudy.model.errors import UnderstudyError
-from understudy.policy.prices import Rates
+from understudy.policy.budget import Rates
 from understudy.reports import ledger_view
 from understudy.reports.ledger_view import Wanted, view
 

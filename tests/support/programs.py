@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import OWN, Program
 
 

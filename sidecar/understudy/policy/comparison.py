@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.model.verdicts import Reservation, Verdict, in_order
-from understudy.policy.history import Evidence, Request, SendBack, Step
+from understudy.policy.next_step import Evidence, Request, SendBack, Step
 
 _BY_KILLS = frozenset(
     {

@@ -24,7 +24,7 @@ from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import LedgerShare, OrchestratorUsage
 from understudy.model.errors import UnderstudyError
-from understudy.policy import prices
+from understudy.policy import budget
 
 MAX_FILES = 20_000
 MAX_BYTES = 2 * 1024**3
@@ -152,7 +152,7 @@ _HOSTS = {"claude": "api.anthropic.com", "codex": "api.openai.com"}
 
 
 def _orchestrator(tool: str, model: str, sessions: int, usage: Usage, delegated: Usage) -> OrchestratorUsage:
-    cost = prices.list_cost(_HOSTS.get(tool, ""), model, delegated)
+    cost = budget.list_cost(_HOSTS.get(tool, ""), model, delegated)
     return OrchestratorUsage(
         tool=tool,
         model=model,

@@ -16,8 +16,7 @@ from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import timestamp
-from understudy.policy.budget import amount
-from understudy.policy.prices import Rates
+from understudy.policy.budget import Rates, amount
 
 _HIGHEST_PRICE = 1_000_000
 _POSITION = re.compile(r"(\d{4}-\d{2}):(\d{1,12})")

@@ -14,8 +14,7 @@ from pathlib import Path
 from understudy.engine.running.lifecycle.delegation_run import DelegationRun
 from understudy.journal import delegation_folder
 from understudy.model.verdicts import Verdict
-from understudy.policy.history import Decision, History, NextCandidate, Retry
-from understudy.policy.next_step import RULES
+from understudy.policy.next_step import RULES, Decision, History, NextCandidate, Retry
 from understudy.process.identity import Identity
 from understudy.process.programs import children
 

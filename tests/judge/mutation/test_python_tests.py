@@ -20,7 +20,7 @@ from understudy.model.evidence.checks import MutantStatus
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 from understudy.mutants.sham import decoy, sham_mutants
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import TreeLimits
 
 CALC = """\

@@ -19,8 +19,8 @@ from wait_until import LIMITS
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process import executables, identity
-from understudy.process.environment import base_environment
+from understudy.process import call_checks, identity
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Role
 from understudy.process.programs.children import Child, run, start
 
@@ -440,7 +440,7 @@ async def test_a_program_may_be_named_by_its_place_in_the_home_folder(tmp_path, 
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "program").write_text("#!/bin/sh\n")
     (tmp_path / "program").chmod(0o700)
-    assert executables.locate("~/program", tmp_path / "none", {}) == str(tmp_path / "program")
+    assert call_checks.locate("~/program", tmp_path / "none", {}) == str(tmp_path / "program")
 
 
 async def test_a_missing_folder_and_a_bad_variable_are_named(tmp_path):

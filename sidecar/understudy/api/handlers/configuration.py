@@ -371,13 +371,13 @@ def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
 
 def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem | None:
     """Return a problem if the delegator's program is not installed, without starting a program."""
-    from understudy.process import environment, executables
+    from understudy.process import call_checks
 
     delegator = entry.delegator
     path_override = {
         name: value for name, value in (delegator.env or {}).items() if name == "PATH" and isinstance(value, str)
     }
-    path = environment.base_environment(path_override)
+    path = call_checks.base_environment(path_override)
     command = delegator.launch.command if delegator.launch is not None else None
     tool = declarations.capabilities_of(delegator, None, defined) if delegator.tool is not None else None
     programs = tuple(command[:1]) if command else tool.binaries if tool is not None else ()
@@ -386,7 +386,7 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
     problem = None
     for program in programs:
         try:
-            executables.locate(program, Path("/"), path)
+            call_checks.locate(program, Path("/"), path)
         except UnderstudyError as error:
             declared = declarations.of_program(program) if error.kind is ErrorKind.TOOL_MISSING else None
             hint = f"{declared.install_hint}, or add its folder to PATH." if declared is not None else error.hint

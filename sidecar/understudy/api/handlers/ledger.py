@@ -11,7 +11,7 @@ from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
-from understudy.policy.prices import Rates
+from understudy.policy.budget import Rates
 from understudy.reports import ledger_share, ledger_view
 from understudy.reports.ledger_view import Wanted
 

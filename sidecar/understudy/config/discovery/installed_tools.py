@@ -165,7 +165,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _ask(tool: Capabilities, program: Path, path: str | None) -> dict[str, Any]:
     """Start a program with its version option and return its output; never raises."""
-    from understudy.process.environment import base_environment
+    from understudy.process.call_checks import base_environment
     from understudy.process.program_spec import OWN, Program
     from understudy.process.unguarded import run_unguarded
 

@@ -25,7 +25,7 @@ from understudy.config.discovery import declarations
 from understudy.config.loading.loader import load
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import EnvReference, Launch, Scope
-from understudy.process.executables import expand_home
+from understudy.process.call_checks import expand_home
 
 MAX_JSON_BYTES = 256 * 1024
 _MCP_SERVERS = (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".github/mcp.json")

@@ -38,9 +38,9 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
+from understudy.process import unguarded
 from understudy.process.failpoints import failpoint
 from understudy.process.program_spec import OWN, Program
-from understudy.process.programs import detached
 from understudy.store import store
 from understudy.store.store import Entry
 
@@ -486,4 +486,4 @@ def _spawn(arguments: list[str], descriptors: list[int], log: Path) -> None:
     """
     argv = [sys.executable, "-P", "-m", "understudy", "worker", *arguments]
     environment = dict(os.environ) | {"UNDERSTUDY_STATE": str(delegation_folder.state_root())}
-    detached.start_detached(Program(argv, Path("/"), environment, OWN, stdout_log=log), pass_fds=tuple(descriptors))
+    unguarded.start_detached(Program(argv, Path("/"), environment, OWN, stdout_log=log), pass_fds=tuple(descriptors))

@@ -18,7 +18,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.path_quoting import unquote
-from understudy.process.environment import proxy_passwords
+from understudy.process.call_checks import proxy_passwords
 from understudy.runners.runner import Ask, McpServer, Messages, ProjectPython, Relay, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor

@@ -25,8 +25,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import name_list
-from understudy.process.environment import base_environment
-from understudy.process.executables import expand_home
+from understudy.process.call_checks import base_environment, expand_home
 
 MOST_FILES = 50_000
 """Most files of one place (the checkout, one linked item, one environment); a larger place is not compared."""

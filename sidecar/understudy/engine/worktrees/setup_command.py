@@ -7,7 +7,7 @@ from pathlib import Path
 
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 

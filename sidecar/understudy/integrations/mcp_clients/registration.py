@@ -29,7 +29,7 @@ from understudy.integrations.mcp_clients.client_table import CLIENTS, Client, Co
 from understudy.model.config.other_agents import McpClient, McpClientChange, RegistrationState
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import sanitize
-from understudy.process.environment import is_allowed
+from understudy.process.call_checks import is_allowed
 from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import run_unguarded
 

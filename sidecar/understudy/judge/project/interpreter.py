@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from understudy.judge.project.editable_installs import Checkout, mapped_paths, shadowed
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import run_unguarded
 

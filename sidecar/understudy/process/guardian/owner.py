@@ -24,7 +24,7 @@ from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 from understudy.process import identity
-from understudy.process.executables import start_failure
+from understudy.process.call_checks import start_failure
 from understudy.process.guardian import SIGN
 from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
 from understudy.process.program_spec import Exceeded, Program

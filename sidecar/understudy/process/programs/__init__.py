@@ -1,1 +1,1 @@
-"""Start a program: guarded, with an end that is always noticed, or detached from the process that starts it."""
+"""Start a program: guarded, with an end that is always noticed."""

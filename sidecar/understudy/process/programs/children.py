@@ -31,7 +31,7 @@ from typing import Self
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
-from understudy.process.executables import check_call, start_failure
+from understudy.process.call_checks import check_call, start_failure
 from understudy.process.guardian.linux import LINUX, children_of
 from understudy.process.guardian.owner import LEVELS, Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
@@ -41,19 +41,14 @@ from understudy.process.program_spec import Program, failed_at_file, limit_error
 from understudy.process.unguarded import Completed
 
 __all__ = ["Child", "Completed", "Exit", "run", "start"]
-
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Default limit of one line of output: agent CLIs put a whole tool result, images included, on one line."""
-
 STDERR_TAIL_BYTES = 64 * 1024
 """How many bytes of standard error are kept for messages."""
-
 _OUTPUT_PIPE_BYTES = 512 * 1024
 """A prompt of 256 KiB that a program repeats fits. Not more: the kernel limits the sum of a user's pipes."""
-
 _BEYOND_GRACE_SECONDS = 0.5
 """A guardian that has not finished this long after the grace period is killed itself."""
-
 _RUN_GRACE_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL when ``run`` reaches its time limit."""
 

@@ -24,8 +24,13 @@ from typing import Any
 
 from understudy.model.config.delegators import Launch
 from understudy.model.tools.gemini import CAPABILITIES
-from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
+from understudy.process.call_checks import base_environment
+from understudy.runners.agent_clis.launching import (
+    AgentRunner,
+    invalid,
+    permission_mode,
+    refuse_flags,
+)
 from understudy.runners.agent_clis.streams.gemini_stream import GeminiStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command

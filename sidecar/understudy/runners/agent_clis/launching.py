@@ -11,7 +11,7 @@ from understudy.config.discovery import installed_tools
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment
+from understudy.process.call_checks import base_environment
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.runner import Emit, Outcome, Task

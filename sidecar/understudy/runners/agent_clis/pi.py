@@ -28,8 +28,13 @@ from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.pi import CAPABILITIES
-from understudy.process.environment import base_environment
-from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags
+from understudy.process.call_checks import base_environment
+from understudy.runners.agent_clis.launching import (
+    AgentRunner,
+    invalid,
+    permission_mode,
+    refuse_flags,
+)
 from understudy.runners.agent_clis.streams.pi_stream import MAX_LINE_BYTES, PiStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command

@@ -33,7 +33,7 @@ from understudy.model.delegation.events import Note, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
 from understudy.model.wire import retry_time
-from understudy.policy import prices
+from understudy.policy import budget
 from understudy.runners.backends import file_answers, protocol_choice
 from understudy.runners.backends.content import request_options
 from understudy.runners.backends.dialects import Dialect
@@ -180,7 +180,7 @@ class Exchange:
         usage, estimated = self.answer.usage(self.prompt)
         counts = msgspec.structs.asdict(usage)
         report = UsageReport(**counts, cost_usd=self.answer.cost_usd, estimated=estimated)
-        return [prices.priced(report, self._server, self._model)]
+        return [budget.priced(report, self._server, self._model)]
 
     def _pause(self, again: _Retryable, tries: int) -> float:
         """Return the seconds to wait before the next try; raise when no try is left."""

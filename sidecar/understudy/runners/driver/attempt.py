@@ -31,8 +31,7 @@ from understudy.model.delegation.events import (
 )
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
-from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of
-from understudy.policy.prices import priced
+from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of, priced
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem, Unrecognized
 from understudy.runners.runner import (
     AFTER_RESULT_SECONDS,

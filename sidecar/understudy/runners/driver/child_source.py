@@ -28,7 +28,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note, Text
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
-from understudy.process import environment
+from understudy.process import call_checks
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 from understudy.runners.driver.command_line import Command
@@ -351,7 +351,7 @@ def environment_of(task: Task, command: Command) -> tuple[dict[str, str], dict[s
         extra[f"GIT_{role}_EMAIL"] = f"{name}@understudy.invalid"
     secrets = dict(command.secrets)
     network = not locality.is_bound(task.delegator, task.model_server)
-    variables = environment.base_environment({**extra, **task.environment, **secrets}, network=network)
+    variables = call_checks.base_environment({**extra, **task.environment, **secrets}, network=network)
     return variables, {**task.secrets, **secrets}
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from understudy.files import nofollow
 from understudy.model.config.tool_definitions import OPTIONS_SLOT, SLOT, delivery_of
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.executables import expand_home
+from understudy.process.call_checks import expand_home
 from understudy.runners.runner import Task
 
 RUN_FOLDER = ".understudy-run"

@@ -83,8 +83,8 @@ def _would_be_accepted(
 def _tool_steps(
     caller: Caller, delegator: Delegator, defined: ToolDefinition | None, workspace: str | None
 ) -> list[ConnectionTestStep]:
-    from understudy.process import executables
-    from understudy.process.environment import base_environment
+    from understudy.process import call_checks
+    from understudy.process.call_checks import base_environment
 
     began = time.monotonic()
     if defined is not None and not defined.capabilities().binaries:
@@ -94,7 +94,7 @@ def _tool_steps(
         command = (delegator.launch.command if delegator.launch is not None else None) or [""]
         program = (*declarations.require_capabilities(delegator, None, defined).binaries, command[0])[0]
         try:
-            path = executables.locate(program, Path("/"), base_environment())
+            path = call_checks.locate(program, Path("/"), base_environment())
             return [ConnectionTestStep(name="binary", ok=True, message=path, seconds=time.monotonic() - began)]
         except UnderstudyError as error:
             message = f"{error.message} {error.hint}" if error.hint else error.message

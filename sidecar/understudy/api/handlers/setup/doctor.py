@@ -148,7 +148,7 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
     import asyncio
 
     from understudy.model.confinement import Confinement
-    from understudy.process import environment
+    from understudy.process import call_checks
     from understudy.process.program_spec import OWN, Program
     from understudy.process.programs import children
 
@@ -156,7 +156,7 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
 
     async def tried() -> tuple[Confinement, str]:
         argv = [sys.executable, "-I", "-S", "-c", ""]
-        child = await children.start(Program(argv, Path("/"), environment.base_environment(), OWN, mark="doctor"))
+        child = await children.start(Program(argv, Path("/"), call_checks.base_environment(), OWN, mark="doctor"))
         async with child:
             await child.wait()
             return child.sandbox.reached, child.refusal

@@ -25,7 +25,8 @@ from understudy.model.evidence.checks import CheckResult, Noticed, noticed
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy import comparison, next_step
 from understudy.policy.candidates import Option, Turn
-from understudy.policy.history import (
+from understudy.policy.next_step import (
+    RULES,
     Decision,
     Evidence,
     Failed,
@@ -34,6 +35,7 @@ from understudy.policy.history import (
     NextCandidate,
     Request,
     Retry,
+    Rule,
     SendBack,
     Step,
     Stop,
@@ -41,7 +43,6 @@ from understudy.policy.history import (
     Unheard,
     failing_checks,
 )
-from understudy.policy.next_step import RULES, Rule
 from understudy.runners.runner import Outcome
 
 if TYPE_CHECKING:  # what judges a result is imported when there is one

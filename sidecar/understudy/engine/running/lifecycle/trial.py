@@ -13,7 +13,7 @@ from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting
-from understudy.policy.history import NextCandidate, Step
+from understudy.policy.next_step import NextCandidate, Step
 
 if TYPE_CHECKING:  # what judges a result is imported when there is one
     from understudy.engine.running.lifecycle.results import Judging

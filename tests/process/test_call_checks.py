@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.environment import base_environment, is_allowed, proxy_passwords
+from understudy.process.call_checks import base_environment, is_allowed, proxy_passwords
 from understudy.secrets.redaction import Redactor
 
 PASSED = [
