@@ -16,9 +16,8 @@ import pytest
 
 from understudy.git import command as call
 from understudy.git import diff
-from understudy.git.base.capture import write_base
-from understudy.git.base.pins import pin, unpin
-from understudy.git.checkout import checkout_tree, repository_state
+from understudy.git.base.capture import pin, unpin, write_base
+from understudy.git.checkout import checkout_changes, checkout_tree
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import extra_files
 from understudy.git.worktree.worktree import create_worktree
@@ -206,14 +205,14 @@ def test_no_vector_in_the_checkout_itself_runs_a_program(bench, executed, payloa
         bench.sh(settings)
     store, base = bench.base()
     beginning = checkout_tree.begin(store, bench.locate())
-    state = repository_state.look(bench.repo)
+    state = checkout_changes.look(bench.repo)
     act(Agent(bench, bench.repo, payload))
     executed.unlink(missing_ok=True)  # what the agent's own git ran
     with contextlib.suppress(UnderstudyError):  # without the objects of the repository, there is no result
         collected = checkout_tree.collect(store, bench.repo, (base.commit, beginning), saved=dict, message="work")
         diff.file_diffs(store, base.commit, collected.commit)
     with contextlib.suppress(UnderstudyError):
-        repository_state.differences(state, repository_state.look(bench.repo))
+        checkout_changes.differences(state, checkout_changes.look(bench.repo))
     assert not executed.exists(), executed.read_text()
     victim = bench.root / "victim"
     assert not victim.exists() or (victim / "precious").read_text() == "p"

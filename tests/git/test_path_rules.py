@@ -14,7 +14,7 @@ from understudy.config.discovery import declarations
 from understudy.git import path_rules
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import flagged, looks_secret, refused
-from understudy.git.worktree.ignore_rules import translate
+from understudy.git.worktree.collect import translate
 from understudy.model.text.path_quoting import c_quote, quote, unquote
 
 

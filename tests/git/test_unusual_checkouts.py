@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from understudy.git.base.capture import pin, unpin
 from understudy.git.base.index import BaseLimits
-from understudy.git.base.pins import pin, unpin
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import collisions
-from understudy.git.repository import locate, workspace_of
+from understudy.git.repository import locate, top_of
 from understudy.git.worktree.worktree import create_worktree
 from understudy.model.config import result_branch
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -110,7 +110,7 @@ def test_not_a_repository(bench, same):
     bench.sh("mkdir d; echo a > a; echo 'no*' > .gitignore; echo b > d/b; echo n > no1; ln -s /nowhere l")
     _, base, _tree = same(without={b"no1"})
     assert base.files == 4
-    assert workspace_of(bench.repo / "d" / "b") == bench.repo / "d"
+    assert top_of(bench.repo / "d" / "b") == bench.repo / "d"
     assert not (bench.repo / ".git").exists()
 
 

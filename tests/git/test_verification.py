@@ -14,7 +14,7 @@ from understudy.git import verification
 from understudy.git.diff import file_diffs, read_file, splits, unified
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs, write_blob
-from understudy.git.worktree.tracked_content import TrackedContent
+from understudy.git.worktree.collect import TrackedContent
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 EVIL = b"evil\n"

@@ -141,7 +141,7 @@ describe("architecture", () => {
     expect(manifest.activationEvents).not.toContain("*");
     expect(manifest.activationEvents).not.toContain("onStartupFinished");
     const refs = /^REFERENCES = "(.+)\/"$/mu.exec(
-      readFileSync(path.join(TOP, "../sidecar/understudy/git/base/pins.py"), "utf8"),
+      readFileSync(path.join(TOP, "../sidecar/understudy/git/base/capture.py"), "utf8"),
     )?.[1];
     expect(manifest.activationEvents).toContain(`workspaceContains:.git/${refs}`);
     expect(manifest.extensionKind).toEqual(["workspace"]);

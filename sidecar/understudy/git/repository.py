@@ -1,4 +1,4 @@
-"""Find and read the user's repository, without letting git search for it.
+"""Find and read the user's repository, and the workspace of a file, without letting git search for it.
 
 This module only reads files; it runs git only for settings and to resolve revisions, with an explicit git directory.
 """
@@ -9,31 +9,27 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.text import path_quoting
 
 _SMALL_FILE = 64 * 1024
 """Largest `.git` file, `HEAD`, `commondir` or loose reference; real ones are far smaller."""
-
 _REFERENCES_LIMIT = 64 * 1024 * 1024
 """Bytes of `packed-refs` that are read: about a million references."""
-
 _ALTERNATES_DEPTH = 8
 """Git itself follows alternates five deep."""
-
 _MOST_ALTERNATES = 100
 """Folders of objects that are searched: a file of a few bytes can name itself again and again."""
-
 _READ_BY_GIT = (
     *("HEAD", "config", "config.worktree", "index", "packed-refs", "shallow"),
     *("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout", "objects/info/alternates"),
 )
 """Files of a git directory that most commands read."""
-
 _OPERATIONS = (
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
@@ -42,7 +38,6 @@ _OPERATIONS = (
     ("REVERT_HEAD", "a revert"),
     ("BISECT_LOG", "a bisection"),
 )
-
 _OBJECT_ID = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -129,7 +124,7 @@ def locate(path: Path) -> Repository:
     return Repository(top=start)
 
 
-def workspace_of(path: Path, *, otherwise: Path | None = None) -> Path:
+def top_of(path: Path, *, otherwise: Path | None = None) -> Path:
     """Return the workspace of a file or folder: the git top level, else ``otherwise``, else the folder."""
     start = Path(os.path.realpath(path))
     folder = start if start.is_dir() else start.parent
@@ -427,3 +422,69 @@ def _alternates(folder: Path) -> list[Path]:
     named = [line for line in lines if line and not line.startswith("#")]
     paths = (os.fsdecode(unquote(line)) if line.startswith('"') else line for line in named[:_MOST_ALTERNATES])
     return [Path(os.path.realpath(folder / path)) for path in paths]
+
+
+def require_path(uri: str) -> Path:
+    """Return the normalised path for a ``file:`` URI or an absolute path. Errors: ``invalid_params``."""
+    path = path_quoting.path_of(uri) if not uri.startswith("/") else Path(uri)
+    if path is None or "\0" in str(path):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"{uri!r} does not name a file on this machine.",
+            hint="Use a `file:` URI or an absolute path.",
+        )
+    return Path(os.path.normpath(path))
+
+
+def real(path: Path) -> Path:
+    """Return ``path`` with the links of its folder resolved, but not a link at its end, which is treated as a file."""
+    return path.parent.resolve() / path.name
+
+
+def workspace_of(files: list[str], workspace: str | None, folder: Path | None, opened: Sequence[Path] = ()) -> Path:
+    """Return the workspace: the named one, else that of the first file, else that of the caller's folder.
+
+    The workspace of a file is its git top level. Without git it is the innermost of the ``opened`` folders that
+    contains the file, else the file's own folder. A folder among the files counts as the folder of its files.
+    """
+    if workspace is not None:
+        named = require_path(workspace)
+        if not named.is_dir():
+            raise UnderstudyError(
+                ErrorKind.BASE_UNAVAILABLE, f"{named} is not a folder.", hint="Name the folder of the workspace."
+            )
+        return top_of(named.resolve())
+    if files:
+        path = real(require_path(files[0]))
+        within = path if path.is_dir() and not path.is_symlink() else path.parent
+        around = [place for place in map(Path.resolve, opened) if place in (within, *within.parents)]
+        innermost = max(around, key=lambda place: len(place.parts), default=None)
+        return top_of(within, otherwise=innermost)
+    if folder is not None:
+        return top_of(folder.resolve())
+    raise UnderstudyError(
+        ErrorKind.INVALID_PARAMS, "No file and no workspace is named.", hint="Name a file, or pass `workspace`."
+    )
+
+
+def inside(workspace: Path, uri: str) -> str:
+    """Return the path of ``uri`` inside ``workspace`` (POSIX, surrogate-escaped); raise ``path_escape`` outside it."""
+    path = real(require_path(uri))
+    try:
+        relative = path.relative_to(workspace)
+    except ValueError:
+        raise UnderstudyError(
+            ErrorKind.PATH_ESCAPE,
+            f"{path} is outside the workspace {workspace}.",
+            hint="Name files of one workspace; start another delegation for other workspaces.",
+        ) from None
+    if relative == Path() or ".git" in relative.parts:
+        raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{path} is not a file of the workspace.", hint="Name a file.")
+    return relative.as_posix()
+
+
+def trust_hint(workspace: Path) -> str:
+    """Return the hint of ``untrusted_workspace``, with the command that trusts ``workspace``."""
+    import shlex
+
+    return f"Review what it allows and trust it: understudy trust {shlex.quote(str(workspace))}"

@@ -604,10 +604,10 @@ def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(wor
 
 
 def test_a_place_that_is_being_claimed_is_left_alone(worked):
-    from understudy.git.worktree import worktree_paths
+    from understudy.git.worktree import cleanup
 
     [root] = worktree_record.roots(delegation_folder.state_root())
-    claim = worktree_paths.claim_worktree_path(root.parent.parent, root.parent.name)
+    claim = cleanup.claim_worktree_path(root.parent.parent, root.parent.name)
     try:
         tidy(MONTH)
         assert claim.path.is_dir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git.base import pins
+from understudy.git.base import capture
 from understudy.git.diff import file_diffs
 from understudy.git.merge import export
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -74,7 +74,7 @@ def test_a_branch_that_is_named_like_its_delegation_is_merged_by_its_short_name(
     repository, identifier = bench.locate(), "20261127-115302-immip"
     name = f"understudy/{identifier}"
     if pinned_by == "this version":
-        pins.pin(repository, identifier, repository.head_commit)
+        capture.pin(repository, identifier, repository.head_commit)
     else:
         bench.sh(f"git update-ref refs/{name} HEAD; git update-ref refs/understudy/export-0123456789ab HEAD")
     if pinned_by.endswith("packed"):

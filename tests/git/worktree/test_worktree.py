@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from understudy.git.base.pins import pin
+from understudy.git.base.capture import pin
 from understudy.git.object_store import ObjectStore
-from understudy.git.worktree.cleanup import delete_folder, remove_other_files
-from understudy.git.worktree.ignore_rules import rules_of
+from understudy.git.worktree.cleanup import claim_worktree_path, delete_folder, remove_other_files, repository_key
+from understudy.git.worktree.collect import rules_of
 from understudy.git.worktree.worktree import Worktree, create_worktree
-from understudy.git.worktree.worktree_paths import claim_worktree_path, repository_key
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 ORDINARY = [

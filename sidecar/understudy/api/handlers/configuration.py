@@ -19,7 +19,7 @@ from understudy.config.loading import agent_files, loader
 from understudy.config.trust import records as trust_records
 from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
@@ -53,10 +53,10 @@ def editor(caller: Caller, workspace: str | None) -> edit.Editor:
 
 def trust(caller: Caller, params: messages.TrustParams) -> messages.TrustResult:
     """Trust a workspace, revoke its trust, or return whether it is trusted."""
-    if workspaces.require_path(params.workspace).is_file():
-        top = workspaces.workspace_of([params.workspace], None, None, caller.opened())
+    if repository.require_path(params.workspace).is_file():
+        top = repository.workspace_of([params.workspace], None, None, caller.opened())
     else:
-        top = workspaces.workspace_of([], params.workspace, None)
+        top = repository.workspace_of([], params.workspace, None)
     root = delegation_folder.state_root()
     if params.trusted is None:
         status = trust_records.status(top, root)
@@ -80,11 +80,11 @@ def recipes(caller: Caller, params: messages.RecipesParams) -> messages.RecipesR
     """List the recipes that apply to a file."""
     workspace = None
     if params.uri is not None:
-        workspace = str(workspaces.workspace_of([params.uri], None, None, caller.opened()))
+        workspace = str(repository.workspace_of([params.uri], None, None, caller.opened()))
     loaded = load(caller, workspace)
     matching = sorted(loaded.recipes.values(), key=lambda recipe: recipe.order)
     if params.uri is not None:
-        language = language_of(workspaces.require_path(params.uri).name)
+        language = language_of(repository.require_path(params.uri).name)
         matching = [
             recipe
             for recipe in matching
@@ -350,7 +350,7 @@ def _workspace(caller: Caller, workspace: str | None) -> Path | None:
     folder = caller.folder()
     if workspace is None and folder is None:
         return None
-    return workspaces.workspace_of([], workspace, folder)
+    return repository.workspace_of([], workspace, folder)
 
 
 def _saved(caller: Caller, workspace: str | None, entry: DelegatorEntry) -> DelegatorEntry:

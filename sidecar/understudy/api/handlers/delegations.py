@@ -91,9 +91,9 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
     limit = page_limit(params.limit)
     workspace = params.workspace
     if workspace is not None:
-        from understudy.git import workspaces
+        from understudy.git import repository
 
-        workspace = str(workspaces.workspace_of([], workspace, None))
+        workspace = str(repository.workspace_of([], workspace, None))
     items, cursor = summary.page(
         states=params.states,
         workspace=workspace,

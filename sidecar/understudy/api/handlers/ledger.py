@@ -5,7 +5,7 @@ from __future__ import annotations
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import page_limit
 from understudy.api.ledger_messages import LedgerParams, LedgerResult
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, ledger
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -27,7 +27,7 @@ def read(caller: Caller, params: LedgerParams) -> LedgerResult:
     limit = page_limit(params.limit)
     fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}
     if params.workspace is not None:
-        fields["workspace"] = str(workspaces.workspace_of([], params.workspace, None))
+        fields["workspace"] = str(repository.workspace_of([], params.workspace, None))
     selection = Wanted(
         since="" if params.since is None else ledger_view.moment(params.since),
         until=None if params.until is None else ledger_view.moment(params.until),

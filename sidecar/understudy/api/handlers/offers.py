@@ -15,7 +15,7 @@ from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.trust import records
 from understudy.engine.planning import delegator_choice
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.model.config import delegators
 from understudy.model.config.delegators import Recipe, Scope
 from understudy.model.delegation.delegations import Delegation, Explanation
@@ -54,9 +54,9 @@ def offers(caller: Caller, uri: str) -> Offers:
     """
     distrusts = caller.distrusts
     with records.withdrawing(distrusts) if distrusts is not None else contextlib.nullcontext():
-        workspace = workspaces.workspace_of([uri], None, None, caller.opened())
+        workspace = repository.workspace_of([uri], None, None, caller.opened())
         loaded = configuration.load(caller, str(workspace))
-    language = delegators.language_of(workspaces.require_path(uri).name)
+    language = delegators.language_of(repository.require_path(uri).name)
     incomplete = delegator_choice.incompleteness(loaded)
     offered = []
     for recipe in loaded.recipes.values():

@@ -11,7 +11,7 @@ from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
@@ -105,8 +105,8 @@ class _Pieces:
 def _prepare(caller: Caller, params: messages.TextParams) -> tuple[text_request.PreparedRequest, list[str]]:
     """Read the files, choose the delegator and build the prompt; return it with warnings for the user."""
     files = params.files or []
-    workspace = workspaces.workspace_of(files, params.workspace, caller.folder(), caller.opened())
-    named = [workspaces.require_path(uri) for uri in files]
+    workspace = repository.workspace_of(files, params.workspace, caller.folder(), caller.opened())
+    named = [repository.require_path(uri) for uri in files]
     documents = dict(caller.documents()) | {buffer.uri: buffer.text for buffer in params.buffers or []}
     configured = text_request.configured(workspace)
     limits = text_request.bounds_of(configured[1])

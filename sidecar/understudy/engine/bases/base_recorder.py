@@ -22,7 +22,7 @@ from understudy.engine.worktrees.delegation_worktree import DelegationWorktree, 
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.git import command, repository
 from understudy.git import diff as git_diff
-from understudy.git.merge import carry_over
+from understudy.git.merge import hunk_merge
 from understudy.git.worktree import rescue, worktree
 from understudy.journal import delegation_folder, reader, worker_lock
 from understudy.journal.delegation_folder import Folder
@@ -164,7 +164,7 @@ def next_base(
     undecided = review_state.selection(
         [(f.path, hunk.id) for f in files for hunk in f.hunks if hunk.id in undecided_hunks]
     )
-    made = carry_over.follow_up(objects, repo, origin.base, head, undecided, buffers=buffers)
+    made = hunk_merge.follow_up(objects, repo, origin.base, head, undecided, buffers=buffers)
     notes = [events.Note(level="warning", text=text) for text in made.base.notes]
     place = Path(record.tree)
     if worktree_record.has_tree(place):

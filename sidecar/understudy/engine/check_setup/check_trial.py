@@ -23,7 +23,7 @@ from understudy.files import durable
 from understudy.git import repository
 from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
-from understudy.git.worktree import cleanup, extra_files, worktree, worktree_paths
+from understudy.git.worktree import cleanup, extra_files, worktree
 from understudy.journal import delegation_folder
 from understudy.judge.runs.check_run import (
     DEFAULT_TIMEOUT_SECONDS,
@@ -145,7 +145,7 @@ def _worktree(request: CheckTrialRequest, folder: Path) -> tuple[Path, list[str]
     repo = repository.locate(Path(request.workspace))
     store = ObjectStore.create(folder / "store.git", repo)
     base = capture.write_base(store, repo)
-    path = folder / worktree_paths.tree_name(Path(request.workspace), reserved={"store.git", "scratch"})
+    path = folder / cleanup.tree_name(Path(request.workspace), reserved={"store.git", "scratch"})
     made = worktree.create_worktree(store, base, path)
     extra = extra_files.apply(made, repo, copy=request.bootstrap.copy, link=request.bootstrap.link)
     return path, [*base.notes, *made.notes, *extra.notes]

@@ -24,9 +24,9 @@ from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.worktree_record import START_COPY
 from understudy.files import durable
 from understudy.git import diff, path_rules, repository
-from understudy.git.checkout import checkout_tree, repository_state, unrecorded_files
+from understudy.git.checkout import checkout_changes, checkout_tree
+from understudy.git.checkout.checkout_changes import RepositoryState
 from understudy.git.checkout.checkout_tree import Beginning, Collected, SavedText
-from understudy.git.checkout.repository_state import RepositoryState
 from understudy.git.merge import undo as undo_merge
 from understudy.git.verification import require_tree
 from understudy.journal import delegation_folder, editor_saves
@@ -56,7 +56,7 @@ class CheckoutWorktree(DelegationWorktree):
         self._claim: CheckoutClaim | None = None
         self._entered: CheckoutRecord | None = None
         self._collected: Collected | None = None
-        self._unrecorded: unrecorded_files.Stamps | None = None
+        self._unrecorded: checkout_changes.Stamps | None = None
 
     @property
     def agent_path(self) -> Path:
@@ -77,7 +77,7 @@ class CheckoutWorktree(DelegationWorktree):
                 hint="Accept or reject them, then reply again; or reply to it with a worktree.",
             )
         repo = repository.locate(self._workspace)
-        state = repository_state.look(repo.top)
+        state = checkout_changes.look(repo.top)
         if self._claim is not None:
             self._claim.keep_saves()
         beginning = checkout_tree.begin(store, repo)
@@ -85,7 +85,7 @@ class CheckoutWorktree(DelegationWorktree):
             checkout_tree.keep_objects(store, record.base_commit)
         self._copy(START_COPY, beginning.commit, repo.head_commit)
         recorded = require_tree(store, beginning.commit)
-        self._unrecorded = unrecorded_files.look(repo.top, recorded)
+        self._unrecorded = checkout_changes.unrecorded_files(repo.top, recorded)
         entered = CheckoutRecord(
             commit=beginning.commit,
             different=[path_quoting.quote(path) for path in beginning.different],
@@ -137,7 +137,7 @@ class CheckoutWorktree(DelegationWorktree):
         if self._entered is None or self._collected is None:
             return
         try:
-            changed = repository_state.differences(self._entered.repository, repository_state.look(self.checkout))
+            changed = checkout_changes.differences(self._entered.repository, checkout_changes.look(self.checkout))
         except (UnderstudyError, OSError) as error:
             changed = [f"It can no longer be read: {error}"]
         if changed:
@@ -148,13 +148,13 @@ class CheckoutWorktree(DelegationWorktree):
         recorded = (
             require_tree(store, self._collected.on_disk).keys() | require_tree(store, self._entered.commit).keys()
         )
-        now: unrecorded_files.Stamps | None = None
+        now: checkout_changes.Stamps | None = None
         if self._unrecorded is not None:
-            limit = unrecorded_files.LONGEST_SECONDS if seconds is None else seconds
-            now = unrecorded_files.look(self.checkout, recorded, limit)
+            limit = checkout_changes.LONGEST_SECONDS if seconds is None else seconds
+            now = checkout_changes.unrecorded_files(self.checkout, recorded, limit)
         if now is not None and self._unrecorded is not None:
             before = {path: stamp for path, stamp in self._unrecorded.items() if path not in recorded}
-            paths = [path_quoting.readable(path_quoting.quote(p)) for p in unrecorded_files.differing(before, now)]
+            paths = [path_quoting.readable(path_quoting.quote(p)) for p in checkout_changes.differing(before, now)]
             if paths:
                 text = f"These files, which are ignored or which the base left out, changed: {name_list(paths)}. They "
                 text += "are not part of the result, and no undo restores them."

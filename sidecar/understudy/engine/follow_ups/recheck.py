@@ -10,7 +10,7 @@ from understudy.config.trust import records
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, worker_lock
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import Delegation
@@ -44,7 +44,7 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{workspace} is not trusted, so checks cannot run.",
-            hint=workspaces.trust_hint(workspace),
+            hint=repository.trust_hint(workspace),
         )
     lock = supervision.lock_within(folder)
     if lock is None:

@@ -22,7 +22,7 @@ from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.validation import delegator_rules
 from understudy.engine.planning import launch_override
 from understudy.engine.planning.delegator_choice import NAMED, choose
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import AgentEntry
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Recipe, Scope
@@ -350,7 +350,7 @@ def _refuse_place(chosen: ChosenCandidate, request: ChainRequest) -> None:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{request.workspace} is not trusted, so {name} may not run in it.",
-            hint=workspaces.trust_hint(request.workspace),
+            hint=repository.trust_hint(request.workspace),
         )
 
 

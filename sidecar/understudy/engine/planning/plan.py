@@ -22,7 +22,7 @@ from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import text_encoding
 from understudy.git import path_rules as git_names
-from understudy.git import repository, workspaces
+from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import Delegator, ProgramLimits, Recipe, Scope
@@ -203,7 +203,7 @@ def plan(
     have.
     """
     uris = [*(params.files or []), *([params.target] if params.target else []), *(params.context_files or [])]
-    workspace = workspaces.workspace_of(uris, params.workspace, folder, opened)
+    workspace = repository.workspace_of(uris, params.workspace, folder, opened)
     status = records.status(workspace, delegation_folder.state_root())
     configuration = loader.load(workspace, trusted=status.trusted)
     recipe = require_recipe(configuration, params.recipe)
@@ -222,9 +222,9 @@ def plan(
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     if agent is not None:
         recipe = launch_override.instructed(recipe, agent, workspace)
-    files = [workspaces.inside(workspace, uri) for uri in params.files or []]
-    context = [workspaces.inside(workspace, uri) for uri in params.context_files or []]
-    target = workspaces.inside(workspace, params.target) if params.target else None
+    files = [repository.inside(workspace, uri) for uri in params.files or []]
+    context = [repository.inside(workspace, uri) for uri in params.context_files or []]
+    target = repository.inside(workspace, params.target) if params.target else None
     if recipe.returns == "file" and target is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it in `target`."
@@ -259,7 +259,7 @@ def plan(
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{workspace} is not trusted, so nothing may run in it.",
-            hint=workspaces.trust_hint(workspace),
+            hint=repository.trust_hint(workspace),
             names=list(status.changed or status.allows) or None,
         )
     if runs_in_checkout(delegator, recipe):
@@ -420,10 +420,10 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
     """Return the unsaved texts as bytes by path, and a note for each that could not be encoded."""
     buffers: dict[str, bytes] = {}
     notes: list[str] = []
-    current = {workspaces.inside(workspace, item.uri): item.text for item in params.buffers or []}
+    current = {repository.inside(workspace, item.uri): item.text for item in params.buffers or []}
     for uri in documents:
         try:
-            path = workspaces.inside(workspace, uri)
+            path = repository.inside(workspace, uri)
         except UnderstudyError:
             continue  # an open document of another workspace
         if path not in current:

@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.engine.retention.retained_files import DAY_SECONDS
 from understudy.engine.worktrees import worktree_record
 from understudy.git import repository
-from understudy.git.base import pins
+from understudy.git.base import capture
 from understudy.journal import delegation_folder
 from understudy.journal.summaries import summary
 from understudy.model.errors import UnderstudyError
@@ -48,7 +48,7 @@ def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
         return
     git_dir = place.common_dir
     listing = command.git_output(
-        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{pins.EXPORTED}*", git_dir=git_dir
+        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{capture.EXPORTED}*", git_dir=git_dir
     )
     for line in listing.decode(errors="replace").splitlines():
         name, _, made = line.rpartition(" ")
@@ -65,11 +65,11 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
     if place.common_dir is None:
         return
     listing = command.git_output(
-        "for-each-ref", "--format=%(refname)", pins.REFERENCES.rstrip("/"), git_dir=place.common_dir
+        "for-each-ref", "--format=%(refname)", capture.REFERENCES.rstrip("/"), git_dir=place.common_dir
     ).decode(errors="replace")
     state = delegation_folder.state_root()
     for name in listing.splitlines():
-        identifier = pins.identifier_of(name)
+        identifier = capture.identifier_of(name)
         if identifier is not None and delegation_folder.is_id(identifier):
             root = worktree_record.root_of(state, identifier)
             folder = worktree_record.folder_of(identifier)

@@ -12,7 +12,7 @@ from understudy.engine.review import decisions as review
 from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.files import text_encoding
-from understudy.git import commits, path_rules, verification
+from understudy.git import changes, path_rules, verification
 from understudy.git import diff as git_diff
 from understudy.journal import delegation_folder
 from understudy.judge.runs import evidence_record
@@ -57,7 +57,7 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
 
 def replace_file(at: review.LockedResult, path: bytes, content: bytes | None) -> list[FileDiff]:
     """Commit another content of one file (None: without the file) as the result; return all files with their hunks."""
-    new = commits.amend(at.store, at.record.base_commit, at.head, path, content)
+    new = changes.amend(at.store, at.record.base_commit, at.head, path, content)
     return _replace_result(at, path_quoting.quote(path), new)
 
 
@@ -78,7 +78,7 @@ def undo_amend(folder: delegation_folder.Folder, path: str, head: str) -> tuple[
                 f"{path} has no edit to undo in the result of {folder.id}.",
                 hint=f"`understudy show {folder.id}` lists the files of the result.",
             )
-        new = commits.restore(at.store, at.head, edits[-1].before, raw)
+        new = changes.restore(at.store, at.head, edits[-1].before, raw)
         files = _replace_result(at, path, new, undoes=edits[-1].head)
         return new, [hunk for file in files if file.path == path for hunk in file.hunks]
 
@@ -160,11 +160,11 @@ def _refuse_accepted(at: review.LockedResult, before: list[FileDiff], path: str,
 
 def _judged_before(at: review.LockedResult, state: review_state.ReviewState, new: str) -> events.Finished | None:
     """Return the last verdict on the files of ``new``, if the known outcomes of the checks belong to exactly them."""
-    tree = commits.tree_of(at.store, new)
+    tree = changes.tree_of(at.store, new)
     if any(check.tree != tree for check in at.delegation.checks):
         return None
     return next(
-        (finished for head, finished in reversed(state.judged.items()) if commits.tree_of(at.store, head) == tree), None
+        (finished for head, finished in reversed(state.judged.items()) if changes.tree_of(at.store, head) == tree), None
     )
 
 

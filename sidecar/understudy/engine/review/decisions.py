@@ -19,7 +19,7 @@ from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.git import diff as git_diff
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.git.apply import transaction
 from understudy.git.changes import Change
 from understudy.git.merge import hunk_merge
@@ -397,7 +397,7 @@ def _refuse_unsaved(workspace: Path, documents: Documents, paths: list[str], edi
         if uri in editable:
             continue
         try:
-            path = workspaces.inside(workspace, uri)
+            path = repository.inside(workspace, uri)
         except UnderstudyError:
             continue
         if path in wire_paths and unsaved_text(workspace, path, documents[uri]):

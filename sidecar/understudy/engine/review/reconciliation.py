@@ -30,13 +30,13 @@ from understudy.engine.review import decision_recovery, decisions, review_state
 from understudy.engine.review.editors import editor_accepts
 from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.worktree_record import load_record
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.git.apply import transaction
 from understudy.git.changes import Entry
 from understudy.git.diff import Split
 from understudy.git.merge import line_edits
 from understudy.git.merge import undo as undo_merge
-from understudy.git.merge.disjoint_edits import difference
+from understudy.git.merge.line_edits import difference
 from understudy.git.merge.undo import FileImage, UndoRecord
 from understudy.git.objects import read_blobs
 from understudy.journal import delegation_folder
@@ -267,7 +267,7 @@ def _is_pending(now: review_state.ReviewState, path: str, hunk: str) -> bool:
 
 
 def _inside(workspace: Path, path: Path) -> bytes:
-    return workspaces.inside(workspace, str(path)).encode("utf-8", "surrogateescape")
+    return repository.inside(workspace, str(path)).encode("utf-8", "surrogateescape")
 
 
 @functools.lru_cache(64)

@@ -224,7 +224,7 @@ class _Collector:
     def _walk(self, root: str) -> Iterator[tuple[str, int]]:
         """Return the path and size of every regular file below a folder that no rule excludes."""
         real = os.path.realpath(root)
-        top = str(repository.workspace_of(Path(real)))
+        top = str(repository.top_of(Path(real)))
         is_repository = os.path.lexists(os.path.join(top, ".git"))  # noqa: PTH118 - a string is at hand
         pending: list[tuple[str, str, IgnoreRules]] = [
             (root, real, ignored_paths.rules_above(real, top if is_repository else None))

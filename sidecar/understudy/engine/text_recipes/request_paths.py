@@ -162,7 +162,7 @@ def leads_out(path: str, real: str, folder: Path) -> Path | None:
     Without a repository, the folder itself counts.
     """
     here = Path(os.path.realpath(folder))
-    top = repository.workspace_of(here)
+    top = repository.top_of(here)
     seen = Path(os.path.normpath(here / os.path.relpath(path, folder)))
     return top if seen.is_relative_to(top) and not Path(real).is_relative_to(top) else None
 

@@ -21,7 +21,7 @@ from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
 from understudy.model.config.delegators import Limits, Recipe, language_of
 from understudy.model.delegation import events
@@ -81,7 +81,7 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def configured(folder: Path) -> tuple[Path, Configuration]:
     """Return the workspace of a folder and its configuration."""
-    workspace = workspaces.workspace_of([], None, folder)
+    workspace = repository.workspace_of([], None, folder)
     return workspace, loader.load(workspace, trusted=_is_trusted(workspace))
 
 

@@ -28,13 +28,13 @@ from understudy.engine.worktrees.worktree_record import (
     write_review,
 )
 from understudy.files import nofollow
-from understudy.git import commits, diff, repository, verification
+from understudy.git import changes, diff, repository, verification
+from understudy.git.base import capture
 from understudy.git.base import capture as git_base
-from understudy.git.base import pins
 from understudy.git.object_store import ObjectStore, disk_full_errors
-from understudy.git.worktree import extra_files, rescue, worktree, worktree_paths
+from understudy.git.worktree import cleanup, extra_files, rescue, worktree
 from understudy.git.worktree.cleanup import delete_folder
-from understudy.git.worktree.tracked_content import TrackedContent
+from understudy.git.worktree.collect import TrackedContent
 from understudy.git.worktree.worktree import Worktree
 from understudy.journal import delegation_folder as journal_store
 from understudy.model.delegation import events
@@ -104,7 +104,7 @@ class DelegationWorktree:
             base = git_base.write_base(created, repo, kind=kind, buffers=self.buffers())
             kept = repo.head_commit if kind == "current" else base.commit
         self._store = dataclasses.replace(created, copies=copies_in(self._folder))
-        pins.pin(repo, self._folder.id, kept or "")
+        capture.pin(repo, self._folder.id, kept or "")
         failpoint("base pinned")
         self._record = WorktreeRecord(str(root), str(root / self.name), base.commit, parent=kept)
         if snapshot is None:
@@ -118,7 +118,7 @@ class DelegationWorktree:
         """Take over a follow-up's base and object store."""
         self._record = follow_up.record
         self._store = dataclasses.replace(follow_up.store, copies=(*copies_in(self._folder), *follow_up.store.copies))
-        pins.pin(repository.locate(self._workspace), self._folder.id, follow_up.record.parent or "")
+        capture.pin(repository.locate(self._workspace), self._folder.id, follow_up.record.parent or "")
         failpoint("follow-up pinned")
         self._copy(BASE_COPY, follow_up.record.start or follow_up.record.base_commit, follow_up.record.parent)
         self._save()
@@ -128,7 +128,7 @@ class DelegationWorktree:
 
     def claim(self, repo: repository.Repository) -> Path:
         """Claim a free folder for the worktree and its git directory; return it."""
-        claim = worktree_paths.claim_worktree_path(self._state / "worktrees", worktree_paths.repository_key(repo))
+        claim = cleanup.claim_worktree_path(self._state / "worktrees", cleanup.repository_key(repo))
         try:
             worktree_record.assign(claim.path, self._folder.id)
         finally:
@@ -138,7 +138,7 @@ class DelegationWorktree:
     @property
     def name(self) -> str:
         """Return the name of the worktree's folder."""
-        return worktree_paths.tree_name(self._workspace, reserved={"store.git", "owners"})
+        return cleanup.tree_name(self._workspace, reserved={"store.git", "owners"})
 
     def buffers(self) -> dict[str | bytes, bytes]:
         """Return the unsaved text of open files when the delegation was started, by path."""
@@ -430,12 +430,12 @@ class JudgedWorktree:
 
     def paths(self, commit: str) -> list[str]:
         """Return the surrogate-escaped paths of all files of a commit."""
-        return [os.fsdecode(path) for path in commits.listing(self._store, commit)]
+        return [os.fsdecode(path) for path in changes.listing(self._store, commit)]
 
     def compose(self, head: str, base: str, files: Mapping[str, bytes | None]) -> str:
         """Return a commit that is ``head`` with some files replaced."""
         changed = {os.fsencode(path): content for path, content in files.items()}
-        return commits.write_mixed(self._store, head, base, changed)
+        return changes.write_mixed(self._store, head, base, changed)
 
 
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}

@@ -20,7 +20,7 @@ import msgspec
 
 from understudy.files import durable
 from understudy.git import diff, repository
-from understudy.git.base import pins
+from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import extra_files
 from understudy.journal import delegation_folder
@@ -220,7 +220,7 @@ def unpin(identifier: str, root: Path) -> None:
     with contextlib.suppress(UnderstudyError, OSError):
         # If the delegation's folder is gone, its object store still knows the workspace.
         top = Path(summary.peek(folder).workspace) if folder is not None else ObjectStore.open(root / "store.git").top
-        pins.unpin(repository.locate(top), identifier)
+        capture.unpin(repository.locate(top), identifier)
 
 
 def leftovers(root: Path) -> list[Path]:
@@ -240,7 +240,7 @@ def pin(root: Path) -> None:
         with contextlib.suppress(UnderstudyError):
             record = read_record(folder)
             if record.parent:
-                pins.pin(repository.locate(Path(summary.peek(folder).workspace)), identifier, record.parent)
+                capture.pin(repository.locate(Path(summary.peek(folder).workspace)), identifier, record.parent)
 
 
 def write_review(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> None:

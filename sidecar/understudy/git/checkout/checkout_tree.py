@@ -18,15 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.git.base.capture import write_base
-from understudy.git.changes import Change, Entry, folders_of
-from understudy.git.commits import commit_entries
+from understudy.git.changes import Change, Entry, commit_entries, folders_of
 from understudy.git.merge import undo as undo_merge
 from understudy.git.merge.undo import FileImage, UndoRecord
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import read_blobs, write_blob
 from understudy.git.repository import Repository
 from understudy.git.verification import require_tree
-from understudy.git.worktree.ignore_rules import rules_of
+from understudy.git.worktree.collect import rules_of
 from understudy.git.worktree.worktree import Worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote

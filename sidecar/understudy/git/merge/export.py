@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.git.base import pins
-from understudy.git.changes import Change, Entry, Selection
+from understudy.git.base import capture
+from understudy.git.changes import Change, Entry, Selection, reader, write_commit
 from understudy.git.command import git_output, run_git
-from understudy.git.commits import reader, write_commit
 from understudy.git.diff import hunk_ids, splits
 from understudy.git.merge.hunk_merge import MergePlan, plan
 from understudy.git.object_store import ObjectStore
@@ -101,7 +100,7 @@ def export(
             source=store.path / "objects",
             stdin=revisions.encode(),
         )
-    reference = f"refs/heads/{branch}" if branch is not None else f"{pins.EXPORTED}{name[:12]}"
+    reference = f"refs/heads/{branch}" if branch is not None else f"{capture.EXPORTED}{name[:12]}"
     _create_reference(repository, reference, name, new=branch is not None)
     return Exported(name, reference, exporter.notes)
 
@@ -148,7 +147,7 @@ def _check_branch(repository: Repository, branch: str) -> None:
         raise UnderstudyError(
             ErrorKind.ALREADY_EXISTS, f"The branch {branch} already exists.", hint="Choose another name."
         )
-    pins.move_earlier(repository)
+    capture.move_earlier(repository)
     for hiding in (f"refs/{branch}", f"refs/tags/{branch}"):
         if _exists(git_dir, hiding):
             raise UnderstudyError(

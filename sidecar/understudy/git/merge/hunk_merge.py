@@ -1,7 +1,8 @@
 """Merge chosen hunks of a result into what the user sees now, in memory.
 
 It is a three-way merge of bytes: the base, the base with the chosen hunks (the *partial result*), and what the user
-sees now. Nothing is written: ``plan`` returns the changes, ``apply`` writes them.
+sees now. Nothing is written: ``plan`` returns the changes, ``apply`` writes them. A follow-up starts from the pending
+hunks in a new base.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from understudy.git.changes import OTHER, Change, Entry, Reader, Selection, folders_of
+from understudy.git.base.capture import write_base
+from understudy.git.base.index import Base, BaseLimits
+from understudy.git.changes import OTHER, Change, Entry, Reader, Selection, folders_of, reader, write_commit
 from understudy.git.diff import Split, hunk_ids, line_splits, splits
-from understudy.git.merge.disjoint_edits import disjoint_edits
-from understudy.git.merge.line_edits import Edit, Sides, edits_of, merge_edits, replace, reversed_edits, split_lines
+from understudy.git.merge.line_edits import (
+    Edit,
+    Sides,
+    disjoint_edits,
+    edits_of,
+    merge_edits,
+    replace,
+    reversed_edits,
+    split_lines,
+)
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import object_id, read_blobs, read_loose, write_blob, write_flat_tree
 from understudy.git.path_rules import flagged as _flagged
+from understudy.git.repository import Repository
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 
@@ -427,3 +439,35 @@ def _load_contents(store: ObjectStore, files: list[_File]) -> None:
     contents |= read_blobs(store, [blob for file in files for blob in file.blobs() if blob not in contents])
     for file in files:
         file.load(contents)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """The new base, the commit to check out, and the pending hunks that it contains or does not contain."""
+
+    base: Base
+    start: str
+    """The base plus the pending hunks, or the base if there are none. Diff ``base.commit``..``start``."""
+    carried: Mapping[bytes, tuple[str, ...]]
+    conflicts: tuple[HunkConflict, ...]
+
+
+def follow_up(
+    store: ObjectStore,
+    repository: Repository,
+    old_base: str,
+    old_head: str,
+    pending: Selection,
+    *,
+    buffers: Mapping[str | bytes, bytes] | None = None,
+    limits: BaseLimits | None = None,
+) -> FollowUp:
+    """Write what the user sees now as the base, and merge the pending hunks of the old result into it.
+
+    Accepted hunks are in the base, with the user's later edits; rejected hunks are gone. Raises the errors of
+    ``capture.write_base`` and ``hunk_merge.plan``.
+    """
+    base = write_base(store, repository, buffers=buffers, limits=limits)
+    planned = plan(store, old_base, old_head, pending, reader(store, base.commit))
+    start = write_commit(store, base.commit, planned.changes, "Pending hunks")
+    return FollowUp(base, start, planned.merged, planned.conflicts)

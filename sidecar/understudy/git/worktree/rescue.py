@@ -25,9 +25,8 @@ from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore, borrowing_git_dir
 from understudy.git.objects import object_id, pack_into, read_kept_blobs, write_object
 from understudy.git.repository import Repository
-from understudy.git.worktree.cleanup import delete_folder
+from understudy.git.worktree.cleanup import delete_folder, repository_key
 from understudy.git.worktree.worktree import Worktree
-from understudy.git.worktree.worktree_paths import repository_key
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import failpoint
 

@@ -32,8 +32,7 @@ from understudy.git.object_store import (
 from understudy.git.path_rules import collisions
 from understudy.git.verification import require_change, tree_of
 from understudy.git.worktree.cleanup import delete_folder, make_readable, remove_other_files
-from understudy.git.worktree.collect import ResultCollector
-from understudy.git.worktree.ignore_rules import pattern_of, rules_of
+from understudy.git.worktree.collect import ResultCollector, pattern_of, rules_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 
@@ -146,7 +145,7 @@ class Worktree:
     def snapshot(self, message: str, parent: str, *, repair: bool = True) -> Snapshot:
         """Commit the files of the worktree on ``parent``; return ``parent`` itself if nothing differs.
 
-        Left out are files that the base's rules ignore, generated files (``ignore_rules.GENERATED``), the scratch
+        Left out are files that the base's rules ignore, generated files (``collect.GENERATED``), the scratch
         folder, every `.git`, pipes and sockets, names that git refuses, files above the limits, and changes inside
         submodules; all but the first three are noted. Files of a repository that the agent created in the worktree are
         included. Links are recorded as links and not followed. With ``repair``, unreadable files are made readable.

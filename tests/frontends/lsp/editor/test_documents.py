@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.frontends.lsp.editor import documents as docs
 from understudy.frontends.lsp.editor.documents import Documents, offset_of, position_of, text_edits
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import editor_saves
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -154,7 +154,7 @@ def test_uris_of_the_same_path_are_one_document():
 )
 def test_a_request_and_a_document_with_the_same_uri_mean_the_same_file(uri):
     try:
-        found = str(workspaces.require_path(uri))
+        found = str(repository.require_path(uri))
     except UnderstudyError:
         found = None
     assert docs.key_of(uri) == found

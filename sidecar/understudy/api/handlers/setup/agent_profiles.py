@@ -13,7 +13,7 @@ from understudy.config.importing import agent_profile, import_plan
 from understudy.config.importing.draft import Draft
 from understudy.config.importing.foreign_files import read_exact
 from understudy.config.parsing import source_file
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import DelegatorEntry
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -31,7 +31,7 @@ def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.I
             ErrorKind.INVALID_PARAMS, "The profile is given by `path` or by `text`.", hint="Give one of them."
         )
     if params.path is not None:
-        path = workspaces.require_path(params.path)
+        path = repository.require_path(params.path)
         exact = read_exact(path)
         if exact is None:
             raise UnderstudyError(

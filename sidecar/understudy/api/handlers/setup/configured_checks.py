@@ -6,7 +6,7 @@ from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.engine.check_setup import check_trial, known_runners
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import CheckEntry, CheckTrial
 from understudy.model.config.delegators import Scope
@@ -57,7 +57,7 @@ def test_check(caller: Caller, params: messages.CheckTestParams) -> CheckTrial:
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{loaded.workspace} is not trusted, so its tests are not run.",
-            hint=workspaces.trust_hint(loaded.workspace),
+            hint=repository.trust_hint(loaded.workspace),
         )
     if params.check is not None:
         check = params.check

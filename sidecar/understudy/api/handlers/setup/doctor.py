@@ -261,10 +261,10 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
 
 
 def _workspace(caller: Caller) -> Path | None:
-    from understudy.git import workspaces
+    from understudy.git import repository
 
     folder = caller.folder()
-    return None if folder is None else workspaces.workspace_of([], None, folder)
+    return None if folder is None else repository.workspace_of([], None, folder)
 
 
 def _is_trusted(top: Path) -> bool:

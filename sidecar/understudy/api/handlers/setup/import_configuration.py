@@ -11,7 +11,7 @@ from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
 from understudy.config.importing import import_plan
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import ImportSource
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
@@ -19,7 +19,7 @@ from understudy.model.errors import ErrorKind, Location, Position, Range, Unders
 
 def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.ImportResult:
     """Import the configuration of another delegation tool, or return what that would write."""
-    path = workspaces.require_path(params.path) if params.path is not None else None
+    path = repository.require_path(params.path) if params.path is not None else None
     made = _plan(caller, params.source, path, params.workspace)
     require_revision(made, params.revision)
     offered = {key.model_server: key for key in made.keys}

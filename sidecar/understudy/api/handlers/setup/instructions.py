@@ -11,7 +11,7 @@ from understudy.api.other_agent_messages import (
     InstructionsParams,
     InstructionsResult,
 )
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.integrations.agent_instructions import instruction_files, instruction_text
 
 
@@ -36,4 +36,4 @@ def change(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructio
 
 
 def _workspace(uri: str | None) -> Path | None:
-    return None if uri is None else workspaces.workspace_of([], uri, None)
+    return None if uri is None else repository.workspace_of([], uri, None)

@@ -11,7 +11,7 @@ from understudy.api.other_agent_messages import (
     McpClientsParams,
     McpClientsResult,
 )
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.integrations.mcp_clients import registration
 
 
@@ -37,4 +37,4 @@ def change(caller: Caller, params: ChangeMcpClientsParams) -> ChangeMcpClientsRe
 
 
 def _workspace(uri: str | None) -> Path | None:
-    return None if uri is None else workspaces.workspace_of([], uri, None)
+    return None if uri is None else repository.workspace_of([], uri, None)

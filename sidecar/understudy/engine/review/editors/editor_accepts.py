@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.files import durable
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.journal.delegation_folder import state_root
 from understudy.model.text import path_quoting
 from understudy.process import identity
@@ -173,7 +173,7 @@ def _written_at(folder: Path, token: str) -> int | None:
 
 @functools.lru_cache(1000)
 def _real(path: Path) -> Path:
-    return workspaces.real(path)
+    return repository.real(path)
 
 
 def _folder() -> Path:

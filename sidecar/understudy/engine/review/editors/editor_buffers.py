@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from understudy.files import text_encoding
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.git.apply import transaction
 from understudy.git.changes import Change, Entry
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -251,7 +251,7 @@ def _by_path(workspace: Path, documents: Documents, editable: Collection[str]) -
         if uri not in editable:
             continue
         try:
-            path = os.fsencode(workspaces.inside(workspace, uri))
+            path = os.fsencode(repository.inside(workspace, uri))
         except UnderstudyError:
             continue
         by_path[path] = uri

@@ -12,7 +12,7 @@ from understudy.engine.queueing import launcher
 from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.worktrees import setup_command
-from understudy.git import workspaces
+from understudy.git import repository
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import leftovers
@@ -65,7 +65,7 @@ class Preparation:
             raise UnderstudyError(
                 ErrorKind.UNTRUSTED_WORKSPACE,
                 f"{workspace} is no longer trusted: trust was revoked, or its configuration changed.",
-                hint=workspaces.trust_hint(workspace),
+                hint=repository.trust_hint(workspace),
             )
 
     def _look_early(self) -> None:

@@ -17,8 +17,7 @@ from understudy.git import command, objects
 from understudy.git.changes import Change, Entry
 from understudy.git.diff import Split, line_splits
 from understudy.git.merge import hunk_merge
-from understudy.git.merge.disjoint_edits import difference, disjoint_edits
-from understudy.git.merge.line_edits import Edit, edits_of, merge_edits, replace
+from understudy.git.merge.line_edits import Edit, difference, disjoint_edits, edits_of, merge_edits, replace
 from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
 

@@ -1,4 +1,8 @@
-"""Notice what changes in the user's repository besides files: commits, branches, the stash, hooks, configuration."""
+"""Notice what changes in the user's checkout that no result contains.
+
+That is what is in the repository besides files (commits, branches, the stash, hooks, configuration), and files that are
+ignored, or that the base left out.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,28 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
 from understudy.git import repository
-from understudy.git.base.pins import REFERENCES
+from understudy.git.base.capture import REFERENCES
 from understudy.git.command import git_output
 from understudy.git.repository import Repository
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import name_list, one_line
 
-"""Most references or files that one sentence names."""
+MOST_FILES = 50_000
+LONGEST_SECONDS = 20.0
+"""Time limit for one look."""
+_CACHES = frozenset(
+    {b"__pycache__", b".cache", b".vite", b".vitest", b".pytest_cache", b".mypy_cache", b".ruff_cache", b".git"}
+)
+"""Folders that programs write to whenever they run; the repository is compared as a whole (``look``)."""
+Stamps = dict[bytes, tuple[int, int, int, int]]
+"""Path → inode, mode, size and time of the last change of each file."""
 _SMALL_FILE = 1024 * 1024
 """Bytes that are compared of a hook, or of a file with settings."""
 _MOST_HOOKS = 200
@@ -146,3 +159,38 @@ def _short(reference: str | None) -> str:
 
 def _commit(identifier: str | None) -> str:
     return identifier[:12] if identifier else "no commit"
+
+
+def unrecorded_files(top: Path, recorded: Collection[bytes], seconds: float = LONGEST_SECONDS) -> Stamps | None:
+    """Return the files below ``top`` that are not ``recorded``; None if there are too many to look at."""
+    deadline = time.monotonic() + seconds
+    prefix = os.fsencode(top) + b"/"
+    stamps: Stamps = {}
+    seen = 0
+    waiting = [prefix]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > MOST_FILES + len(recorded) or time.monotonic() > deadline:
+            return None
+        for entry in entries:
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(facts.st_mode):
+                if entry.name not in _CACHES:
+                    waiting.append(entry.path)
+            elif entry.name != b".git" and not entry.name.endswith(b".pyc"):
+                path = entry.path[len(prefix) :]
+                if path not in recorded:
+                    stamps[path] = (facts.st_ino, facts.st_mode, facts.st_size, facts.st_ctime_ns)
+    return stamps
+
+
+def differing(before: Stamps, after: Stamps) -> list[bytes]:
+    """Return the files that were changed, added or removed."""
+    return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
