@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from understudy.process.guardian import lineage
+from understudy.process.guardian import marked_processes
 
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
 settings.register_profile("without-deadline", deadline=None)
@@ -25,7 +25,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 def pytest_configure() -> None:
     """Refuse to run inside a run of Understudy, where nearly every test would get ``permission_denied``."""
-    run = lineage.surrounding_run()
+    run = marked_processes.surrounding_run()
     if run is not None:
         raise pytest.UsageError(
             f"These tests decide about delegations, which is refused inside a run of Understudy ({run or 'unnamed'}). "

@@ -99,7 +99,7 @@ from understudy.judge import test_runners
 
 test_runners.__path__.append(sys.argv[1])
 
-from understudy.engine.check_setup.known_runners import propose
+from understudy.engine.check_setup.check_trial import propose
 from understudy.judge.base_runs.suites import runs_tests, suite_of
 from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides, is_test_file
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test

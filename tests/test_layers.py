@@ -36,9 +36,6 @@ OWN_MODULES = "."
 FOLDERS: dict[str, list[str]] = {
     "engine": [
         "planning",
-        "messages",
-        "circuits",
-        "short_workers",
         "worktrees",
         "queueing",
         "review",

@@ -42,7 +42,7 @@ from understudy.testing.model_server.messages_scenarios import turn_due  # noqa:
 MODULES = {
     "path_rules.py": ("sidecar/understudy/git/path_rules.py", "tests/git/test_path_rules.py"),
     "locality.py": ("sidecar/understudy/config/locality.py", "tests/config/test_locality.py"),
-    "disjoint_edits.py": ("sidecar/understudy/git/merge/line_edits.py", "tests/git/merge/test_line_edits.py"),
+    "line_edits.py": ("sidecar/understudy/git/merge/line_edits.py", "tests/git/merge/test_line_edits.py"),
 }
 DOCUMENTS = ("configuration.md", "evidence.md", "agents.md")
 ANSWER = (

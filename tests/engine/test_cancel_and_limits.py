@@ -13,7 +13,7 @@ import pytest
 from project_python import project_python
 from wait_until import until
 
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 
 ENDLESS = f"600.{os.getpid()}"
 
@@ -142,7 +142,7 @@ def test_a_kill_leaves_no_process_and_one_end(slow, victims):
     assert len(finished(slow, identifier)) == 1
     assert len(slow.events(identifier)) > seen
     until(
-        lambda: not worker_lock.is_held(delegation_folder.open_folder(identifier)),
+        lambda: not worker_files.is_held(delegation_folder.open_folder(identifier)),
         "the lock is free once the worker has left",
     )
 

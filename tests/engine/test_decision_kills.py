@@ -38,7 +38,7 @@ import json, os, sys
 from pathlib import Path
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.review import result_export; from understudy.engine import follow_ups; from understudy.engine.retention import discard; from understudy.engine.review import decisions
+from understudy.engine.review import review_state; from understudy.engine import follow_ups; from understudy.engine.retention import discard; from understudy.engine.review import decisions
 from understudy.model.errors import UnderstudyError
 top, method, params = json.loads(sys.stdin.readline())
 print("ready", flush=True)

@@ -13,7 +13,7 @@ from killed_workers import ends, holders, kill, processes_of
 from project_python import project_python
 from wait_until import until
 
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.delegation import events
 
 TESTS = """import calc
@@ -71,11 +71,11 @@ class Judged:
 
     def kill_when(self, condition, what):
         """Kill the worker at the first moment at which the condition holds; return False if it ended before that."""
-        until(lambda: worker_lock.is_held(self.folder), "the worker runs")
+        until(lambda: worker_files.is_held(self.folder), "the worker runs")
         deadline = time.monotonic() + 60
         # A lock that was just passed on names no worker yet, or the one before.
         while not (condition() and any(kill(pid, self.id) for pid in holders(self.id)[:1])):
-            if not worker_lock.is_held(self.folder):
+            if not worker_files.is_held(self.folder):
                 return False
             assert time.monotonic() < deadline, f"never: {what}"
             time.sleep(STEP_SECONDS)
@@ -94,7 +94,7 @@ class Judged:
 
     def looked_at(self):
         """Look as a person does, twice, and check what must hold after any kill."""
-        until(lambda: not worker_lock.is_held(self.folder), "the lock of the killed worker is free")
+        until(lambda: not worker_files.is_held(self.folder), "the lock of the killed worker is free")
         self.project.call("delegations/list")
         found = self.project.call("delegations/get", id=self.id)
         assert found.state == "finished"
@@ -157,7 +157,7 @@ def test_a_worker_killed_while_it_judges(project):
     until(judged.copies, "a private copy")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    until(lambda: not worker_lock.is_held(judged.folder), "the checks have ended")
+    until(lambda: not worker_files.is_held(judged.folder), "the checks have ended")
     done = judged.looked_at()
     assert (done.checks[0].ok, done.checks[0].mutation.unfinished) == (True, None)
 

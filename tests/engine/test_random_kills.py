@@ -11,7 +11,7 @@ from killed_workers import ends, holders
 from killed_workers import kill as kill_process
 from project_python import project_python
 
-from understudy.engine.bases import base_recorder, base_snapshots
+from understudy.engine.bases import base_recorder
 from understudy.journal import delegation_folder
 from understudy.store import store
 
@@ -67,4 +67,4 @@ def test_kills_at_random_moments(project, seed):
     root = delegation_folder.state_root()
     assert store.queued(root) == store.launched(root) == []
     base_recorder.tidy(root)
-    assert not base_snapshots.any_left(root)
+    assert not base_recorder.any_left(root)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from understudy.journal import change_notifications, worker_requests
+from understudy.journal import change_notifications, worker_files
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -51,12 +51,12 @@ def test_who_wants_some_names_only_is_left_alone_for_others() -> None:
 def test_a_request_notifies_the_worker(make) -> None:
     folder, _ = make()
     with (
-        change_notifications.ChangeListener(only=(worker_requests.worker_topic(folder.id),)) as worker,
+        change_notifications.ChangeListener(only=(worker_files.worker_topic(folder.id),)) as worker,
         change_notifications.ChangeListener() as everybody,
     ):
-        worker_requests.append_request(folder, worker_requests.Cancel(by="cli"))
+        worker_files.append_request(folder, worker_files.Cancel(by="cli"))
         change_notifications.notify(folder.id)
-        assert worker.drain() == {worker_requests.worker_topic(folder.id)}
+        assert worker.drain() == {worker_files.worker_topic(folder.id)}
         assert folder.id in everybody.drain()
 
 
@@ -223,19 +223,19 @@ say(*[type(i).__name__ for i in got], got[0].option, got[0].note, got[1].by)
 """,
     )
     assert worker.line() == "listening"
-    worker_requests.append_answer(
-        folder, worker_requests.Answer(request_id="r1", option="yes", note="once", by="lsp"), REQUEST
+    worker_files.append_answer(
+        folder, worker_files.Answer(request_id="r1", option="yes", note="once", by="lsp"), REQUEST
     )
-    worker_requests.append_request(folder, worker_requests.Cancel(by="cli"))
+    worker_files.append_request(folder, worker_files.Cancel(by="cli"))
     assert worker.line() == "Answer Cancel yes once cli"
     assert stat.S_IMODE(folder.control.stat().st_mode) == 0o600
-    assert worker_requests.read_requests(folder)[-1].at.endswith("Z")
+    assert worker_files.read_requests(folder)[-1].at.endswith("Z")
 
 
 def test_the_first_valid_answer_wins(make, second) -> None:
     folder, _ = make()
-    worker_requests.append_request(folder, worker_requests.Answer(request_id="r1", option="maybe", by="old"))
-    worker_requests.append_request(folder, worker_requests.Answer(request_id="r0", option="yes", by="old"))
+    worker_files.append_request(folder, worker_files.Answer(request_id="r1", option="maybe", by="old"))
+    worker_files.append_request(folder, worker_files.Answer(request_id="r0", option="yes", by="old"))
     code = """
 import msgspec
 from understudy.model.delegation.delegations import PermissionRequest
@@ -254,9 +254,9 @@ except UnderstudyError as e: say(e.kind)
     answers = [racer.line() for racer in racers]
     assert sorted(answers) == ["conflict", "conflict", "conflict", "won"]
     winner = racers[answers.index("won")].pid
-    assert worker_requests.first_answer(worker_requests.read_requests(folder), REQUEST).by == str(winner)
+    assert worker_files.first_answer(worker_files.read_requests(folder), REQUEST).by == str(winner)
     with pytest.raises(UnderstudyError) as caught:
-        worker_requests.append_answer(folder, worker_requests.Answer(request_id="r1", option="maybe", by="x"), REQUEST)
+        worker_files.append_answer(folder, worker_files.Answer(request_id="r1", option="maybe", by="x"), REQUEST)
     assert caught.value.kind is ErrorKind.INVALID_PARAMS
     assert caught.value.names == ["yes", "no"]
 
@@ -275,13 +275,13 @@ time.sleep(600)
             assert writer.line() == "go"
         deadline = time.monotonic() + 0.02 + round_ * 0.005
         while time.monotonic() < deadline:
-            worker_requests.append_request(folder, worker_requests.Cancel(by="me"))
+            worker_files.append_request(folder, worker_files.Cancel(by="me"))
         for writer in writers:
             writer.kill()
         with folder.control.open("ab") as file:
             file.write(b'{"type":"can')
-    worker_requests.append_request(folder, worker_requests.Cancel(by="last"))
-    items = worker_requests.read_requests(folder)
+    worker_files.append_request(folder, worker_files.Cancel(by="last"))
+    items = worker_files.read_requests(folder)
     assert len(items) == folder.control.read_bytes().count(b"\n")
     assert items[-1].by == "last"
 
@@ -291,11 +291,9 @@ def test_nonsense_in_the_control_file_is_passed_over(make) -> None:
     folder.control.write_bytes(
         b"\xff\n{}\n[[[\n" + b"x" * 100_000 + b'\n{"type":"explode"}\n{"type":"cancel","by":"a","new":1}\n'
     )
-    assert [item.by for item in worker_requests.read_requests(folder)] == ["a"]
+    assert [item.by for item in worker_files.read_requests(folder)] == ["a"]
     with pytest.raises(UnderstudyError) as caught:
-        worker_requests.append_request(
-            folder, worker_requests.Answer(request_id="r", option="o", by="b", note="n" * 70_000)
-        )
+        worker_files.append_request(folder, worker_files.Answer(request_id="r", option="o", by="b", note="n" * 70_000))
     assert caught.value.kind is ErrorKind.INVALID_PARAMS
     with pytest.raises(UnderstudyError):
-        worker_requests.append_request(folder, worker_requests.Cancel(by="\ud800"))
+        worker_files.append_request(folder, worker_files.Cancel(by="\ud800"))

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.files import durable
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -34,13 +34,13 @@ def test_a_new_folder_is_complete_private_and_locked(make_spec) -> None:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert (folder.buffers / "b1").read_bytes() == b"unsaved\r\n\xff"
         assert delegation_folder.read_spec(folder) == make_spec(folder.id)
-        assert worker_lock.is_held(folder)
+        assert worker_files.is_held(folder)
         assert not os.get_inheritable(lock)
         assert summary.load(folder).state is State.PREPARING
         assert delegation_folder.ids() == [folder.id]
     finally:
         os.close(lock)
-    assert not worker_lock.is_held(folder)
+    assert not worker_files.is_held(folder)
 
 
 def test_no_process_sees_a_new_folder_without_its_holder(make, second) -> None:
@@ -86,13 +86,13 @@ with Writer(folder(), lock) as writer:
         lock=lock,
     )
     os.close(lock)
-    assert worker_lock.is_held(folder)
+    assert worker_files.is_held(folder)
     _, child = worker.line().split()
     try:
-        assert worker_lock.is_held(folder)
-        assert worker_lock.try_lock(folder) is None
+        assert worker_files.is_held(folder)
+        assert worker_files.try_lock(folder) is None
         worker.kill()
-        assert not worker_lock.is_held(folder)
+        assert not worker_files.is_held(folder)
     finally:
         os.kill(int(child), 9)
 
@@ -318,7 +318,7 @@ say('done')
     assert writer.line() == "go"
     seen = set()
     while writer.process.poll() is None:
-        holder = worker_lock.read_holder(folder)
+        holder = worker_files.read_holder(folder)
         if holder is None:
             assert not seen, "a holder that was written was gone"
         else:
@@ -332,7 +332,7 @@ say('done')
 def test_a_damaged_holder_file_names_no_process(make, content: bytes) -> None:
     folder, _ = make()
     folder.lock.write_bytes(content)
-    assert worker_lock.read_holder(folder) is None
+    assert worker_files.read_holder(folder) is None
 
 
 def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: Path, monkeypatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.journal import delegation_folder, ledger, worker_lock
+from understudy.journal import delegation_folder, ledger, worker_files
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
@@ -184,7 +184,7 @@ def test_a_running_delegation_is_left_alone(make) -> None:
     folder, lock = make()
     with Writer(folder, lock) as writer:
         writer.append(started(), attempt=1)
-        assert worker_lock.is_held(folder)
+        assert worker_files.is_held(folder)
         dead_workers.complete_ledger(folder)
         assert lines() == []
 

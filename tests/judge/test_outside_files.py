@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.worktrees import outside_watch
-from understudy.engine.worktrees.outside_watch import OutsideFiles, Places
+from understudy.engine.running import outside_watch
+from understudy.engine.running.outside_watch import OutsideFiles, Places
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import understudy
-from understudy.process.leftovers import kill_leftovers
+from understudy.process.guardian.marked_processes import kill_leftovers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the promises of Linux")
 
@@ -162,7 +162,7 @@ def test_killing_leftovers_spares_other_marks_itself_and_its_ancestors(tagged):
     environment = {**os.environ, "UNDERSTUDY_DELEGATION": f"{tagged.tag}-other"}
     other = subprocess.Popen([f"{tagged.tag}:other", "600"], executable="/bin/sleep", env=environment)
     inside = (
-        "import os,subprocess; from understudy.process.leftovers import kill_leftovers; "
+        "import os,subprocess; from understudy.process.guardian.marked_processes import kill_leftovers; "
         "child = subprocess.Popen(['sleep', '600']); print(kill_leftovers(os.environ['UNDERSTUDY_DELEGATION']), child.wait())"
     )
     marked = {**os.environ, "UNDERSTUDY_DELEGATION": tagged.tag}

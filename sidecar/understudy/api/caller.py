@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from understudy.files.current_folder import current_folder as current_folder  # noqa: PLC0414 - for frontends
-from understudy.files.current_folder import require_current_folder as require_current_folder  # noqa: PLC0414
+from understudy.files.user_file import current_folder as current_folder  # noqa: PLC0414 - for frontends
+from understudy.files.user_file import require_current_folder as require_current_folder  # noqa: PLC0414
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting, sanitize

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.guardian.lineage import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
+from understudy.process.guardian.marked_processes import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
 from understudy.process.unix_sockets import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
 from understudy.process.unix_sockets import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 

@@ -16,7 +16,7 @@ import msgspec
 from understudy.api.caller import describe_asker
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
-from understudy.files.current_folder import require_current_folder
+from understudy.files.user_file import require_current_folder
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Usage

@@ -1,6 +1,7 @@
-"""A file that the user owns: read with a bound, replaced atomically, never when it changed since it was read.
+"""Files and folders of the user: a file is read with a bound and replaced atomically, never when it changed since then.
 
-A link is kept, and its target is written. Permissions are kept.
+A link is kept, and its target is written. Permissions are kept. The current folder of this process may have been
+deleted while it is in it.
 """
 
 from __future__ import annotations
@@ -85,3 +86,23 @@ class UserFile:
     def missing_folders(self, most: int) -> int:
         """Return how many folders above the file do not exist, ``most`` at most."""
         return min(sum(not folder.exists() for folder in self.path.parents), most)
+
+
+def current_folder() -> Path | None:
+    """Return the current folder, None if it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def require_current_folder() -> Path:
+    """Return the current folder; raise ``invalid_params`` if it was deleted."""
+    folder = current_folder()
+    if folder is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            "The current folder was deleted, and the command needs one.",
+            hint="Change to a folder that exists: cd ~",
+        )
+    return folder

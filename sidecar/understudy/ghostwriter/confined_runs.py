@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from understudy.model.errors import UnderstudyError
-from understudy.process.leftovers import MARK
+from understudy.process.guardian.marked_processes import MARK
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs import children
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.git.worktree.cleanup import delete_folder
-from understudy.journal import check_leftovers
+from understudy.journal import worker_files
 from understudy.judge.base_runs.restored_runs import BaseRuns, Finding
 from understudy.judge.check_findings import CheckFindings, ResultFindings
 from understudy.judge.mutation.lost_kills import BaseRun
@@ -104,8 +104,8 @@ async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
     """
     await asyncio.to_thread(request.scratch.mkdir, parents=True, exist_ok=True)
     # Of a worker that was killed before it wrote anything to the journal.
-    await asyncio.to_thread(check_leftovers.remove_scratch, request.scratch)
-    prefix = check_leftovers.SCRATCH_PREFIX
+    await asyncio.to_thread(worker_files.remove_check_scratch, request.scratch)
+    prefix = worker_files.SCRATCH_PREFIX
     scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=prefix, dir=request.scratch))
     try:
         async with temporary_folder(scratch) as temporary:

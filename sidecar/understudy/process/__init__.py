@@ -27,6 +27,6 @@ user runs elsewhere, and cgroups are delegated only by some service managers.
 
 Start with ``program`` and ``children`` (a guarded child, asyncio). ``terminals`` shows one in a tmux pane,
 ``unguarded`` runs a short trusted program, or starts a worker that outlives its parent, ``identity``
-identifies a process across PID reuse, ``lineage`` finds its ancestors and the run that it belongs to, ``leftovers``
-kills what survived its guardian, ``call_checks`` builds the environment of a child.
+identifies a process across PID reuse, ``guardian.marked_processes`` finds its ancestors and the run that it
+belongs to, and kills what survived its guardian, ``call_checks`` builds the environment of a child.
 """

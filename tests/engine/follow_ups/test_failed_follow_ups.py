@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from project_python import project_python
 
-from understudy.engine.running import permission_requests
-from understudy.journal import delegation_folder, worker_requests
+from understudy.engine.running import user_requests
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.runners.runner import Question
@@ -73,7 +73,7 @@ async def test_a_cancelled_question_is_closed(project):
     project.program("doer", DONE)
     folder = delegation_folder.open_folder(project.start("implement", delegator="doer", task="x"))
     told = []
-    asking = permission_requests.PermissionRequests(folder, told.append, 60)
+    asking = user_requests.PermissionRequests(folder, told.append, 60)
     task = asyncio.create_task(asking.ask(question()))
     while not told:
         await asyncio.sleep(0)
@@ -91,8 +91,8 @@ async def test_an_answer_written_before_the_question_is_ignored(project):
     folder = delegation_folder.open_folder(project.start("implement", delegator="doer", task="x"))
     project.finish(folder.id)
     for number in range(1, 4):
-        worker_requests.append_request(folder, worker_requests.Answer(request_id=f"q{number}", option="yes", by="cli"))
+        worker_files.append_request(folder, worker_files.Answer(request_id=f"q{number}", option="yes", by="cli"))
     told = []
-    chosen, _ = await permission_requests.PermissionRequests(folder, told.append, 0.05).ask(question())
+    chosen, _ = await user_requests.PermissionRequests(folder, told.append, 0.05).ask(question())
     assert chosen.id == "no"
     assert told[-1].by == "deadline"

@@ -11,7 +11,7 @@ import pytest
 import wait_until
 
 from understudy.engine.queueing import dependencies, launcher
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 
@@ -92,7 +92,7 @@ def test_what_comes_after_a_cancelled_task_is_cancelled(project, go):
 def test_a_task_whose_predecessor_was_killed_ends_with_its_reason(project, go):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
-    holder = worker_lock.read_holder(delegation_folder.open_folder(first))
+    holder = worker_files.read_holder(delegation_folder.open_folder(first))
     os.kill(holder.identity.pid, signal.SIGKILL)
     done = project.finish(second)
     assert (done.verdict, done.error.kind) == ("failed", ErrorKind.DEPENDENCY_FAILED)
@@ -124,7 +124,7 @@ def test_a_store_that_was_removed_while_a_task_is_locked_lets_it_wait_later(proj
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
     root = delegation_folder.state_root()
-    lock = wait_until.until(lambda: worker_lock.try_lock(delegation_folder.open_folder(second)))
+    lock = wait_until.until(lambda: worker_files.try_lock(delegation_folder.open_folder(second)))
     try:
         for path in root.glob("store.sqlite*"):
             path.unlink()

@@ -12,7 +12,7 @@ import pytest
 from wait_until import until
 
 from understudy.engine.queueing import launcher
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
 from understudy.store.store import Entry
@@ -65,7 +65,7 @@ print(method_table.call("groups/start", {{"tasks": {tasks(project, 3, "quick")!r
 def test_the_queue_of_a_group_goes_on_after_everything_was_killed(project, go):
     group, (first, *others) = started(project, 3, "patient")
     project.until(first, lambda one: one.state == "running")
-    holder = worker_lock.read_holder(delegation_folder.open_folder(first))
+    holder = worker_files.read_holder(delegation_folder.open_folder(first))
     for one in (holder.identity, *holder.children):
         os.kill(one.pid, signal.SIGKILL)
     go.touch()
@@ -91,7 +91,7 @@ def test_a_paused_queue_is_still_paused_for_another_process(project, go):
     project.call("queue/move", id=members[1], position=1)
     # While a base is recorded, its delegation is passed over.
     until(lambda: not store.unrecorded(delegation_folder.state_root()), "all bases")
-    until(lambda: not any(worker_lock.is_held(delegation_folder.open_folder(one)) for one in members), "free locks")
+    until(lambda: not any(worker_files.is_held(delegation_folder.open_folder(one)) for one in members), "free locks")
     project.call("queue/pause", paused=False)
     assert [project.finish(one).verdict for one in members] == ["answered"] * 2
     begun = [next(one.at for one in project.events(member) if type(one).__name__ == "Started") for member in members]

@@ -21,10 +21,10 @@ from journals import spec_of_a_test
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.queueing import dependencies, key_holder, launcher
-from understudy.engine.queueing.slots import Slot, take_slot
+from understudy.engine.queueing import dependencies, launcher, start_conditions
+from understudy.engine.queueing.start_conditions import Slot, take_slot
 from understudy.engine.running import supervision
-from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -38,7 +38,7 @@ from understudy.store import store
 from understudy.store.store import Entry
 
 MOST_SLOTS = 3
-TRY_LOCK = worker_lock.try_lock
+TRY_LOCK = worker_files.try_lock
 CONNECT = sqlite3.connect
 
 
@@ -157,8 +157,8 @@ class Queue(RuleBasedStateMachine):
         self.patch.setattr(launcher, "spawn_worker", self.machine.spawn_worker)
         self.patch.setattr(launcher, "_spawn_helper", self.machine.spawn_helper)
         self.patch.setattr(launcher, "failpoint", self.machine.failpoint)
-        self.patch.setattr(worker_lock, "try_lock", self.machine.try_lock)
-        self.patch.setattr(worker_lock, "time", SimpleNamespace(sleep=lambda seconds: None))
+        self.patch.setattr(worker_files, "try_lock", self.machine.try_lock)
+        self.patch.setattr(worker_files, "time", SimpleNamespace(sleep=lambda seconds: None))
         self.patch.setattr(sqlite3, "connect", self.machine.connect)
         self.root = delegation_folder.state_root()
         self.known: list[Folder] = []
@@ -274,7 +274,7 @@ class Queue(RuleBasedStateMachine):
     @rule(dies=st.booleans())
     def recorder_works(self, dies: bool) -> None:
         for identifier in [] if dies else store.unrecorded(self.root):
-            if not worker_lock.is_held(delegation_folder.open_folder(identifier)):
+            if not worker_files.is_held(delegation_folder.open_folder(identifier)):
                 store.recorded(self.root, identifier)
         os.close(self.machine.recorder)
         self.machine.recorder = None
@@ -519,7 +519,7 @@ def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypat
         os.close(lock)
     launcher.start_waiting(root)
     looked: list[str] = []
-    for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_lock, "try_lock")):
+    for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_files, "try_lock")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda folder, real=real: (looked.append(folder.id), real(folder))[1])
     launcher.start_waiting(root)
@@ -709,7 +709,7 @@ def test_a_holder_that_hangs_does_not_stop_the_queue(alone, monkeypatch) -> None
     busy.close()
     launcher.start_waiting(root)
     assert not alone.workers
-    long_ago = 1_000_000_000 - key_holder.HANGS_SECONDS
+    long_ago = 1_000_000_000 - start_conditions.KEY_HOLDER_HANGS_SECONDS
     os.utime(helpers[0], (long_ago, long_ago))
     launcher.start_waiting(root)
     assert list(alone.workers) == [folder.id]

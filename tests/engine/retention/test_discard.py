@@ -21,7 +21,7 @@ from understudy.engine.queueing import launcher
 from understudy.engine.retention import discard, retained_files
 from understudy.engine.worktrees import worktree_record
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.failpoints import VARIABLE
 
@@ -408,7 +408,7 @@ def test_a_result_that_was_not_collected_does_not_expire(worked):
     found = worked.until(identifier, lambda d: d.state == "running" and d.worktree is not None)
     half = Path(found.worktree) / "half.txt"
     until(lambda: half.exists() and half.read_text() == "half")
-    holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
+    holder = worker_files.read_holder(delegation_folder.open_folder(identifier))
     assert holder is not None
     os.kill(holder.identity.pid, signal.SIGKILL)
     assert worked.finish(identifier).verdict == "interrupted"
@@ -433,12 +433,12 @@ def test_a_worktree_in_use_is_not_removed(worked):
 def test_a_worktree_whose_worker_is_about_to_exit_can_be_removed(worked):
     """A worker keeps its lock for a moment after the delegation has finished."""
     folder = delegation_folder.open_folder(worked.id)
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     assert lock is not None
     assert trees(worked) == {worked.id: "pending"}
     os.close(lock)
     reject(worked, worked.id)
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     assert lock is not None
     assert tidy(NOW, 0) == [], "it is still in use"
     threading.Timer(0.3, os.close, [lock]).start()

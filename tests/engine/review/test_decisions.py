@@ -10,7 +10,7 @@ import pytest
 from numbered_lines import LINES, RESULT, changed
 
 from understudy.git.merge import hunk_merge
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
 
@@ -219,7 +219,7 @@ def test_who_holds_the_lock_decides(reviewed, monkeypatch):
 
     monkeypatch.setattr(decision_recovery, "LOCK_SECONDS", 0.05)
     folder = delegation_folder.open_folder(reviewed.id)
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     assert lock is not None
     try:
         refused(ErrorKind.CONFLICT, decide, reviewed, {"decision": "accept"})

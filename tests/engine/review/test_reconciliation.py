@@ -13,7 +13,7 @@ from open_documents import decide, refused, states, undo
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_recovery
 from understudy.engine.review.editors import editor_accepts
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind
 from understudy.process import identity
 
@@ -258,7 +258,7 @@ def test_a_file_that_was_closed_at_the_accept_is_not_watched(window):
 
 def test_a_document_that_another_process_decides_about_is_compared_later(opened, monkeypatch):
     monkeypatch.setattr(decision_recovery, "LOCK_SECONDS", 0.01)
-    lock = worker_lock.try_lock(delegation_folder.open_folder(opened.id))
+    lock = worker_files.try_lock(delegation_folder.open_folder(opened.id))
     opened.caller.show("text.txt", LINES)
     try:
         assert report(opened, "change")

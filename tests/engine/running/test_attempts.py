@@ -250,9 +250,9 @@ NOT_BEFORE_THE_AGENT = (
     *("understudy.judge.judge", "understudy.judge.runs.check_run", "understudy.judge.mutation"),
     *(
         "understudy.judge.tampering",
-        "understudy.engine.planning.improvement_prompts",
-        "understudy.engine.planning.improvement_prompts",
-        "understudy.engine.review.result_export",
+        "understudy.engine.planning.prompt",
+        "understudy.engine.planning.prompt",
+        "understudy.engine.review.review_state",
         "understudy.engine.running.relay",
         "understudy.engine.checkout_runs",
         "understudy.engine.planning.plan",

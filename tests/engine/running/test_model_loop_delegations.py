@@ -13,7 +13,7 @@ import pytest
 from project_python import project_python
 from wait_until import until
 
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.testing.model_server import ModelServer
 
 WRONG = "def add(a, b):\n    return a - b\n"
@@ -219,7 +219,7 @@ def test_a_killed_worker_leaves_every_turn(served):
     identifier = served.start("fix", "calc.py", delegator="slow", task="add subtracts")
     served.until(identifier, lambda one: worktree_of(served, one.id) is not None)
     until((worktree_of(served, identifier) / "waiting").exists)
-    holder = worker_lock.read_holder(delegation_folder.open_folder(identifier))
+    holder = worker_files.read_holder(delegation_folder.open_folder(identifier))
     os.kill(holder.identity.pid, signal.SIGKILL)
     done = served.finish(identifier)
     assert done.verdict == "interrupted"

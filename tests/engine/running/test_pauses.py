@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from understudy.engine.circuits import circuit_store
+from understudy.engine.queueing import start_conditions
 from understudy.journal import delegation_folder
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import PauseBounds
@@ -37,7 +37,7 @@ def two(project):
 def fail(project, times=1, error=BUSY, **bounds):
     """Let attempts on ``first`` fail, as this process."""
     for _ in range(times):
-        circuit_store.failed(
+        start_conditions.attempt_failed(
             delegation_folder.state_root(), first(project).delegator, None, error, PauseBounds(**bounds)
         )
 

@@ -110,7 +110,7 @@ def test_a_git_that_hangs_ends_at_the_limit_and_the_verdict_stays(project: Any, 
     )
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    code = "import sys; from understudy.engine.review import result_export; result_export.SECONDS = 2.0\n"
+    code = "import sys; from understudy.engine.review import review_state; review_state.SECONDS = 2.0\n"
     code += "from understudy.engine.running.lifecycle import worker; sys.exit(worker.main(sys.argv[1:]))"
 
     workers = []

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from wait_until import until
 
-from understudy.engine.bases import base_snapshots
+from understudy.engine.bases import base_recorder
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.store import store
@@ -59,7 +59,7 @@ def test_an_error_in_one_task_starts_none(project):
         project.call("groups/start", tasks=wrong)
     assert (caught.value.kind, caught.value.parameter) == (ErrorKind.UNKNOWN_DELEGATOR, "tasks[2]")
     assert delegation_folder.ids() == []
-    assert not base_snapshots.any_left(delegation_folder.state_root())
+    assert not base_recorder.any_left(delegation_folder.state_root())
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ method_table.call("groups/start", {{"tasks": {tasks(project, 3)!r}}}, TerminalCa
     root = delegation_folder.state_root()
     assert store.queued(root) == []
     project.run("implement", delegator="quick", task="x")
-    until(lambda: not base_snapshots.any_left(root), "the next worker removes what is left")
+    until(lambda: not base_recorder.any_left(root), "the next worker removes what is left")
 
 
 def test_of_equal_starts_with_a_key_only_one_starts_something(project):

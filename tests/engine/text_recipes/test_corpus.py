@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.text_recipes import ignored_paths
+from understudy.engine.text_recipes import request_paths
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits, collect, read_input
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -89,7 +89,7 @@ def test_rules_that_take_years_are_applied_in_time(tmp_path):
     ],
 )
 def test_a_rule_with_many_stars_becomes_one_that_leaves_out_more(rule, simple):
-    assert ignored_paths.simplified(rule) == simple
+    assert request_paths.simplified(rule) == simple
 
 
 def test_globs(tmp_path):

@@ -10,7 +10,7 @@ from mcp_types import ElicitResult, ListRootsResult, Root
 from wait_until import until
 
 from understudy.frontends.mcp import mcp_server
-from understudy.journal import worker_requests
+from understudy.journal import worker_files
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.verdicts import Verdict
@@ -37,7 +37,7 @@ def asking(stage, journal):
 
 
 def answers(writer):
-    return [one for one in worker_requests.read_requests(writer.folder) if isinstance(one, worker_requests.Answer)]
+    return [one for one in worker_files.read_requests(writer.folder) if isinstance(one, worker_files.Answer)]
 
 
 def finishes_once_answered(writer) -> threading.Thread:

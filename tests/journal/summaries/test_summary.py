@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.summaries import fold, summary
 from understudy.journal.writing.dead_workers import recover
 from understudy.journal.writing.writer import Writer
@@ -521,7 +521,7 @@ with Writer(folder(), int(sys.argv[2])) as writer:
         delegation = summary.load(self.folder)
         assert delegation == refolded(self.folder)
         assert delegation.last_seq == len(self.expected)
-        assert worker_lock.is_held(self.folder) == (self.lock is not None or self.worker is not None)
+        assert worker_files.is_held(self.folder) == (self.lock is not None or self.worker is not None)
         assert (delegation.state not in STATES_WITH_WORKER) == self.finished
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from wait_until import until
 
-from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
@@ -60,7 +60,7 @@ def test_processes_of_a_dead_worker_are_killed(make, second, eventually, named: 
     delegation = summary.peek(folder)
     assert (delegation.state, delegation.verdict) == (State.FINISHED, Verdict.INTERRUPTED)
     assert delegation.attempts[0].finished_at
-    assert not worker_lock.is_held(folder)
+    assert not worker_files.is_held(folder)
 
 
 def test_many_recoverers_write_one_end(make, second) -> None:
@@ -81,18 +81,18 @@ def test_many_recoverers_write_one_end(make, second) -> None:
 
 
 def test_an_end_written_between_the_look_and_the_lock_stays_the_only_one(make, second, monkeypatch) -> None:
-    real = worker_lock.try_lock
+    real = worker_files.try_lock
     for call in (dead_workers.recover, dead_workers.end_and_finish):
         folder, lock = make()
         os.close(lock)
 
         def overtaken(asked: delegation_folder.Folder) -> int | None:
             assert second(asked, "say(dead_workers.recover(folder()))").line() == "True"
-            monkeypatch.setattr(worker_lock, "try_lock", real)
-            until(lambda: not worker_lock.is_held(asked))
+            monkeypatch.setattr(worker_files, "try_lock", real)
+            until(lambda: not worker_files.is_held(asked))
             return real(asked)
 
-        monkeypatch.setattr(worker_lock, "try_lock", overtaken)
+        monkeypatch.setattr(worker_files, "try_lock", overtaken)
         assert call(folder) is False
         assert len(ends(folder)) == 1
 
@@ -136,7 +136,7 @@ def test_after_a_reboot_no_process_is_signalled(make, second) -> None:
     innocent = second(folder, "say('here'); time.sleep(60)")
     assert innocent.line() == "here"
     one = identity.of(innocent.pid)
-    worker_lock.write_holder(
+    worker_files.write_holder(
         lock, msgspec.structs.replace(one, boot_id="another"), [msgspec.structs.replace(one, boot_id="another")]
     )
     os.close(lock)
@@ -150,7 +150,7 @@ def test_a_reused_pid_is_not_our_process(make, second) -> None:
     assert innocent.line() == "here"
     one = identity.of(innocent.pid)
     stale = msgspec.structs.replace(one, start_time=one.start_time - 1)
-    worker_lock.write_holder(lock, stale, [stale])
+    worker_files.write_holder(lock, stale, [stale])
     os.close(lock)
     assert dead_workers.recover(folder)
     assert identity.alive(one)
@@ -229,6 +229,6 @@ def test_a_full_disk_leaves_it_to_the_next(make, second) -> None:
 def test_the_lock_file_reads_as_documented(make) -> None:
     folder, lock = make()
     me = identity.current()
-    worker_lock.write_holder(lock, me, [me, me])
-    worker_lock.write_holder(lock, me, [])
+    worker_files.write_holder(lock, me, [me, me])
+    worker_files.write_holder(lock, me, [])
     assert json.loads(folder.lock.read_bytes()) == {"pid": me.pid, "startTime": me.start_time, "bootId": me.boot_id}

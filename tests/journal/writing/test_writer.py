@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.summaries import fold, summary
 from understudy.journal.writing.writer import LONGEST_LINE, Writer
 from understudy.model.delegation import events
@@ -81,7 +81,7 @@ except UnderstudyError as e: say(e.kind)
 """,
     )
     assert other.line() == "conflict"
-    assert worker_lock.holds(folder, lock)
+    assert worker_files.holds(folder, lock)
 
 
 def test_an_illegal_transition_is_refused_and_not_written(make) -> None:

@@ -20,7 +20,7 @@ from project_python import project_python
 from wait_until import until
 
 from understudy.engine.queueing.launcher import spare_slot
-from understudy.engine.queueing.slots import take_slot
+from understudy.engine.queueing.start_conditions import take_slot
 from understudy.judge.mutation.copies import parallel_runs
 from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
 from understudy.judge.mutation.copies.runs import MutantResult, MutantRuns, PlannedRun, RecordedTests

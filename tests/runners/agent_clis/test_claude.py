@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from understudy.config.discovery import declarations
-from understudy.engine.running.task import resolve_environment
+from understudy.engine.running.preparation import resolve_environment
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Price
 from understudy.model.delegation.events import (
     Event,

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
-from understudy.engine.running.task import resolve_environment
+from understudy.engine.running.preparation import resolve_environment
 from understudy.model.backends.openai import CAPABILITIES as BACKEND
 from understudy.model.config.delegators import (
     AppliesTo,

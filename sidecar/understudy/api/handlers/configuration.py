@@ -17,8 +17,8 @@ from understudy.config.editing import edit
 from understudy.config.findings import unknown_name
 from understudy.config.loading import agent_files, loader
 from understudy.config.trust import records as trust_records
-from understudy.engine.circuits import circuit_store
 from understudy.engine.planning import delegator_choice
+from understudy.engine.queueing import start_conditions
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
@@ -138,7 +138,7 @@ def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEnt
     """End the pauses of a delegator that failed again and again, and forget its failures."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
-    circuit_store.succeeded(delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    start_conditions.attempt_succeeded(delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded))
     change_notifications.notify(CHANGED)
     return delegator(caller, params)
 
@@ -155,7 +155,7 @@ def _add_remote(entry: DelegatorEntry) -> None:
 
 def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add what failed again and again to the state of a delegator, and a warning for each kind of failure."""
-    entry.state.pauses = circuit_store.pauses(
+    entry.state.pauses = start_conditions.pauses(
         delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded)
     )
     for pause in entry.state.pauses:

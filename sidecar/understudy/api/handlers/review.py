@@ -8,7 +8,7 @@ from understudy.api import messages, review_messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
-from understudy.journal import change_notifications, delegation_folder, worker_requests
+from understudy.journal import change_notifications, delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -155,29 +155,29 @@ def retry(caller: Caller, params: review_messages.RetryParams) -> review_message
 
 def answer(caller: Caller, params: review_messages.AnswerParams) -> messages.EmptyResult:
     """Answer a permission request of an agent; the first valid answer counts, a second one is a conflict."""
-    from understudy.engine.running import permission_requests
+    from understudy.engine.running import user_requests
 
     folder = folder_of(params.id)
-    request = permission_requests.open_question(current(folder).waiting_for, params.request_id, folder.id)
+    request = user_requests.open_question(current(folder).waiting_for, params.request_id, folder.id)
     if params.remember:
         _remember(folder, request, params.option)
-    answer = worker_requests.Answer(
+    answer = worker_files.Answer(
         request_id=params.request_id,
         option=params.option,
         note=params.note,
         remember=params.remember,
         by=caller.name,
     )
-    worker_requests.append_answer(folder, answer, request)
+    worker_files.append_answer(folder, answer, request)
     return messages.EmptyResult()
 
 
 def say(caller: Caller, params: review_messages.SayParams) -> review_messages.SayResult:
     """Say something to the agent of a delegation in progress; what it does not get goes along with the next reply."""
-    from understudy.engine.messages import message_request
+    from understudy.engine.running.attempts import conversation
 
     folder = folder_of(params.id)
-    message_id, delivery = message_request.say(folder, current(folder), params.text, by=caller.name)
+    message_id, delivery = conversation.say(folder, current(folder), params.text, by=caller.name)
     return review_messages.SayResult(message_id=message_id, delivery=delivery)
 
 
@@ -201,7 +201,7 @@ def _remember(folder: Folder, request: PermissionRequest, option: str) -> None:
 
 def export(caller: Caller, params: review_messages.ExportParams) -> review_messages.ExportResult:
     """Export a result, without rejected hunks, as a branch, commit or patch."""
-    from understudy.engine.review import result_export
+    from understudy.engine.review import review_state
 
     _ = caller
     folder = folder_of(params.id)
@@ -211,8 +211,8 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
             ErrorKind.INVALID_PARAMS, "`branch` is missing.", hint="Set `branch` to the name of the new branch."
         )
     if params.to == "patch":
-        return review_messages.ExportResult(patch=result_export.patch(folder))
-    exported = result_export.commit(folder, params.message, params.branch if params.to == "branch" else None)
+        return review_messages.ExportResult(patch=review_state.patch(folder))
+    exported = review_state.commit(folder, params.message, params.branch if params.to == "branch" else None)
     return review_messages.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from understudy.engine.bases import base_snapshots
+from understudy.engine.bases import base_recorder
 from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.errors import UnderstudyError
@@ -25,7 +25,7 @@ def of(workspace: Path, files: Sequence[str], *, only_files_without_git: bool) -
     with contextlib.suppress(UnderstudyError, OSError):
         repo = repository.locate(workspace)
         if repo.is_repository or not only_files_without_git:
-            digest.update(base_snapshots.current_tree(delegation_folder.state_root(), repo).encode())
+            digest.update(base_recorder.current_tree(delegation_folder.state_root(), repo).encode())
     for uri in sorted(set(files)):
         facts: tuple[int, int] | None = None
         with contextlib.suppress(OSError, ValueError):

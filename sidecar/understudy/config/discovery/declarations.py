@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from understudy.config.findings import close
-from understudy.files.current_folder import current_folder
+from understudy.files.user_file import current_folder
 from understudy.model import backends as backend_package
 from understudy.model import tools as tool_package
 from understudy.model.capabilities import Capabilities

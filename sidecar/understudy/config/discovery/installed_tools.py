@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.config.discovery import declarations
-from understudy.files.current_folder import current_folder
+from understudy.files.user_file import current_folder
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import Problem, ToolEntry
 from understudy.model.errors import UnderstudyError

@@ -1,30 +1,48 @@
 """Record the bases of delegations: what the user saw when they asked, or what a reply or a retry starts from.
 
 One process at a time does this, for all that wait: ``understudy worker --record-bases``. Otherwise a thousand starts at
-once would be a thousand processes that read the repository. It captures the checkout for all of them at once
-(``base_snapshots``), then makes the object store of each, oldest first, and captures again whenever others were started
-meanwhile. If it dies, the next ``launcher.start_waiting`` starts another one. The worker of a delegation that gets a
-slot first records the base itself.
+once would be a thousand processes that read the repository. If it dies, the next ``launcher.start_waiting`` starts
+another one. The worker of a delegation that gets a slot first records the base itself.
+
+Making the object store of a delegation takes longer than reading the checkout: the last of 200 that were started at
+once would get what the user sees 20 seconds later. So the checkout is first captured for all that were started until
+then (a *snapshot*), then their stores are made, oldest first, and it is captured again if others were started
+meanwhile::
+
+    <state>/queue/snapshots/<n>/store.git, base.pack    what was captured
+    <state>/queue/snapshots/<n>/snapshot.json           its commit
+
+The ``store`` has who needs which. Delegations share a snapshot if they have the same workspace, kind of base and
+unsaved text. Only the process that holds the recorder's lock creates and removes snapshots, except that a process that
+starts many delegations at once captures theirs before it starts the first (``captured``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from understudy.engine.bases import base_snapshots
+import msgspec
+
 from understudy.engine.queueing import launcher
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.worktrees import worktree_record
-from understudy.engine.worktrees.delegation_worktree import DelegationWorktree, FollowUpBase
-from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
+from understudy.engine.worktrees.delegation_worktree import DelegationWorktree, FollowUpBase, unsaved_text
+from understudy.engine.worktrees.worktree_record import SharedBase, WorktreeRecord, load_record
+from understudy.files import durable
 from understudy.git import command, repository
 from understudy.git import diff as git_diff
+from understudy.git.base import capture as git_base
 from understudy.git.merge import hunk_merge
+from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import rescue, worktree
-from understudy.journal import delegation_folder, reader, worker_lock
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -35,8 +53,10 @@ from understudy.model.delegation.spec import Origin, Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff
 from understudy.model.text import path_quoting
-from understudy.process import identity, leftovers
+from understudy.model.wire import ready
+from understudy.process import identity
 from understudy.process.failpoints import failpoint
+from understudy.process.guardian import marked_processes
 from understudy.store import store
 
 MOST_TRIES = 4
@@ -45,6 +65,9 @@ making the store are two tries."""
 START_SECONDS = 0.5
 """A start holds its delegation for milliseconds after it added the entry."""
 SUPERSEDE_TRIES = 50
+_LIMIT = 64 * 1024 * 1024
+_LOCK = "lock"
+"""Held by the process that made a snapshot for delegations that have no entry in the queue yet."""
 
 
 def is_recorded(delegation: Delegation, worktree: DelegationWorktree) -> bool:
@@ -60,7 +83,7 @@ def record_base(
     # An interrupted decision may have left the user's files partly changed.
     decision_recovery.recover_workspace(workspace)
     if origin is None:
-        worktree.make_base(emit, base_snapshots.find(root, folder.id))
+        worktree.make_base(emit, find(root, folder.id))
         return
     repo = repository.locate(workspace)
     if origin.kind == "retry":
@@ -76,18 +99,18 @@ def record_all(root: Path, lock: int) -> None:
     looked: set[str] = set()
     left: set[str] = set()
     while held is not None:
-        base_snapshots.remove_unused(root)
+        remove_unused(root)
         while todo := {one: snapshot for one, snapshot in store.unrecorded(root).items() if one not in left}:
             if new := [one for one, snapshot in todo.items() if snapshot is None and one not in looked]:
                 looked.update(new)
-                base_snapshots.capture(root, new, MOST_TRIES)
+                capture(root, new, MOST_TRIES)
                 continue
             # Those without a snapshot, such as follow-ups, are first: they may become late.
             identifier = next(iter(todo))
             if not _record(root, identifier):
                 left.add(identifier)
             launcher.start_waiting(root)
-        base_snapshots.remove_unused(root)
+        remove_unused(root)
         os.close(held)
         # An entry that was added just now found this recorder.
         held = launcher.lock_recorder(root) if set(store.unrecorded(root)) - left else None
@@ -95,9 +118,9 @@ def record_all(root: Path, lock: int) -> None:
 
 def tidy(root: Path) -> None:
     """Remove snapshots that workers used after the process that captured them had ended."""
-    if base_snapshots.any_left(root) and (held := launcher.lock_recorder(root)) is not None:
+    if any_left(root) and (held := launcher.lock_recorder(root)) is not None:
         try:
-            base_snapshots.remove_unused(root)
+            remove_unused(root)
         finally:
             os.close(held)
         # An entry that was added just now took this process for a recorder.
@@ -118,8 +141,8 @@ def _record(root: Path, identifier: str) -> bool:
         return False
     try:
         if summary.load(folder).state in launcher.NOT_STARTED and store.count_try(root, identifier) < MOST_TRIES:
-            worker_lock.write_holder(lock, identity.current(), [])
-            command.mark_calls(leftovers.MARK, identifier)
+            worker_files.write_holder(lock, identity.current(), [])
+            command.mark_calls(marked_processes.MARK, identifier)
             spec = delegation_folder.read_spec(folder)
             with Writer(folder, lock) as writer:
                 worktree = DelegationWorktree(folder, spec, root)
@@ -135,7 +158,7 @@ def _record(root: Path, identifier: str) -> bool:
 
 def _lock_within(folder: Folder, seconds: float) -> int | None:
     deadline = time.monotonic() + seconds
-    while (lock := worker_lock.try_lock(folder)) is None:
+    while (lock := worker_files.try_lock(folder)) is None:
         if time.monotonic() > deadline or folder.id in store.launched(delegation_folder.state_root()):
             return None
         time.sleep(0.01)
@@ -224,7 +247,7 @@ def _supersede(parent: delegation_folder.Folder, origin: Origin, identifier: str
     for _ in range(SUPERSEDE_TRIES):
         if review_state.read(parent).superseded_by is not None:
             return
-        lock = worker_lock.try_lock(parent)
+        lock = worker_files.try_lock(parent)
         if lock is None:
             time.sleep(0.05)
             continue
@@ -245,3 +268,111 @@ def _events(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  
 
 def _line(files: list[FileDiff], hunk: str) -> int:
     return next((candidate.old_start for file in files for candidate in file.hunks if candidate.id == hunk), 0)
+
+
+def capture(root: Path, identifiers: Iterable[str], most_tries: int) -> None:
+    """Capture what the user sees now for delegations that wait.
+
+    A problem is left to the delegation: the process that makes its store meets it again, and reports it.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for identifier in identifiers:
+        with contextlib.suppress(UnderstudyError, OSError):
+            key = _key(identifier)
+            if key is not None and store.count_try(root, identifier) < most_tries:
+                groups.setdefault(key, []).append(identifier)
+    for (workspace, kind, _), members in groups.items():
+        with contextlib.suppress(UnderstudyError, OSError):
+            folder = delegation_folder.open_folder(members[0])
+            buffers = unsaved_text(folder, delegation_folder.read_spec(folder))
+            with captured(root, Path(workspace), kind, buffers) as publish:
+                publish(members)
+    remove_unused(root)
+
+
+def remove_unused(root: Path) -> None:
+    """Remove the snapshots that no delegation needs, and unfinished ones. The caller holds the recorder's lock."""
+    free = [folder for folder in _folders(root) if not durable.is_locked(folder / _LOCK)]
+    for name in store.drop_snapshots(root, [folder.name for folder in free]) if free else ():
+        shutil.rmtree(_place(root) / name, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def captured(
+    root: Path, workspace: Path, kind: str, buffers: Mapping[str | bytes, bytes]
+) -> Iterator[Callable[[Sequence[str]], None]]:
+    """Capture what the user sees now; yield a function that makes it the base of delegations, by their ids.
+
+    No part of it is left if an error is raised. Raises the errors of ``git_base.write_base``.
+    """
+    place = _place(root)
+    place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=place))
+    try:
+        with durable.file_lock(folder / _LOCK):
+            # An interrupted decision may have left the user's files partly changed.
+            decision_recovery.recover_workspace(workspace)
+            shared = worktree_record.capture_shared(folder, repository.locate(workspace), kind=kind, buffers=buffers)
+            durable.replace(folder / "snapshot.json", msgspec.json.encode(shared))
+
+            def publish(members: Sequence[str]) -> None:
+                store.share_snapshot(root, folder.name, members)
+
+            yield publish
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def current_tree(root: Path, repo: repository.Repository) -> str:
+    """Return the id of the tree of what the user sees now, unsaved text aside; the snapshot is not kept.
+
+    Raises the errors of ``git_base.write_base``.
+    """
+    place = _place(root)
+    place.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with durable.file_lock(folder / _LOCK):
+            return git_base.write_base(ObjectStore.create(folder / "store.git", repo), repo).tree
+
+
+def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
+    """Return the folder and the content of the snapshot for a delegation that is not recorded yet."""
+    name = store.snapshot_of(root, identifier)
+    if name is None:
+        return None
+    folder = _place(root) / name
+    try:
+        data = durable.read_whole(folder / "snapshot.json", _LIMIT)
+        return folder, msgspec.json.decode(data, type=ready(SharedBase))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def any_left(root: Path) -> bool:
+    """Return whether there is a snapshot."""
+    return bool(_folders(root))
+
+
+def _key(identifier: str) -> tuple[str, str, str] | None:
+    """Return what delegations with the same snapshot have in common; None for a follow-up, which has its own base."""
+    folder = delegation_folder.open_folder(identifier)
+    spec = delegation_folder.read_spec(folder)
+    if spec.origin is not None:
+        return None
+    digest = hashlib.sha256()
+    for path, content in sorted(unsaved_text(folder, spec).items(), key=repr):
+        digest.update(repr((path, len(content))).encode("utf-8", "surrogateescape") + content)
+    return spec.workspace, spec.params.base or "current", digest.hexdigest()
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return list(_place(root).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _place(root: Path) -> Path:
+    return root / "queue" / "snapshots"

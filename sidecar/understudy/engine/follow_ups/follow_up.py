@@ -1,4 +1,4 @@
-"""Continue from a result: reply to it in the same worktree, or retry from the same base.
+"""Continue from a result: reply to it in the same worktree, retry from the same base, or run its checks again.
 
 The base of a reply is what the user sees now, and its worktree is that base plus the pending hunks. So accepted hunks
 are in the base, including the user's later edits, rejected hunks are gone, and pending hunks are under review
@@ -16,17 +16,20 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.config.trust import records
 from understudy.engine.checkout_runs import checkout_worktree
-from understudy.engine.messages import message_request
-from understudy.engine.planning import delegator_choice, improvement_prompts
+from understudy.engine.planning import delegator_choice, prompt
 from understudy.engine.planning import plan as resolve
 from understudy.engine.queueing import dependencies, launcher
 from understudy.engine.review import decision_recovery, review_state
+from understudy.engine.running import supervision
+from understudy.engine.running.attempts import conversation
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder, groups
+from understudy.journal import change_notifications, delegation_folder, groups, worker_files
+from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, Delegation, LaunchOverride
@@ -90,13 +93,13 @@ def strengthen(
                 f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
                 hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
             )
-        if not improvement_prompts.is_worthwhile(evidence):
+        if not prompt.is_worthwhile(evidence):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} notice all of the small changes that were tried.",
                 hint=f"To ask for other tests, describe them: understudy reply {folder.id} TEXT",
             )
-        text = improvement_prompts.strengthen_request(evidence)
+        text = prompt.strengthen_request(evidence)
         return _Request(text, said=_STRENGTHEN, title=f"Strengthen: {delegation.title}"[:100], rounds=rounds)
 
     return _continue(folder, request, documents, (created_at, asked_by))
@@ -132,7 +135,7 @@ def _continue(
         if checkout_worktree.is_uncollected(folder.id):
             raise checkout_worktree.uncollected(folder.id)
         request = request_of(delegation)
-        kept = message_request.undelivered(folder, delegation)
+        kept = conversation.undelivered(folder, delegation)
         text = "\n\n".join([*(message.text for message in kept), request.text])
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
@@ -161,7 +164,7 @@ def _continue(
             origin.words = about_answer(answered, earlier, text)
         origin.said = [*earlier, *(message.text for message in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
-        message_request.require_instructable(
+        conversation.require_instructable(
             plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
         )
         if plan.in_checkout:
@@ -413,3 +416,70 @@ def _shown(objects: ObjectStore, sides: tuple[str, str], file: FileDiff, hunk: H
         boundary = secrets.token_hex(6)
         return f"\n<<<{boundary}\n" + "\n".join(lines)[:SHOWN_BYTES] + f"\n{boundary}>>>"
     return ""
+
+
+def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) -> Delegation:
+    """Start the worker and wait for its end; return the delegation with its new verdict.
+
+    Errors: ``conflict`` (it has not finished, or is in use), ``base_unavailable`` (its worktree was removed),
+    ``untrusted_workspace``, ``interrupted`` (the worker died before the checks began); ``timed_out`` and ``cancelled``
+    end only the wait.
+    """
+    before = supervision.current(folder)
+    if before.state is not State.FINISHED:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"{folder.id} is {before.state}; its checks run when the agent has finished.",
+            hint=f"Wait for it: understudy wait {folder.id}",
+        )
+    load_record(folder)
+    workspace = Path(before.workspace)
+    if not workspace.is_dir():
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The workspace {workspace} does not exist.",
+            hint="Restore the folder, then run the checks again.",
+        )
+    if not records.status(workspace, delegation_folder.state_root()).trusted:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{workspace} is not trusted, so checks cannot run.",
+            hint=repository.trust_hint(workspace),
+        )
+    lock = supervision.lock_within(folder)
+    if lock is None:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again when it has finished."
+        )
+    try:
+        launcher.spawn_worker(folder, lock, only_check=True)
+    finally:
+        os.close(lock)
+
+    def ended() -> bool:
+        # The lock was passed to the worker, so a free lock means that the worker has ended.
+        return cancelled() or not worker_files.is_held(folder)
+
+    with change_notifications.ChangeListener() as listener:
+        has_ended = change_notifications.wait_for(ended, listener, limit_seconds)
+    if cancelled():
+        raise UnderstudyError(
+            ErrorKind.CANCELLED,
+            f"Stopped waiting; {folder.id} is still running.",
+            hint=f"Watch it: understudy watch {folder.id}",
+        )
+    if not has_ended:
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT,
+            f"The checks of {folder.id} are still running.",
+            hint=f"Watch them: understudy watch {folder.id}",
+        )
+    after = supervision.current(folder)
+    if after.last_seq == before.last_seq:
+        raise UnderstudyError(
+            ErrorKind.INTERRUPTED,
+            f"The worker for the checks of {folder.id} ended before it started them.",
+            hint="Run them again. If it happens again, its log says why.",
+            log_paths=[str(folder.path / "worker.log")],
+        )
+    return after

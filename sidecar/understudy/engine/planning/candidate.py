@@ -20,7 +20,7 @@ from understudy.config.configuration import DEFAULT_LIMITS, Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.validation import delegator_rules
-from understudy.engine.planning import launch_override
+from understudy.engine.planning import delegator_choice
 from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.git import repository
 from understudy.model.capabilities import Capabilities
@@ -79,18 +79,18 @@ def choose_candidate(
         {server.name: server} if server else {}, {definition.name: definition} if definition else {}
     )
     supported = declarations.require_capabilities(entry.delegator, server, definition)
-    asked = launch_override.choose_way(params.launch, entry.delegator)
+    asked = delegator_choice.choose_way(params.launch, entry.delegator)
     # A mode that the tool does not have is refused below, by name.
     supported = declarations.capabilities_of(asked, server, definition) or supported
     delegator, defaults = with_launch_defaults(configuration.launch, asked, entry.scope, supported)
     explain.reason += described_defaults(defaults)
     tools = None
     if agent is not None and workspace is not None:
-        used = launch_override.apply_agent(agent, delegator, around, params.launch, workspace)
+        used = delegator_choice.apply_agent(agent, delegator, around, params.launch, workspace)
         delegator, tools = used.delegator, used.tools
         explain.reason += used.described
-    delegator = launch_override.apply_launch(params.launch, delegator, around)
-    explain.reason += launch_override.described(params.launch)
+    delegator = delegator_choice.apply_launch(params.launch, delegator, around)
+    explain.reason += delegator_choice.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
     _require_relay(delegator)
     if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
@@ -113,7 +113,7 @@ def limits_for(
     A general limit of the user's configuration that has no effect on this delegator is reported in a note.
     """
     delegator, supported = chosen.delegator, chosen.supported
-    requested = launch_override.limits_of(params)
+    requested = delegator_choice.limits_of(params)
     if requested is not None:
         for finding in delegator_rules.check_supported_limits(requested, delegator, supported):
             raise unusable("delegator", delegator.name, finding)
@@ -321,7 +321,7 @@ def chain_after(request: ChainRequest) -> Chain:
 
 def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
     """Choose one delegator of the list, with its limits: at most those of the first one."""
-    requested = launch_override.limits_of(request.params)
+    requested = delegator_choice.limits_of(request.params)
     asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
     chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
     limits = limits_for(asked, chosen, request.configuration, [])

@@ -16,7 +16,7 @@ from understudy.config.findings import close, unknown_name
 from understudy.config.loading import agent_files, loader
 from understudy.config.parsing import config_file
 from understudy.config.trust import records
-from understudy.engine.planning import launch_override
+from understudy.engine.planning import delegator_choice
 from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
@@ -221,7 +221,7 @@ def plan(
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
     if agent is not None:
-        recipe = launch_override.instructed(recipe, agent, workspace)
+        recipe = delegator_choice.instructed(recipe, agent, workspace)
     files = [repository.inside(workspace, uri) for uri in params.files or []]
     context = [repository.inside(workspace, uri) for uri in params.context_files or []]
     target = repository.inside(workspace, params.target) if params.target else None

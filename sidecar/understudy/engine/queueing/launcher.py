@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
-from understudy.engine.queueing import dependencies, group_budget, key_holder
-from understudy.engine.queueing.slots import Slot, take_slot
+from understudy.engine.queueing import dependencies, start_conditions
+from understudy.engine.queueing.start_conditions import Slot, take_slot
 from understudy.files import durable
-from understudy.journal import change_notifications, delegation_folder, worker_lock
+from understudy.journal import change_notifications, delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -82,7 +82,7 @@ def submit(folder: Folder, lock: int) -> None:
     root = delegation_folder.state_root()
     try:
         spec = delegation_folder.read_spec(folder)
-        names, digest = key_holder.needed_keys(spec, os.environ)
+        names, digest = start_conditions.needed_keys(spec, os.environ)
         try:
             store.add(root, Entry(folder.id, spec.slots, 0, names, digest), record=needs_worktree(spec))
             failpoint("entry added")
@@ -100,7 +100,7 @@ def submit(folder: Folder, lock: int) -> None:
         failpoint("queued")
     finally:
         os.close(lock)
-    if digest and (held := key_holder.lock_holder(root, digest)) is not None:
+    if digest and (held := start_conditions.lock_key_holder(root, digest)) is not None:
         _spawn_helper(root, ["--hold-keys", digest], held)
     start_waiting(root)
 
@@ -163,7 +163,7 @@ def ensure_entry(folder: Folder) -> bool:
     root = delegation_folder.state_root()
     if store.contains(root, folder.id):
         return True
-    if (lock := worker_lock.try_lock(folder)) is None:
+    if (lock := worker_files.try_lock(folder)) is None:
         return False
     try:
         if summary.load(folder).state is State.QUEUED and not store.contains(root, folder.id):
@@ -324,7 +324,7 @@ def _claim(root: Path, identifier: str) -> Claim | None:
     if folder is None:
         store.leave(root, identifier)
         return None
-    if worker_lock.is_held(folder) or (lock := worker_lock.try_lock(folder)) is None:
+    if worker_files.is_held(folder) or (lock := worker_files.try_lock(folder)) is None:
         return None
     claim = Claim(folder, lock)
     try:
@@ -349,9 +349,13 @@ def _folder(identifier: str) -> Folder | None:
 
 def _is_kept_for_holder(root: Path, entry: Entry) -> bool:
     """Return whether a holder of keys must start this delegation, and notify it."""
-    if not entry.key_digest or key_holder.has(entry, os.environ) or not key_holder.is_held(root, entry.key_digest):
+    if (
+        not entry.key_digest
+        or start_conditions.has_keys(entry, os.environ)
+        or not start_conditions.keys_are_held(root, entry.key_digest)
+    ):
         return False
-    change_notifications.notify(key_holder.TOPIC)
+    change_notifications.notify(start_conditions.KEYS_TOPIC)
     return True
 
 
@@ -364,7 +368,7 @@ def _may_launch(root: Path, claim: Claim, entry: Entry) -> bool:
     spec = delegation_folder.read_spec(claim.folder)
     if spec.after and not _settle(root, claim, spec):
         return False
-    spent = group_budget.exceeded(spec.group_id)
+    spent = start_conditions.exceeded_group_budget(spec.group_id)
     error = spent.info() if spent is not None else None
     if entry.launches >= MOST_LAUNCHES:
         error = ErrorInfo(ErrorKind.INTERRUPTED, f"Its worker died {MOST_LAUNCHES} times.")

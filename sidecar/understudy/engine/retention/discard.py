@@ -35,7 +35,7 @@ from understudy.files import durable
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, rescue, worktree
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.journal.summaries import summary
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -108,7 +108,7 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
     folder = worktree_record.folder_of(place.id)
     if folder is not None and (folder.path / "worktree.json").exists():
         return discard(folder, undecided=undecided)
-    lock = worker_lock.try_lock(folder) if folder is not None else None
+    lock = worker_files.try_lock(folder) if folder is not None else None
     if folder is not None and lock is None:
         raise UnderstudyError(
             ErrorKind.CONFLICT, f"Another process is using {place.id}.", hint="Try again in a moment."
@@ -279,7 +279,7 @@ def expire(state: Path, *, keep_days: float, keep_bytes: int, files: Retention |
 def _is_in_use(place: WorktreeInfo) -> bool:
     """Return whether a process has the delegation now: its worker, which is about to exit, or a decision or check."""
     folder = worktree_record.folder_of(place.id)
-    return folder is not None and worker_lock.is_held(folder)
+    return folder is not None and worker_files.is_held(folder)
 
 
 def empty_trash(state: Path) -> None:
@@ -313,7 +313,7 @@ def _complete_removals(state: Path) -> None:
             if folder is None:
                 _complete_removal(root)
             elif (
-                not decision_recovery.recover_delegation(folder) and (lock := worker_lock.try_lock(folder)) is not None
+                not decision_recovery.recover_delegation(folder) and (lock := worker_files.try_lock(folder)) is not None
             ):
                 try:
                     _complete_removal(root)
@@ -340,7 +340,7 @@ def _clear_unused(state: Path) -> None:
                         _free(state, root)
                 continue
             folder = worktree_record.folder_of(names[0])
-            if folder is None or (lock := worker_lock.try_lock(folder)) is None:
+            if folder is None or (lock := worker_files.try_lock(folder)) is None:
                 continue
             try:
                 if not (folder.path / "worktree.json").exists():

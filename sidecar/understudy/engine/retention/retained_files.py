@@ -1,4 +1,4 @@
-"""List what is kept on disk, and remove files of delegations after their time, and expired keys and groups.
+"""List what is kept on disk, and remove files of delegations after their time, expired keys and groups, and old pins.
 
 All files are kept while a delegation runs or waits, has pending hunks, has an interrupted decision, is the parent of an
 unfinished follow-up, or is not in the ledger yet. A journal is kept while its worktree exists. Each removal is one
@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,8 +24,10 @@ from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import durable
+from understudy.git import repository
+from understudy.git.base import capture
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, ledger, worker_lock
+from understudy.journal import delegation_folder, ledger, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -166,7 +168,7 @@ def _locked(candidate: _Candidate, remove: Callable[[Folder], None]) -> bool:
     """Call ``remove`` under the delegation's lock, unless the delegation has changed in the meantime."""
     folder = candidate.folder
     with contextlib.suppress(UnderstudyError, OSError):
-        lock = worker_lock.try_lock(folder)
+        lock = worker_files.try_lock(folder)
         if lock is None:
             return False
         try:
@@ -358,3 +360,63 @@ def _modified(path: Path) -> float:
 def expiry_lock(state: Path, seconds: float = 0.0) -> contextlib.AbstractContextManager[bool]:
     """Lock the removal of expired files; yield False when another process still holds the lock after ``seconds``."""
     return durable.try_file_lock(state / "expiry.lock", seconds)
+
+
+def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each pin whose delegation or worktree is gone."""
+    orphans = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            for name, gone in _pins(repository.locate(workspace)):
+                if gone:
+                    orphans.append((workspace, name))
+    return orphans
+
+
+def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each exported commit that no longer needs its own ref.
+
+    A branch or tag contains it, or it is older than ``keep_days``.
+    """
+    stale = []
+    for workspace in sorted(set(workspaces)):
+        with contextlib.suppress(UnderstudyError, OSError):
+            place = repository.locate(workspace)
+            stale += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
+    return stale
+
+
+def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
+    from understudy.git import command
+
+    if place.common_dir is None:
+        return
+    git_dir = place.common_dir
+    listing = command.git_output(
+        "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{capture.EXPORTED}*", git_dir=git_dir
+    )
+    for line in listing.decode(errors="replace").splitlines():
+        name, _, made = line.rpartition(" ")
+        taken = command.git_output(
+            "for-each-ref", "--count=1", f"--contains={name}", "refs/heads", "refs/tags", git_dir=git_dir
+        )
+        if taken or int(made) < oldest:
+            yield name
+
+
+def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
+    from understudy.git import command
+
+    if place.common_dir is None:
+        return
+    listing = command.git_output(
+        "for-each-ref", "--format=%(refname)", capture.REFERENCES.rstrip("/"), git_dir=place.common_dir
+    ).decode(errors="replace")
+    state = delegation_folder.state_root()
+    for name in listing.splitlines():
+        identifier = capture.identifier_of(name)
+        if identifier is not None and delegation_folder.is_id(identifier):
+            root = worktree_record.root_of(state, identifier)
+            folder = worktree_record.folder_of(identifier)
+            living = folder is not None and summary.peek(folder).state is not State.FINISHED
+            yield name, not living and (root is None or worktree_record.removed(root) is not None)

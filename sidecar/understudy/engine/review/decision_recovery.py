@@ -35,7 +35,7 @@ from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_rec
 from understudy.files import durable
 from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
@@ -58,7 +58,7 @@ def recover_delegation(folder: delegation_folder.Folder) -> bool:
     follow_up_failed = worktree_record.has_failed_follow_up(summary.load(folder))
     if not follow_up_failed and not has_interrupted_decision(folder):
         return False
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     if lock is None:
         return False
     try:
@@ -130,7 +130,7 @@ def return_hunks(
 def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
     """Hold the lock of a delegation for one decision; raise ``conflict`` while another process holds it."""
     deadline = time.monotonic() + LOCK_SECONDS
-    while (lock := worker_lock.try_lock(folder)) is None:
+    while (lock := worker_files.try_lock(folder)) is None:
         if time.monotonic() > deadline:
             state = summary.load(folder).state
             if state is not State.FINISHED:  # the other process is its worker

@@ -44,7 +44,7 @@ from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.text import path_quoting
-from understudy.process.guardian import lineage
+from understudy.process.guardian import marked_processes
 
 DocumentEvent = Literal["open", "change", "save", "close", "later", "ended"]
 """What happened to a document.
@@ -67,7 +67,7 @@ class DocumentState:
 
 def reconcile(state: DocumentState, *, by: str) -> bool:
     """Record what the user reverted in a document, or what was restored; return whether to repeat it in a moment."""
-    if lineage.surrounding_run() is not None:
+    if marked_processes.surrounding_run() is not None:
         return False
     again = False
     for token in state.tokens:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from understudy.engine.short_workers import short_worker
+from understudy.engine.check_setup import short_worker
 from understudy.model.config.config_entries import ConnectionTestStep
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Model, ModelServer, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
@@ -137,7 +137,7 @@ def round_trip(
 def _ask(
     delegator: Delegator, server: ModelServer | None, defined: ToolDefinition | None, top: Path, emit: base.Emit
 ) -> ConnectionTestStep:
-    from understudy.engine.running import task
+    from understudy.engine.running import preparation
     from understudy.git import command
     from understudy.runners import registry
     from understudy.runners import runner as base
@@ -154,7 +154,7 @@ def _ask(
         prompt_file = top / "prompt.md"
         text = base.decorate(PROMPT, delegator.launch)
         prompt_file.write_text(text, encoding="utf-8")
-        environment, known = task.resolve_environment(delegator.env or {})
+        environment, known = preparation.resolve_environment(delegator.env or {})
         outcome = asyncio.run(
             runner.run(
                 base.Task(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from understudy.config.validation import delegator_rules
-from understudy.engine.bases import base_snapshots
+from understudy.engine.bases import base_recorder
 from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.queueing import dependencies, launcher
 from understudy.git import repository
@@ -125,7 +125,7 @@ def start_group(
             base = _base_of(plan)
             if base is not None and base not in bases:
                 texts: dict[str | bytes, bytes] = {os.fsencode(path): text for path, text in plan.buffers.items()}
-                capture = base_snapshots.captured(root, plan.workspace, base[1], texts)
+                capture = base_recorder.captured(root, plan.workspace, base[1], texts)
                 bases[base] = stack.enter_context(capture), []
         group = groups.create(kind, asked_by, created_at, budget)
         claims: list[launcher.Claim] = []

@@ -7,7 +7,7 @@ import time
 from understudy.engine.queueing import launcher
 from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
-from understudy.journal import change_notifications, delegation_folder, worker_lock, worker_requests
+from understudy.journal import change_notifications, delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
@@ -30,7 +30,7 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     call starts it.
     """
     delegation = recover(summary.load(folder), folder)
-    if delegation.state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
+    if delegation.state in launcher.NOT_STARTED and not worker_files.is_held(folder):
         problems: dict[str, UnderstudyError] = {}
         launcher.start_waiting(delegation_folder.state_root(), problems=problems)
         delegation = summary.load(folder)
@@ -58,12 +58,12 @@ def recover(delegation: Delegation, folder: Folder | None = None) -> Delegation:
 
 def _recover(delegation: Delegation, folder: Folder) -> Delegation:
     interrupted = (folder.path / "decision-intent.json").exists() or worktree_record.has_failed_follow_up(delegation)
-    if interrupted and not worker_lock.is_held(folder):
+    if interrupted and not worker_files.is_held(folder):
         from understudy.engine.review import decision_recovery
 
         if decision_recovery.recover_delegation(folder):
             delegation = summary.load(folder)
-    if delegation.review.accepted and not worker_lock.is_held(folder):
+    if delegation.review.accepted and not worker_files.is_held(folder):
         from understudy.engine.review.editors import editor_accepts
 
         if documents := editor_accepts.abandoned(folder.id):
@@ -71,7 +71,7 @@ def _recover(delegation: Delegation, folder: Folder) -> Delegation:
 
             reconciliation.reconcile_with_disk(documents, by="understudy")
             delegation = summary.load(folder)
-    if delegation.state is State.FINISHED or worker_lock.is_held(folder):
+    if delegation.state is State.FINISHED or worker_files.is_held(folder):
         return delegation
     root = delegation_folder.state_root()
     if delegation.state is State.QUEUED:
@@ -86,17 +86,17 @@ def has_ended(folder: Folder) -> bool:
 
     Like ``current`` with ``raise_problem``, first start what is next in the queue.
     """
-    return current(folder, raise_problem=True).state is State.FINISHED and not worker_lock.is_held(folder)
+    return current(folder, raise_problem=True).state is State.FINISHED and not worker_files.is_held(folder)
 
 
 def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     """Cancel a delegation and wait for its end. Raises ``timed_out`` when its worker cannot be killed."""
     if _ended(folder):
         return summary.load(folder)
-    worker_requests.append_request(folder, worker_requests.Cancel(by=by, at=at))
+    worker_files.append_request(folder, worker_files.Cancel(by=by, at=at))
     with change_notifications.ChangeListener() as listener:
         change_notifications.wait_for(lambda: _ended_or_dequeued(folder), listener, CANCEL_SECONDS)
-    if summary.load(folder).state is not State.FINISHED or worker_lock.is_held(folder):
+    if summary.load(folder).state is not State.FINISHED or worker_files.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = delegation_folder.state_root()
     launcher.leave(root, folder.id)
@@ -107,14 +107,14 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
 def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
     """Lock a delegation that has ended; return None when another process still holds the lock after ``seconds``."""
     deadline = time.monotonic() + seconds
-    while (lock := worker_lock.try_lock(folder)) is None and time.monotonic() < deadline:
+    while (lock := worker_files.try_lock(folder)) is None and time.monotonic() < deadline:
         time.sleep(0.02)
     return lock
 
 
 def _ended_or_dequeued(folder: Folder) -> bool:
     """Return whether it has ended; a delegation in the queue has no worker, so end it here."""
-    if recover(summary.load(folder), folder).state in launcher.NOT_STARTED and not worker_lock.is_held(folder):
+    if recover(summary.load(folder), folder).state in launcher.NOT_STARTED and not worker_files.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
         return True
     return _ended(folder)
@@ -122,4 +122,4 @@ def _ended_or_dequeued(folder: Folder) -> bool:
 
 def _ended(folder: Folder) -> bool:
     # Not current(), which would start a waiting delegation that is being cancelled.
-    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_lock.is_held(folder)
+    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_files.is_held(folder)

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from understudy.engine.planning.prompt import ALL_BYTES, FILE_BYTES
-from understudy.engine.text_recipes import ignored_paths, request_paths
-from understudy.engine.text_recipes.ignored_paths import IgnoreRules
+from understudy.engine.text_recipes import request_paths
+from understudy.engine.text_recipes.request_paths import IgnoreRules
 from understudy.git import path_rules, repository
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
@@ -227,7 +227,7 @@ class _Collector:
         top = str(repository.top_of(Path(real)))
         is_repository = os.path.lexists(os.path.join(top, ".git"))  # noqa: PTH118 - a string is at hand
         pending: list[tuple[str, str, IgnoreRules]] = [
-            (root, real, ignored_paths.rules_above(real, top if is_repository else None))
+            (root, real, request_paths.rules_above(real, top if is_repository else None))
         ]
         while pending:
             shown, folder, rules = pending.pop()
@@ -252,7 +252,7 @@ class _Collector:
                     self._leave_out(self._name_of(shown), "its path is too long")
                     break
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if ignored_paths.is_excluded(entry.name, folder=is_folder):
+                if request_paths.is_excluded(entry.name, folder=is_folder):
                     continue
                 if rules.ignores(entry.path, folder=is_folder):
                     continue

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.worktrees import setup_command, shared_base, worktree_record
-from understudy.engine.worktrees.shared_base import SharedBase
+from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import (
     BASE_COPY,
     RESULT_COPY,
+    SharedBase,
     WorktreeRecord,
     copies_in,
     load_record,
@@ -30,20 +30,23 @@ from understudy.engine.worktrees.worktree_record import (
 from understudy.files import nofollow
 from understudy.git import changes, diff, repository, verification
 from understudy.git.base import capture
-from understudy.git.base import capture as git_base
 from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.worktree import cleanup, extra_files, rescue, worktree
 from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.collect import TrackedContent
 from understudy.git.worktree.worktree import Worktree
 from understudy.journal import delegation_folder as journal_store
+from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation, FileStat
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.process.call_checks import base_environment
 from understudy.process.failpoints import failpoint
+from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
+from understudy.process.programs import children
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,11 @@ class DelegationWorktree:
         failpoint("worktree path claimed")
         if snapshot is not None:
             folder, shared = snapshot
-            created = shared_base.copy(folder, root / "store.git", self._folder.path / BASE_COPY)
+            created = worktree_record.copy_shared(folder, root / "store.git", self._folder.path / BASE_COPY)
             base, kept = shared.base, shared.kept
         else:
             created, kind = ObjectStore.create(root / "store.git", repo), self._spec.params.base or "current"
-            base = git_base.write_base(created, repo, kind=kind, buffers=self.buffers())
+            base = capture.write_base(created, repo, kind=kind, buffers=self.buffers())
             kept = repo.head_commit if kind == "current" else base.commit
         self._store = dataclasses.replace(created, copies=copies_in(self._folder))
         capture.pin(repo, self._folder.id, kept or "")
@@ -247,7 +250,7 @@ class DelegationWorktree:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of commands that run in the worktree: no API keys, no variables of delegators."""
-        return setup_command.environment(self.tree_path, self._workspace)
+        return environment(self.tree_path, self._workspace)
 
     def read_base(self, path: str) -> bytes | None:
         """Return the content of a file in the base."""
@@ -439,3 +442,32 @@ class JudgedWorktree:
 
 
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}
+
+
+def environment(tree: Path, workspace: Path) -> dict[str, str]:
+    """Return the environment of commands in a worktree: no API keys, no variables of delegators."""
+    return base_environment({"UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
+
+
+async def run(
+    argv: Sequence[str],
+    tree: Path,
+    env: Mapping[str, str],
+    *,
+    mark: str,
+    timeout_seconds: float,
+    limits: ProgramLimits | None = None,
+) -> None:
+    """Run the command; raise ``timed_out``, ``resource_limit``, or ``tool_crashed`` with the end of its output."""
+    program = Program(argv, tree, env, AccessProfile(Role.SETUP), mark=mark, limits=limits_of(limits))
+    completed = await children.run(program, timeout_seconds=timeout_seconds, output_limit=64 * 1024)
+    if completed.limit_error is not None:
+        raise completed.limit_error
+    if completed.timed_out or completed.code != 0:
+        how = "timed out" if completed.timed_out else f"failed with exit code {completed.code}"
+        tail = (completed.stderr or completed.stdout)[-400:].decode("utf-8", "replace").strip()
+        raise UnderstudyError(
+            ErrorKind.TIMED_OUT if completed.timed_out else ErrorKind.TOOL_CRASHED,
+            f"The setup command {argv[0]!r} {how}: {tail}",
+            hint="Correct `setup` under [worktrees] in the configuration.",
+        )

@@ -13,15 +13,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from understudy.files import durable
-from understudy.git import diff, repository
+from understudy.git import diff, repository, verification
 from understudy.git.base import capture
-from understudy.git.object_store import ObjectStore
+from understudy.git.base.index import Base
+from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.worktree import extra_files
 from understudy.journal import delegation_folder
 from understudy.journal import delegation_folder as journal_store
@@ -268,3 +271,33 @@ _REVIEW_HEAD = (
     "# are about the whole work, and those right below a line with diff --git are about that file.",
     "",
 )
+
+
+class SharedBase(msgspec.Struct, frozen=True):
+    """What was captured. The objects are in ``store.git`` in a folder, those that HEAD lacks also in ``base.pack``."""
+
+    base: Base
+    kept: str | None
+    """The commit that must stay in the user's repository: HEAD, or the requested revision."""
+
+
+def capture_shared(
+    folder: Path, repo: repository.Repository, *, kind: str, buffers: Mapping[str | bytes, bytes]
+) -> SharedBase:
+    """Capture what the user sees into an empty folder. Raises the errors of ``capture.write_base``."""
+    store = ObjectStore.create(folder / "store.git", repo)
+    base = capture.write_base(store, repo, kind=kind, buffers=buffers)
+    kept = repo.head_commit if kind == "current" else base.commit
+    if base.commit != kept:
+        with disk_full_errors(folder):
+            verification.write_copy(store, folder / BASE_COPY, base.commit, kept)
+    return SharedBase(base, kept)
+
+
+def copy_shared(folder: Path, store: Path, pack: Path) -> ObjectStore:
+    """Copy the objects in ``folder`` to a new store and a new pack. Raises ``disk_full`` and ``state_unavailable``."""
+    copied = ObjectStore.open(folder / "store.git").copy_to(store)
+    with disk_full_errors(pack), suppress(FileNotFoundError):
+        shutil.copyfile(folder / BASE_COPY, pack)
+        pack.chmod(0o600)
+    return copied

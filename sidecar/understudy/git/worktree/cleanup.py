@@ -1,6 +1,6 @@
-"""Claim a free path for a worktree, and delete what an agent left there.
+"""Claim a free path for a worktree, and delete the files of an agent there.
 
-Files are deleted at any depth, even if their permissions prevent it, without following links.
+That is done at any depth, even if their permissions prevent it, without following links.
 """
 
 # pathlib has neither descriptors nor paths of bytes:

@@ -10,11 +10,11 @@ import os
 import time
 from signal import SIGKILL
 
-from understudy.journal import check_leftovers, ledger, worker_lock
+from understudy.journal import ledger, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import summary
-from understudy.journal.worker_lock import Holder
+from understudy.journal.worker_files import Holder
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation.events import Finished, Note
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
@@ -49,12 +49,12 @@ def recover(folder: Folder) -> bool:
     worker is running the delegation, another process is recovering it, it waits in the queue, or it has ended. Raises
     ``disk_full`` and ``state_unavailable``; the next caller then tries again.
     """
-    if worker_lock.is_held(folder):
+    if worker_files.is_held(folder):
         return False
     if summary.load(folder).state not in STATES_WITH_WORKER:
         complete_ledger(folder)
         return False
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     if lock is None:
         return False
     try:
@@ -72,7 +72,7 @@ def complete_ledger(folder: Folder) -> None:
     """Record the attempts of a finished delegation whose worker was killed before it wrote them to the ledger."""
     if not ledger.is_open(folder):
         return
-    lock = worker_lock.try_lock(folder)
+    lock = worker_files.try_lock(folder)
     if lock is None:
         return
     try:
@@ -91,8 +91,8 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
     machine.
     """
     deadline = time.monotonic() + seconds
-    while (lock := worker_lock.try_lock(folder)) is None:
-        holder = worker_lock.read_holder(folder)
+    while (lock := worker_files.try_lock(folder)) is None:
+        holder = worker_files.read_holder(folder)
         # A lock that was just taken names no holder yet, or still the previous one: read it again each time.
         if holder is not None:
             _kill([holder.identity])
@@ -120,13 +120,13 @@ def end_leftovers(folder: Folder) -> None:
 
     The caller holds the lock. Nothing is killed across a reboot.
     """
-    holder = worker_lock.read_holder(folder)
+    holder = worker_files.read_holder(folder)
     if holder is None or holder.boot_id == identity.boot_id():
         _end_everything(folder, holder)
 
 
 def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None) -> None:
-    check_leftovers.remove(folder)
+    worker_files.remove_check_leftovers(folder)
     before = _earlier_end(folder)
     with Writer(folder, lock) as writer:
         attempts = writer.delegation.attempts
@@ -163,7 +163,7 @@ def _earlier_end(folder: Folder) -> Finished | None:
 
 
 def _end_everything(folder: Folder, holder: Holder | None) -> None:
-    from understudy.process.leftovers import kill_leftovers
+    from understudy.process.guardian.marked_processes import kill_leftovers
 
     if holder is not None:
         _kill([holder.identity])

@@ -18,7 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from understudy.files import durable
-from understudy.journal import change_notifications, ledger, reader, worker_lock
+from understudy.journal import change_notifications, ledger, reader, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import fold, summary
 from understudy.model.delegation import events
@@ -59,7 +59,7 @@ class Writer:
 
     def __init__(self, folder: Folder, lock: int) -> None:
         """Open the journal: cut off a torn line, count the lines, and update the summary."""
-        if not worker_lock.holds(folder, lock):
+        if not worker_files.holds(folder, lock):
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
                 f"Another process is using delegation {folder.id}.",

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from understudy.process import identity, unix_sockets
-from understudy.process.guardian import lineage
+from understudy.process.guardian import marked_processes
 
 _MOST_BYTES = 64 * 1024 * 1024
 """Most bytes that are kept; the reports of 100,000 tests with long names are smaller."""
@@ -113,7 +113,7 @@ class ReportChannel:
         Without ``/proc``, ``program`` is None, and every process gets a key.
         """
         self._program = program
-        if program is not None or not lineage.has_proc():
+        if program is not None or not marked_processes.has_proc():
             asyncio.get_running_loop().add_reader(self._listener, self._give)
 
     def _give(self) -> None:
@@ -136,7 +136,7 @@ class ReportChannel:
 
         An orphan may not: which process started it is unknown.
         """
-        line = [] if pid is None else list(lineage.lineage(pid))
+        line = [] if pid is None else list(marked_processes.lineage(pid))
         if self._answered.intersection(line):
             self._refused += 1
             return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from understudy.journal.check_leftovers import record_in
+from understudy.journal.worker_files import hidden_files_record
 from understudy.judge.outcomes.outcome_comparison import Observed
 from understudy.judge.outcomes.runner_reports import Counts, ProbeReport, read_probe, tail, wrong_files
 from understudy.judge.probes.probe_copies import ProbeOptions, add_probe, write_probe
@@ -206,7 +206,7 @@ async def run_once(
             place = len(argv) if plan.runner.options_at is None else plan.runner.options_at
             argv[place:place] = variation.arguments(plan.runner)
         with (
-            hidden_files.placed(plan.check, setting.tree, record_in(setting.scratch.parent)),
+            hidden_files.placed(plan.check, setting.tree, hidden_files_record(setting.scratch.parent)),
             ReportChannel(folder) as channel,
         ):
             if probe is not None:

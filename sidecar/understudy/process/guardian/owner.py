@@ -26,7 +26,7 @@ from understudy.model.wire import ready
 from understudy.process import identity
 from understudy.process.call_checks import start_failure
 from understudy.process.guardian import SIGN
-from understudy.process.leftovers import CHILD_MARK, MARK, kill_leftovers
+from understudy.process.guardian.marked_processes import CHILD_MARK, MARK, kill_leftovers
 from understudy.process.program_spec import Exceeded, Program
 
 _START_SECONDS = 20.0

@@ -33,9 +33,9 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
 from understudy.process.call_checks import check_call, start_failure
 from understudy.process.guardian.linux import LINUX, children_of
+from understudy.process.guardian.marked_processes import CHILD_MARK, MARK
 from understudy.process.guardian.owner import LEVELS, Exit, GuardianProcess, encode_call
 from understudy.process.identity import Identity
-from understudy.process.leftovers import CHILD_MARK, MARK
 from understudy.process.pipes import CappedFile, Input, Output, Tail
 from understudy.process.program_spec import Program, failed_at_file, limit_error
 from understudy.process.unguarded import Completed

@@ -9,5 +9,5 @@ pane gets only ``pane_program``, which shows what it is told to show:
 The program runs under a guardian like every other one: with the owner's environment, which no tmux command and no tmux
 server sees, and with an end that does not depend on tmux. The owner copies between its terminal and the socket
 (``pane_link``); when the owner ends in any way, the kernel closes the socket, and the pane closes. ``tmux`` opens
-panes: beside one that exists, or on a server of its own, which carries the delegation's mark (``leftovers``).
+panes: beside one that exists, or on a server of its own, which carries the delegation's mark (``marked_processes``).
 """

@@ -18,7 +18,7 @@ from understudy.model.capabilities import Pane
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
 from understudy.process.call_checks import base_environment
-from understudy.process.leftovers import MARK
+from understudy.process.guardian.marked_processes import MARK
 from understudy.process.program_spec import OWN, Program
 from understudy.process.unguarded import Completed, run_unguarded
 

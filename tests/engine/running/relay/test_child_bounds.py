@@ -14,7 +14,7 @@ from understudy.engine.planning.plan import plan
 from understudy.engine.running.relay import peer_messages, relay_host
 from understudy.engine.running.relay.child_delegations import ChildDelegations, budget_of
 from understudy.journal import delegation_folder
-from understudy.journal.worker_requests import PeerMessage
+from understudy.journal.worker_files import PeerMessage
 from understudy.model.delegation.delegations import AskedBy, GroupBudget, StartParams
 from understudy.model.delegation.spec import RelayBounds
 from understudy.model.errors import ErrorKind, UnderstudyError

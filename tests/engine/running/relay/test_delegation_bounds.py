@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 
 pytestmark = pytest.mark.heavy
 
@@ -68,7 +68,7 @@ def test_all_end_with_their_parent(project, relayed, how, monkeypatch):
         assert project.call("delegations/cancel", id=root).verdict == "cancelled"
         assert time.monotonic() - began < 30
     elif how == "kill":
-        holder = worker_lock.read_holder(delegation_folder.open_folder(root))
+        holder = worker_files.read_holder(delegation_folder.open_folder(root))
         os.kill(holder.pid, signal.SIGKILL)
     found = settled(project)
     verdicts = {one.id: str(one.verdict) for one in found}

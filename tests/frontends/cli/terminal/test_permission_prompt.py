@@ -21,7 +21,7 @@ from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.delegate import answer
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import permission_prompt, terminal
-from understudy.journal import worker_requests
+from understudy.journal import worker_files
 from understudy.model.config.delegators import PermissionRule
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
@@ -50,7 +50,7 @@ def asking(journal: Callable[..., Any]) -> Any:
 
 
 def answers_to(writer: Any) -> list[tuple[str, str, str | None]]:
-    given = [item for item in worker_requests.read_requests(writer.folder) if isinstance(item, worker_requests.Answer)]
+    given = [item for item in worker_files.read_requests(writer.folder) if isinstance(item, worker_files.Answer)]
     return [(one.request_id, one.option, one.note) for one in given]
 
 
@@ -233,8 +233,8 @@ def test_an_answer_can_be_remembered(may_remember: Any, delegators: Path, capsys
     assert app.main(["answer", whole, "a"]) == exit_codes.Exit.OK
     rule = {"decision": "allow", "kind": "execute", "command": "npm test", "exact": True}
     assert tomllib.loads(file.read_text())["permissions"] == [rule]
-    [given] = worker_requests.read_requests(may_remember.folder)
-    assert isinstance(given, worker_requests.Answer)
+    [given] = worker_files.read_requests(may_remember.folder)
+    assert isinstance(given, worker_files.Answer)
     assert (given.option, given.remember) == ("opt-a", True)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.journal import worker_requests
+from understudy.journal import worker_files
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.verdicts import Verdict
@@ -54,7 +54,7 @@ def running(workshop: Any, journal: Callable[..., Any]) -> Callable[[], Any]:
 
 
 def answers_to(writer: Any) -> list[tuple[str, str, str]]:
-    given = [item for item in worker_requests.read_requests(writer.folder) if isinstance(item, worker_requests.Answer)]
+    given = [item for item in worker_files.read_requests(writer.folder) if isinstance(item, worker_files.Answer)]
     return [(one.request_id, one.option, one.by) for one in given]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration
-from understudy.engine.check_setup import check_trial, known_runners
+from understudy.engine.check_setup import check_trial
 from understudy.git import repository
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import CheckEntry, CheckTrial
@@ -18,7 +18,7 @@ def checks(caller: Caller, params: messages.WorkspaceParams) -> messages.ChecksR
     loaded = configuration.load(caller, params.workspace)
     proposals = []
     if loaded.workspace is not None:
-        proposals = known_runners.propose(
+        proposals = check_trial.propose(
             loaded.workspace,
             [entry.check for entry in loaded.check_entries.values()],
             loaded.worktrees.link,

@@ -333,7 +333,7 @@ def _queue_is_paused() -> bool:
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:
     from understudy.config.loading import loader
-    from understudy.engine.retention import retained_files, stale_refs
+    from understudy.engine.retention import retained_files
     from understudy.journal import delegation_folder
 
     state, kept = delegation_folder.state_root(), loader.load(None, trusted=False).worktrees
@@ -364,13 +364,13 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
     workspaces = _workspaces(caller, [place.delegation for place in places])
     for references, ok, what, when in (
         (
-            stale_refs.orphaned_pins(workspaces),
+            retained_files.orphaned_pins(workspaces),
             False,
             "contains a ref of a removed delegation",
             "If no other machine or account uses that repository, delete the ref",
         ),
         (
-            stale_refs.stale_exports(workspaces, kept.keep_days),
+            retained_files.stale_exports(workspaces, kept.keep_days),
             True,
             "contains a ref of an exported commit that is old or already on a branch",
             "If you no longer need it, delete the ref",

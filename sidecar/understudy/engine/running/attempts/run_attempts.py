@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from understudy.engine.circuits import circuit_store
-from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.planning.prompt import tokens_of
-from understudy.engine.queueing import group_budget, launcher
-from understudy.engine.running import task
-from understudy.engine.running.attempts.agent_conversation import Conversation
-from understudy.engine.running.permission_requests import PermissionRequests
+from understudy.engine.queueing import launcher, start_conditions
+from understudy.engine.running import preparation
+from understudy.engine.running.attempts.conversation import Conversation, UserMessages
 from understudy.engine.running.run_context import RunContext
+from understudy.engine.running.user_requests import PermissionRequests
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Limits
@@ -81,7 +79,7 @@ class SingleAttempt:
         self._conversation = conversation
         self._budget = budget
         self._checkpoints = checkpoints
-        self._group_budget = group_budget.Watch(self._group_id)
+        self._group_budget = start_conditions.GroupBudgetWatch(self._group_id)
 
     def announce(self, order: Order, start_commit: str | None) -> None:
         """Record that an attempt begins."""
@@ -139,11 +137,11 @@ class SingleAttempt:
         if order.request is None:
             await self._links.messages.end_attempt(succeeded=succeeded)
 
-    async def _open_relay(self, candidate: SpecCandidate) -> task.GivenRelay | None:
+    async def _open_relay(self, candidate: SpecCandidate) -> preparation.GivenRelay | None:
         relay = self._links.relay
         if relay is None or not candidate.has_relay:
             return None
-        return task.GivenRelay(relay, *await relay.open(candidate))
+        return preparation.GivenRelay(relay, *await relay.open(candidate))
 
     def _prepare(
         self,
@@ -152,10 +150,10 @@ class SingleAttempt:
         messages: UserMessages | None,
         *,
         request: str | None,
-        relay: task.GivenRelay | None,
-    ) -> task.PreparedTask:
+        relay: preparation.GivenRelay | None,
+    ) -> preparation.PreparedTask:
         run = self._run
-        return task.build_task(
+        return preparation.build_task(
             run.folder,
             spec,
             order.candidate,
@@ -237,16 +235,18 @@ class CandidateChoice:
         run, delegator, server = self._run, candidate.delegator, candidate.model_server
         with contextlib.suppress(UnderstudyError):
             if failure is None:
-                await run.in_thread(circuit_store.succeeded, run.state, delegator, server)
+                await run.in_thread(start_conditions.attempt_succeeded, run.state, delegator, server)
             else:
                 bounds = run.spec.pauses
-                await run.in_thread(circuit_store.failed, run.state, delegator, server, failure.info(), bounds)
+                await run.in_thread(
+                    start_conditions.attempt_failed, run.state, delegator, server, failure.info(), bounds
+                )
 
     async def _pause_of(self, candidate: SpecCandidate) -> Pause | None:
         """Let an attempt begin, which may be the probe of a candidate that was paused; return what is against it."""
         with contextlib.suppress(UnderstudyError):  # a pause that cannot be read keeps no one from working
             return await self._run.in_thread(
-                circuit_store.admit, self._run.state, candidate.delegator, candidate.model_server
+                start_conditions.admit_attempt, self._run.state, candidate.delegator, candidate.model_server
             )
         return None
 
@@ -334,7 +334,7 @@ class Checkpoints:
 
     def _write_target(self, answer: str | None) -> None:
         """Write the answer of a recipe that returns a file."""
-        target = task.target_of(self._run.spec)
+        target = preparation.target_of(self._run.spec)
         if self._run.spec.recipe.returns == "file" and answer and target is not None:
             self._run.worktree.write_target(target, answer)
 

@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.engine.running.attempts.run_attempts import Attempts
-from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
-from understudy.engine.running.lifecycle.preparation import Preparation
-from understudy.engine.running.lifecycle.results import Judging, ResultCollection
-from understudy.engine.running.lifecycle.trial import Trial
+from understudy.engine.running.lifecycle.results import Judging, ResultCollection, Trial
+from understudy.engine.running.outside_watch import OutsideWatch
+from understudy.engine.running.preparation import Preparation
 from understudy.engine.running.run_context import RunContext
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import SpecCandidate
@@ -60,7 +59,7 @@ class Crew:
     results: ResultCollection
     judging: Judging
     preparation: Preparation
-    outside: OutsideComparison
+    outside: OutsideWatch
     close_relay: Callable[[], Awaitable[None]]
     verdict_on: VerdictOn
     """Returns the verdict if the run ended with a result of this judgement; None: one that was not judged."""
@@ -261,11 +260,11 @@ class Campaign:
 
     def _request_of(self, step: SendBack) -> str:
         """Return what the agent is asked to do to its result."""
-        from understudy.engine.planning import improvement_prompts
+        from understudy.engine.planning import prompt
 
         if step.request is Request.REPAIR:
-            return improvement_prompts.repair_request(self._failing(self._judging.judgement))
-        return improvement_prompts.strengthen_request(self._noticed) if self._noticed is not None else ""
+            return prompt.repair_request(self._failing(self._judging.judgement))
+        return prompt.strengthen_request(self._noticed) if self._noticed is not None else ""
 
     async def _leave_agent(self) -> None:
         """Keep what the user says from now on for the next reply, and stop what the agent delegated."""
@@ -370,7 +369,7 @@ class Campaign:
         return self._evidence(self._judging.judgement) if self._results.result is not None else None
 
     def _evidence(self, judgement: Judgement | None) -> Evidence:
-        from understudy.engine.planning import improvement_prompts
+        from understudy.engine.planning import prompt
 
         verdict, reservations = self._crew.verdict_on(judgement)
         measured = _noticed_by(judgement)
@@ -379,7 +378,7 @@ class Campaign:
             reservations=reservations,
             checks=judgement.results if judgement is not None else (),
             noticed=measured,
-            worth_asking=improvement_prompts.is_worthwhile(measured),
+            worth_asking=prompt.is_worthwhile(measured),
         )
 
     # -- what the user sees ----------------------------------------------------------------------------------

@@ -10,25 +10,22 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from understudy.engine.messages.message_delivery import UserMessages
 from understudy.engine.queueing import launcher
+from understudy.engine.running.attempts.conversation import UserMessages
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
-from understudy.engine.running.emitter import Emitter
 from understudy.engine.running.lifecycle.campaign import Campaign, Crew
-from understudy.engine.running.lifecycle.outside_comparison import OutsideComparison
-from understudy.engine.running.lifecycle.preparation import Preparation
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection
-from understudy.engine.running.lifecycle.stop_requests import StopRequests
-from understudy.engine.running.permission_requests import PermissionRequests
-from understudy.engine.running.run_context import RunContext, WorkerThreads
-from understudy.engine.running.task import proxy_secrets
+from understudy.engine.running.outside_watch import OutsideWatch
+from understudy.engine.running.preparation import Preparation, proxy_secrets
+from understudy.engine.running.run_context import Emitter, RunContext, WorkerThreads
+from understudy.engine.running.user_requests import PermissionRequests, StopRequests
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command
-from understudy.journal import delegation_folder, worker_lock
+from understudy.journal import delegation_folder, worker_files
 from understudy.journal.change_notifications import notify
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.journal.worker_requests import Item
+from understudy.journal.worker_files import Item
 from understudy.journal.writing.writer import Writer
 from understudy.judge import verdict_rules
 from understudy.model.delegation import events
@@ -38,7 +35,8 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 from understudy.model.wire import timestamp
 from understudy.policy.next_step import RULES, Rule
-from understudy.process import identity, leftovers
+from understudy.process import identity
+from understudy.process.guardian import marked_processes
 from understudy.process.programs import children
 from understudy.secrets.redaction import Redactor
 
@@ -101,7 +99,7 @@ class DelegationRun:
             parent=spec.relay_parent if self._before is None else None,
             since=(self._before.finished_at or "") if self._before is not None else "",
         )
-        self._outside = OutsideComparison(run)
+        self._outside = OutsideWatch(run)
         self._preparation = Preparation(run, self._outside)
         attempts = Attempts(
             run,
@@ -126,7 +124,7 @@ class DelegationRun:
         run, before, loop = self._run, self._before, asyncio.get_running_loop()
         self._held.begin()
         children.on_child_change(self._held.child_changed)
-        command.mark_calls(leftovers.MARK, run.folder.id)
+        command.mark_calls(marked_processes.MARK, run.folder.id)
         loop.set_default_executor(run.threads)
         command.resume()
         with self._stops.listening():
@@ -193,7 +191,7 @@ class DelegationRun:
         except Exception as error:
             self._failure = self._failure or fault(run.folder, error)
         # No process of this delegation may be alive now, not even programs that git started.
-        await run.in_thread(leftovers.kill_leftovers, run.folder.id)
+        await run.in_thread(marked_processes.kill_leftovers, run.folder.id)
         await self._campaign.restore()
         changed = False
         try:
@@ -261,18 +259,18 @@ class DelegationRun:
 
     async def _keep_as_branch(self) -> None:
         """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
-        from understudy.engine.review import result_export
+        from understudy.engine.review import review_state
 
         run = self._run
         last = run.writer.delegation.attempts[-1].delegator
-        name = result_export.name_for(run.spec, run.folder.id, last)
+        name = review_state.name_for(run.spec, run.folder.id, last)
         if name is None:
             return
         try:
-            text = await run.in_thread(result_export.keep, run.folder, name, limit_seconds=result_export.SECONDS)
+            text = await run.in_thread(review_state.keep, run.folder, name, limit_seconds=review_state.SECONDS)
         except Exception as failure:
             error = failure if isinstance(failure, UnderstudyError) else fault(run.folder, failure)
-            run.emit(events.Note(level="warning", text=result_export.failure_text(run.folder.id, name, error)))
+            run.emit(events.Note(level="warning", text=review_state.failure_text(run.folder.id, name, error)))
         else:
             run.emit(events.Note(level="info", text=text))
 
@@ -337,7 +335,7 @@ class HeldFolder:
         self._lock = lock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._children: dict[int, identity.Identity] = {}
-        worker_lock.write_holder(lock, identity.current(), [])
+        worker_files.write_holder(lock, identity.current(), [])
         self.writer = Writer(folder, lock)
         proxies = proxy_secrets()  # the setup command uses them, too
         self.emit = Emitter(self.writer, Redactor(proxies) if proxies else None)
@@ -358,7 +356,7 @@ class HeldFolder:
         else:
             self._children.pop(child.pid, None)
         if self._lock >= 0:
-            worker_lock.write_holder(self._lock, identity.current(), list(self._children.values()))
+            worker_files.write_holder(self._lock, identity.current(), list(self._children.values()))
 
     def release(self) -> None:
         """Close the journal and free the lock: others may record decisions, or check again, from here on."""

@@ -48,11 +48,11 @@ def main(argv: list[str]) -> int:
         base_recorder.record_all(root, _inherited(argv[1]))
         return 0
     if argv[0] == "--hold-keys":
-        from understudy.engine.queueing import key_holder
+        from understudy.engine.queueing import start_conditions
 
-        key_holder.hold(root, argv[1], _inherited(argv[2]), lambda: launcher.start_waiting(root))
+        start_conditions.hold_keys(root, argv[1], _inherited(argv[2]), lambda: launcher.start_waiting(root))
         return 0
-    from understudy.engine.queueing.slots import Slot
+    from understudy.engine.queueing.start_conditions import Slot
 
     slot = None
     for option in argv[2:]:

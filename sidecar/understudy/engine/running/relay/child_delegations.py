@@ -19,12 +19,12 @@ from typing import Any
 from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.engine.planning.plan import Plan, plan
-from understudy.engine.queueing import group_budget
+from understudy.engine.queueing import start_conditions
 from understudy.engine.running import start, supervision
 from understudy.engine.worktrees.worktree_record import load_record, read_record
 from understudy.files import durable
 from understudy.git import diff, path_rules
-from understudy.journal import delegation_folder, groups, worker_requests
+from understudy.journal import delegation_folder, groups, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
@@ -110,7 +110,7 @@ class ChildDelegations:
         """Ask a child to stop; it ends soon after. Errors: ``unknown_delegation``."""
         folder = self._folder_of(named)
         if summary.load(folder).state is not State.FINISHED:
-            worker_requests.append_request(folder, worker_requests.Cancel(by=BY))
+            worker_files.append_request(folder, worker_files.Cancel(by=BY))
 
     def close(self) -> None:
         """Start no more, and stop those that run."""
@@ -201,12 +201,12 @@ class ChildDelegations:
                 f"The agents of your group have started {len(started)} delegations, as many as they may "
                 "(`relay.max_delegations`)."
             )
-        spent = group_budget.exceeded(self.group_id)
+        spent = start_conditions.exceeded_group_budget(self.group_id)
         if spent is not None:
             raise spent
-        short = group_budget.budget_of(bounds).charge(*map(group_budget.spent_by, started)).reserve()
+        short = start_conditions.budget_of(bounds).charge(*map(start_conditions.spent_by, started)).reserve()
         if isinstance(short, Shortage):
-            raise _spent(f"{group_budget.described(short)} (`relay.{short.limit}`)")
+            raise _spent(f"{start_conditions.shortage_text(short)} (`relay.{short.limit}`)")
 
 
 def budget_of(spec: Spec, candidate: SpecCandidate) -> GroupBudget | None:

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.journal import delegation_folder, groups, worker_requests
+from understudy.journal import delegation_folder, groups, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.summaries import summary
-from understudy.journal.worker_requests import Item, PeerMessage
+from understudy.journal.worker_files import Item, PeerMessage
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
@@ -214,14 +214,14 @@ class PeerMessages:
 
 
 def _append(folder: Folder, item: PeerMessage) -> None:
-    received = sum(isinstance(request, PeerMessage) for request in worker_requests.read_requests(folder))
+    received = sum(isinstance(request, PeerMessage) for request in worker_files.read_requests(folder))
     if received >= MOST_RECEIVED:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"{folder.id} has {received} messages, as many as it can take.",
             hint="Continue without it.",
         )
-    worker_requests.append_request(folder, item)
+    worker_files.append_request(folder, item)
 
 
 def _shown(message: PeerMessage) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from understudy.engine.running.relay import child_delegations
 from understudy.engine.running.relay.child_delegations import ChildDelegations
 from understudy.engine.running.relay.peer_messages import PeerMessages
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.worker_requests import Item
+from understudy.journal.worker_files import Item
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation, PermissionOption
 from understudy.model.delegation.spec import Spec, SpecCandidate
@@ -38,7 +38,7 @@ from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import one_line, strip_controls
 from understudy.model.wire import ready
 from understudy.process import unix_sockets
-from understudy.process.guardian import lineage
+from understudy.process.guardian import marked_processes
 from understudy.runners.runner import McpServer, Question
 
 POLL_SECONDS = 0.5
@@ -419,7 +419,7 @@ class RelaySocket:
 def _is_ours(writer: asyncio.StreamWriter) -> bool:
     """Return whether the process at the other end descends from this one; true where the kernel does not tell."""
     pid = unix_sockets.peer_pid(writer.get_extra_info("socket"))
-    return pid is None or lineage.is_below(pid, os.getpid())
+    return pid is None or marked_processes.is_below(pid, os.getpid())
 
 
 def _write_private(path: Path, text: str) -> None:

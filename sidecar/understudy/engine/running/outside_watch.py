@@ -18,12 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
+from understudy.engine.running.run_context import RunContext
 from understudy.journal import editor_saves
 from understudy.judge.project.interpreter import find_interpreter
 from understudy.model.delegation import events
-from understudy.model.delegation.spec import Spec
 from understudy.model.errors import UnderstudyError
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.text.sanitize import name_list
 from understudy.process.call_checks import base_environment, expand_home
 
@@ -42,13 +42,14 @@ _facts: Callable[[os.stat_result], _Stamp] = operator.attrgetter(
 
 
 class OutsideWatch:
-    """Compares the files between ``start`` and each ``compare``; the methods block, and raise nothing."""
+    """Looks at the files before an agent runs, and compares them whenever a program has ended. Raises nothing."""
 
-    def __init__(self, spec: Spec, worktree: DelegationWorktree, emit: Callable[[events.Event], None]) -> None:
+    def __init__(self, run: RunContext) -> None:
         """Look at nothing yet."""
-        self._spec = spec
-        self._worktree = worktree
-        self._emit = emit
+        self._run = run
+        self._spec = run.spec
+        self._worktree = run.worktree
+        self._emit = run.tell
         self._files: OutsideFiles | None = None
         self._environment: list[Path] | None = None
         """The folders of the project's Python environment, once they were searched."""
@@ -59,15 +60,29 @@ class OutsideWatch:
     def look_early(self) -> None:
         """Look at the project's environment, which may have tens of thousands of files, before there is a worktree.
 
-        A problem is left to ``start``, which meets it again.
+        Blocks. A problem is left to ``start``, which meets it again.
         """
         with suppress(OSError, UnderstudyError):
             self._environment = self._find_environment(None)
             looks = ((folder, look_at(folder)) for folder in self._environment)
             self._looked = {folder: look for folder, look in looks if look is not None}
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Look at the files, unless they are watched already."""
+        await self._run.in_thread(self._start)
+
+    async def after_attempt(self, delegator: str) -> None:
+        """Compare after an agent has ended."""
+        if not self._run.writer.delegation.confined:
+            in_checkout = self._run.checkout is not None
+            await self._run.in_thread(self._compare, f"the agent {delegator}", f"{delegator} worked", in_checkout)
+
+    async def after_check(self, result: CheckResult) -> None:
+        """Compare after a check has ended, unless a sandbox made changes impossible."""
+        if result.sandbox is None or not result.sandbox.reached.restricts_access:
+            await self._run.in_thread(self._compare, f"the check {result.name}", f"the check {result.name} ran", False)
+
+    def _start(self) -> None:
         if self._files is not None:
             return
         try:
@@ -78,7 +93,7 @@ class OutsideWatch:
             return
         self._tell()
 
-    def compare(self, who: str, doing: str, in_checkout: bool = False) -> None:
+    def _compare(self, who: str, doing: str, in_checkout: bool) -> None:
         """Report what changed since the last look, while ``who`` was ``doing``.
 
         ``in_checkout``: it worked in the checkout, whose changes are its result.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.running.permission_requests import PermissionRequests, decide, rule_for
-from understudy.journal import worker_requests
+from understudy.engine.running.user_requests import PermissionRequests, decide, rule_for
+from understudy.journal import worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.delegators import Delegator, Launch, PermissionRule
 from understudy.model.delegation import events
@@ -188,7 +188,7 @@ class Asked:
     def emit(self, event: events.Event) -> None:
         self.told.append(event)
         if isinstance(event, events.Permission) and self.answer is not None:
-            given = worker_requests.Answer(request_id=event.request_id, by="cli", **self.answer)
+            given = worker_files.Answer(request_id=event.request_id, by="cli", **self.answer)
             self.requests.take([given])
 
     def answers(self) -> list[tuple[str, str]]:

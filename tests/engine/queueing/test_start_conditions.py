@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-from understudy.engine.circuits import circuit_store
+from understudy.engine.queueing import start_conditions
 from understudy.journal import delegation_folder
 from understudy.model.config.config_entries import CircuitState
 from understudy.model.config.delegators import Delegator
@@ -15,12 +15,12 @@ from understudy.model.errors import ErrorInfo, ErrorKind
 
 ASKS = """
 import sys
-from understudy.engine.circuits import circuit_store
+from understudy.engine.queueing import start_conditions
 from understudy.journal import delegation_folder
 from understudy.model.config.delegators import Delegator
 sys.stdin.readline()
 root = delegation_folder.state_root()
-pause = circuit_store.admit(root, Delegator(name="d", tool="generic"), None)
+pause = start_conditions.admit_attempt(root, Delegator(name="d", tool="generic"), None)
 print("admitted" if pause is None else "refused", flush=True)
 sys.stdin.readline()
 """
@@ -47,10 +47,10 @@ def test_of_several_processes_one_probes(own_home) -> None:
     delegator, root = Delegator(name="d", tool="generic"), delegation_folder.state_root()
     for _ in range(3):
         error = ErrorInfo(ErrorKind.OVERLOADED, "Busy.")
-        circuit_store.failed(root, delegator, None, error, PauseBounds(pause_minutes=1e-9))
+        start_conditions.attempt_failed(root, delegator, None, error, PauseBounds(pause_minutes=1e-9))
     assert sorted(answers_of(4)) == ["admitted"] + ["refused"] * 3
-    assert circuit_store.admit(root, delegator, None) is None, "they have ended, so the next one probes"
-    [pause] = circuit_store.pauses(root, delegator, None)
+    assert start_conditions.admit_attempt(root, delegator, None) is None, "they have ended, so the next one probes"
+    [pause] = start_conditions.pauses(root, delegator, None)
     assert pause.state is CircuitState.HALF_OPEN
 
 
@@ -61,13 +61,13 @@ def test_no_failure_is_lost_between_threads(own_home) -> None:
 
     def fail() -> None:
         for _ in range(10):
-            circuit_store.failed(root, delegator, None, error, bounds)
+            start_conditions.attempt_failed(root, delegator, None, error, bounds)
 
     threads = [threading.Thread(target=fail) for _ in range(4)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    circuit_store.failed(root, delegator, None, error, PauseBounds(failures=41))
-    [pause] = circuit_store.pauses(root, delegator, None)
+    start_conditions.attempt_failed(root, delegator, None, error, PauseBounds(failures=41))
+    [pause] = start_conditions.pauses(root, delegator, None)
     assert pause.failures == 41

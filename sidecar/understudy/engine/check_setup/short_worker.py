@@ -26,7 +26,6 @@ MAX_BYTES = 4 * 1024 * 1024
 """The size of a request or an answer: a server may list thousands of models."""
 _POLL_SECONDS = 0.2
 """How often to check whether the client still waits."""
-
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
 
 

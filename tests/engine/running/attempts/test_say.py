@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.engine.messages import message_request
-from understudy.journal import delegation_folder, worker_lock, worker_requests
+from understudy.engine.running.attempts import conversation
+from understudy.journal import delegation_folder, worker_files
 from understudy.journal.summaries import fold
 from understudy.model.delegation import events as e
 from understudy.model.delegation.delegations import Delegation
@@ -186,11 +186,11 @@ def test_what_a_killed_worker_did_not_deliver_goes_along_with_the_reply(stage: S
     stage.until_it_waits()
     assert stage.say(identifier, "First words.") == "sent"
     folder = delegation_folder.open_folder(identifier)
-    holder = worker_lock.read_holder(folder)
+    holder = worker_files.read_holder(folder)
     assert holder is not None
     os.kill(holder.identity.pid, SIGKILL)
     # One that the worker never read.
-    worker_requests.append_request(folder, worker_requests.Say(message_id="m-2", text="Second words.", by="cli"))
+    worker_files.append_request(folder, worker_files.Say(message_id="m-2", text="Second words.", by="cli"))
     done = stage.project.finish(identifier)
     assert done.verdict == "interrupted"
     assert stage.messages(done) == [("First words.", "kept", False)]
@@ -240,20 +240,20 @@ def test_messages_are_bounded_and_leave_room_for_a_cancel(stage: Stage) -> None:
 
     def fill() -> None:
         while len(sizes) < 100:
-            item = worker_requests.Say(message_id=f"m-{len(sizes)}", text="\x01" * 64 * 1024, by="cli")
-            worker_requests.append_request(folder, item)
+            item = worker_files.Say(message_id=f"m-{len(sizes)}", text="\x01" * 64 * 1024, by="cli")
+            worker_files.append_request(folder, item)
             sizes.append(folder.control.stat().st_size)
 
     with pytest.raises(UnderstudyError, match="as many messages"):
         fill()
     assert len(sizes) > 4
-    assert sizes[-1] < worker_requests.LARGEST_FILE / 2
+    assert sizes[-1] < worker_files.LARGEST_FILE / 2
     assert stage.project.call("delegations/cancel", id=identifier).verdict == "cancelled"
 
 
 def test_no_more_messages_are_taken_than_a_summary_keeps(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert message_request.MOST_MESSAGES < fold.MOST_ATTEMPTS
-    monkeypatch.setattr(message_request, "MOST_MESSAGES", 2)
+    assert conversation.MOST_MESSAGES < fold.MOST_ATTEMPTS
+    monkeypatch.setattr(conversation, "MOST_MESSAGES", 2)
     identifier = stage.start("ends")
     stage.until_it_waits()
     for text in ("One.", "Two."):

@@ -17,7 +17,7 @@ from understudy.frontends.acp import result_updates
 from understudy.frontends.cli.output import verdict_card
 from understudy.frontends.cli.terminal.terminal import Paint
 from understudy.frontends.mcp.tools import tool_answers
-from understudy.journal import delegation_folder, worker_requests
+from understudy.journal import delegation_folder, worker_files
 from understudy.model.backends import openai
 from understudy.model.config.delegators import AppliesTo, Delegator, Recipe, Scope
 from understudy.model.delegation.delegations import StartParams
@@ -259,7 +259,7 @@ def test_a_queued_text_delegation_sees_the_files_at_the_request(project):
 def test_an_old_cancel_is_not_for_the_checks_of_later(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
     folder = delegation_folder.open_folder(identifier)
-    worker_requests.append_request(folder, worker_requests.Cancel(by="late", at="2020-01-01T00:00:00.000Z"))
+    worker_files.append_request(folder, worker_files.Cancel(by="late", at="2020-01-01T00:00:00.000Z"))
     assert project.call("delegations/check", id=identifier).verdict == "verified"
 
 

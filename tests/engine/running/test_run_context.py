@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.engine.running.emitter import LINES_A_SECOND, Emitter
+from understudy.engine.running.run_context import LINES_A_SECOND, Emitter
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.secrets.redaction import Redactor

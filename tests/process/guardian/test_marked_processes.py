@@ -14,13 +14,13 @@ from programs import program
 
 from understudy.model.confinement import Confinement
 from understudy.process import identity, unix_sockets
-from understudy.process.guardian import lineage
+from understudy.process.guardian import marked_processes
 from understudy.process.programs.children import run, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
-LOOK = "from understudy.process.guardian import lineage; print(lineage.surrounding_run())"
+LOOK = "from understudy.process.guardian import marked_processes; print(marked_processes.surrounding_run())"
 FORKED = """
 import os, sys
 read, write = os.pipe()
@@ -72,13 +72,13 @@ async def test_a_program_inside_a_run_is_recognised(tmp_path: Path, way: str, co
 
 
 def test_this_process_is_outside_of_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lineage.surrounding_run() is None
-    assert lineage.surrounding_run(os.getpid()) is None
+    assert marked_processes.surrounding_run() is None
+    assert marked_processes.surrounding_run(os.getpid()) is None
     with monkeypatch.context() as inside_run:
         inside_run.setenv("UNDERSTUDY_DELEGATION", "x")
-        assert lineage.surrounding_run() == "x"
-    monkeypatch.delattr(lineage, "_run_of")
-    assert lineage.surrounding_run() is None, "each process is asked once: it cannot change its run"
+        assert marked_processes.surrounding_run() == "x"
+    monkeypatch.delattr(marked_processes, "_run_of")
+    assert marked_processes.surrounding_run() is None, "each process is asked once: it cannot change its run"
 
 
 @pytest.mark.parametrize("ends", ["the process", "its parent"])
@@ -101,23 +101,23 @@ def test_a_process_that_ends_while_it_is_looked_at_is_not_taken_for_one_outside(
             # The process that adopts the orphan is taken for the guardian of a run.
             return bool(looked) and pid not in {parent.pid, child}
 
-        monkeypatch.setattr(lineage, "_is_guardian", end_first)
-        assert lineage.surrounding_run(asked) == ""
+        monkeypatch.setattr(marked_processes, "_is_guardian", end_first)
+        assert marked_processes.surrounding_run(asked) == ""
         assert looked == [parent.pid]
 
 
 def test_an_ancestor_that_is_hidden_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     of = identity.of
     monkeypatch.setattr(identity, "of", lambda pid: None if pid == os.getppid() else of(pid))
-    assert lineage.surrounding_run(os.getpid()) is None
+    assert marked_processes.surrounding_run(os.getpid()) is None
 
 
 WITHOUT_PROC = """
 import os
-from understudy.process.guardian import lineage
-print(lineage.surrounding_run(), lineage.surrounding_run(os.getppid()), lineage.is_below(os.getppid(), os.getpid()))
+from understudy.process.guardian import marked_processes
+print(marked_processes.surrounding_run(), marked_processes.surrounding_run(os.getppid()), marked_processes.is_below(os.getppid(), os.getpid()))
 os.environ["UNDERSTUDY_DELEGATION"] = "x"
-print(lineage.surrounding_run())
+print(marked_processes.surrounding_run())
 """
 
 
@@ -145,12 +145,12 @@ async def test_a_process_outside_recognises_one_inside(tmp_path: Path, confineme
             connection = listener.accept()[0]
             pid = unix_sockets.peer_pid(connection)
             assert pid is not None
-            assert lineage.surrounding_run(pid) == "m"
+            assert marked_processes.surrounding_run(pid) == "m"
             assert child.program == identity.of(pid), "env became it"
-            assert lineage.is_below(pid, os.getpid())
-            assert not lineage.is_below(os.getpid(), pid)
+            assert marked_processes.is_below(pid, os.getpid())
+            assert not marked_processes.is_below(os.getpid(), pid)
             connection.close()
             await child.wait()
-            assert lineage.surrounding_run(pid) == "", "it has ended: who has its connection now is unknown"
+            assert marked_processes.surrounding_run(pid) == "", "it has ended: who has its connection now is unknown"
             assert child.program is None
-            assert list(lineage.lineage(pid)) == []
+            assert list(marked_processes.lineage(pid)) == []

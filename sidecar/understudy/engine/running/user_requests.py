@@ -1,31 +1,38 @@
-"""Answer an agent's questions by the user's rules, or forward them: one at a time, with a default after a deadline.
+"""What a user asks of a run in ``requests.jsonl``: answers to the agent's questions, and its stop.
 
-``permission`` is appended (the state is then ``waiting``), any process answers through ``requests.jsonl``, the first
-valid answer wins, and ``permission_answered`` records which. The deadline answers through the
-same file as the user, so they cannot both win.
+A question is answered by the user's rules, or forwarded: one at a time, with a default after a deadline. ``permission``
+is appended (the state is then ``waiting``), any process answers, the first valid answer wins, and
+``permission_answered`` records which. The deadline answers through the same file as the user, so they cannot both win.
 
 A rule that allows is read narrowly, one that rejects or asks broadly: when in doubt, the user is asked. A rule allows
 nothing outside the worktree or in ``.git``, and no command line that may run more than its first words say.
+
+A run is stopped by a cancel, a signal, or the end of the delegation whose agent asked for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
 import shlex
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from understudy.journal import worker_requests
+from understudy.git import command
+from understudy.journal import delegation_folder, worker_files
+from understudy.journal.change_notifications import ChangeListener
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.worker_requests import Answer, Item
+from understudy.journal.worker_files import Answer, Cancel, Item, RequestTail, worker_topic
 from understudy.model.config.delegators import Delegator, PermissionRule
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
+from understudy.model.delegation.spec import RELAY
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import timestamp
 from understudy.runners.runner import Question
@@ -39,6 +46,8 @@ WITHDRAWN = "withdrawn"  # english: allow withdrawn - a value in journals
 _MORE_THAN_ONE = frozenset(";&|<>()$`\n\r\\{}*?[]~!#")
 """Characters that a shell may read as more than words; quoting is not interpreted."""
 _LONGEST_RULE = 500
+LOOK_SECONDS = 1.0
+"""How much later a cancel is noticed when its change notification is lost."""
 
 
 class PermissionRequests:
@@ -112,7 +121,7 @@ class PermissionRequests:
         waiting, request = self._answer, self._open
         if waiting is None or request is None or waiting.done():
             return
-        answer = worker_requests.first_answer(list(items), request)
+        answer = worker_files.first_answer(list(items), request)
         if answer is not None:
             waiting.set_result(answer)
 
@@ -156,10 +165,10 @@ class PermissionRequests:
         """Answer with the default, unless the user has just answered."""
         default = Answer(request_id=request.request_id, option=request.deadline_action, by=by or DEADLINE)
         try:
-            worker_requests.append_answer(self._folder, default, request)
+            worker_files.append_answer(self._folder, default, request)
         except UnderstudyError as error:
             if error.kind is ErrorKind.CONFLICT:
-                return worker_requests.first_answer(worker_requests.read_requests(self._folder), request) or default
+                return worker_files.first_answer(worker_files.read_requests(self._folder), request) or default
             # The default applies even if it cannot be written: a full disk must not grant a permission.
         return default
 
@@ -280,3 +289,101 @@ def _matching(pattern: str, paths: Sequence[str]) -> list[str]:
 
 def _escaped(path: str) -> str:
     return re.sub(r"([*?\[\]\\! #])", r"\\\1", path)
+
+
+class StopRequests:
+    """Reads ``requests.jsonl`` and hears signals while the work runs, and stops it."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        take: Callable[[Sequence[Item]], None],
+        parent: str | None,
+        since: str,
+    ) -> None:
+        """Hear nothing yet.
+
+        ``take`` gets every new line, ``parent`` is the delegation with which this one ends, and cancels from before
+        ``since`` were meant for something else.
+        """
+        self.cancelled_by: str | None = None
+        """Who cancelled."""
+        self.interrupted = False
+        """Whether a signal came."""
+        self._folder = folder
+        self._requests = RequestTail(folder)
+        self._take = take
+        self._parent = parent
+        self._since = since
+        self._work: asyncio.Future[None] | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the work was stopped."""
+        return self.cancelled_by is not None or self.interrupted
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear cancels and signals in this block."""
+        loop = asyncio.get_running_loop()
+        with ChangeListener(only=[worker_topic(self._folder.id)]) as bell:
+            loop.add_reader(bell.fileno(), self._rung, bell)
+            ticking = asyncio.create_task(self._tick())
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                loop.add_signal_handler(number, self._interrupt)
+            try:
+                yield
+            finally:
+                ticking.cancel()
+                loop.remove_reader(bell.fileno())
+
+    async def guard(self, work: Awaitable[None]) -> None:
+        """Run ``work`` until it ends or is stopped; its errors are raised."""
+        self._work = asyncio.ensure_future(work)
+        self.look()
+        try:
+            await self._work
+        except asyncio.CancelledError:
+            if not self.stopped:
+                raise
+
+    def look(self) -> None:
+        """Read new requests."""
+        items = self._requests.read()
+        self._take(items)
+        for item in items:
+            if isinstance(item, Cancel) and self.cancelled_by is None and item.at > self._since:
+                self._cancel(item.by)
+
+    def _rung(self, bell: ChangeListener) -> None:
+        bell.drain()
+        self.look()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+            if self.cancelled_by is None and self._parent is not None and _has_ended(self._parent):
+                self._cancel(RELAY)
+
+    def _cancel(self, by: str) -> None:
+        self.cancelled_by = by
+        self._stop()
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        self._stop()
+
+    def _stop(self) -> None:
+        command.abort()  # a thread may be waiting for git
+        if self._work is not None:
+            self._work.cancel()
+
+
+def _has_ended(parent: str) -> bool:
+    """Return whether the delegation ``parent`` has finished, or its worker was killed."""
+    try:
+        return not worker_files.is_held(delegation_folder.open_folder(parent))
+    except UnderstudyError:
+        return True  # it was removed

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.bases import base_recorder, base_snapshots
+from understudy.engine.bases import base_recorder
 from understudy.engine.queueing import launcher
-from understudy.engine.queueing.slots import take_slot
-from understudy.engine.worktrees import shared_base, worktree_record
+from understudy.engine.queueing.start_conditions import take_slot
+from understudy.engine.worktrees import worktree_record
 from understudy.git import command, diff
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -92,7 +92,7 @@ def test_an_edit_after_the_starts_is_in_no_base(waiting) -> None:
     for identifier in (first, second):
         assert (delegation_folder.open_folder(identifier).path / worktree_record.BASE_COPY).exists()
     assert store.unrecorded(waiting.root) == {}
-    assert not base_snapshots.any_left(waiting.root)
+    assert not base_recorder.any_left(waiting.root)
 
 
 def test_unsaved_text_and_an_older_base_have_snapshots_of_their_own(waiting) -> None:
@@ -110,7 +110,7 @@ def test_unsaved_text_and_an_older_base_have_snapshots_of_their_own(waiting) -> 
 def test_a_snapshot_survives_the_process_that_captured_it(waiting) -> None:
     waiting.project.write("calc.py", "seen = 1\n")
     identifier = waiting.start()
-    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)  # and dies here
+    base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)  # and dies here
     unfinished = waiting.root / "queue" / "snapshots" / "unfinished"
     unfinished.mkdir()
     waiting.project.write("calc.py", "later = 1\n")
@@ -118,7 +118,7 @@ def test_a_snapshot_survives_the_process_that_captured_it(waiting) -> None:
     assert not unfinished.exists()
     waiting.record()
     assert waiting.base(identifier, "calc.py") == "seen = 1\n"
-    assert not base_snapshots.any_left(waiting.root)
+    assert not base_recorder.any_left(waiting.root)
 
 
 def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> None:
@@ -127,7 +127,7 @@ def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> 
     def full(*args: object, **keywords: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(shared_base, "capture", full)
+    monkeypatch.setattr(worktree_record, "capture", full)
     monkeypatch.setattr(base_recorder, "record_base", full)
     waiting.record()
     assert store.unrecorded(waiting.root) == {}
@@ -137,15 +137,15 @@ def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> 
 def test_a_full_disk_is_named_when_a_snapshot_is_copied(waiting, monkeypatch, tmp_path) -> None:
     waiting.project.write("calc.py", "seen = 1\n")
     identifier = waiting.start()
-    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
-    folder, _ = base_snapshots.find(waiting.root, identifier)
+    base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
+    folder, _ = base_recorder.find(waiting.root, identifier)
 
     def full(*args: object, **keywords: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(shutil, "copy2", full)
     with pytest.raises(UnderstudyError) as caught:
-        shared_base.copy(folder, tmp_path / "store.git", tmp_path / "base.pack")
+        worktree_record.copy_shared(folder, tmp_path / "store.git", tmp_path / "base.pack")
     assert caught.value.kind is ErrorKind.DISK_FULL
 
 
@@ -158,10 +158,10 @@ def test_a_capture_that_kills_its_process_is_not_tried_for_ever(waiting, monkeyp
     def dies(*args: object, **keywords: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(shared_base, "capture", dies)
+    monkeypatch.setattr(worktree_record, "capture", dies)
     for _ in range(base_recorder.MOST_TRIES):
         with pytest.raises(Killed):
-            base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
-    base_snapshots.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
+            base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
+    base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
     waiting.record()
     assert store.unrecorded(waiting.root) == {}

@@ -1,1 +1,0 @@
-"""What the user says to an agent that works: from the request to the agent."""

@@ -1,0 +1,324 @@
+"""What a start needs: a slot, keys, something left of the group's budget, and a delegator that is not paused.
+
+A slot is a file under ``<state>/slots`` that a worker keeps locked until it exits, so a killed worker frees it.
+
+Keys are never written to disk. A process whose own environment has the values that a delegation needs starts its
+worker. For any other process there is one *holder* for each set of values: ``understudy worker --hold-keys``, which has
+the environment of the process that asked and exits when no entry needs it. If it was killed, the environment of the
+process that starts the worker is all there is, and the worker reports a missing key.
+
+No process is in charge of a group: the process that starts the next member compares what all of them spent with the
+budget, and so does each running member whenever its model reports usage.
+
+Pauses (*circuits*) are stored for a delegator's name, program, server and key: after a change of these, nothing is
+known about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.files import durable
+from understudy.journal import change_notifications, delegation_folder, groups
+from understudy.journal.summaries import summary
+from understudy.model.config.config_entries import Pause
+from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer
+from understudy.model.delegation.delegations import Delegation, GroupBudget
+from understudy.model.delegation.spec import PauseBounds, RelayBounds, Spec
+from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, UnderstudyError, class_of
+from understudy.model.wire import ready, retry_time
+from understudy.policy import circuit as circuits
+from understudy.policy.budget import COST, Budget, Shortage, Spending
+from understudy.policy.circuit import Circuit
+from understudy.process import identity
+from understudy.store import store
+from understudy.store.store import Entry
+
+GROUP_CHECK_SECONDS = 1.0
+"""How often a running member reads what the others spent; their summaries are as old as this, too."""
+KEYS_TOPIC = "queue"
+"""The change notification that asks holders to start what waits for their keys."""
+KEY_HOLDER_HANGS_SECONDS = 10.0
+"""A holder that has not touched its file for this long hangs; others no longer wait for it."""
+_MOST_MESSAGE = 300
+_ByClass = dict[FailureClass, Circuit]
+_NO_PROCESS = identity.Identity(-1, -1, "")
+_NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT})
+"""A limit of one request says nothing about the next one."""
+
+
+@dataclass
+class Slot:
+    """A slot that this process, or a worker it started, holds."""
+
+    number: int
+    """Counted from 0. A delegation that was configured with N slots takes one below N."""
+    descriptor: int
+    """Holds the lock; close-on-exec. -1: given up."""
+
+    def close(self) -> None:
+        """Give up this process's hold; a worker that inherited the descriptor keeps the slot."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def take_slot(root: Path, slots: int) -> Slot | None:
+    """Return a free slot below ``slots``, None when all are taken. The lowest comes first.
+
+    So a delegation that was started after the limit was lowered waits for those that run already. Raises the errors of
+    ``durable.failure``.
+    """
+    folder = root / "slots"
+    with durable.named_failures(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    for number in range(max(1, slots)):
+        with durable.named_failures(folder):
+            descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        return Slot(number, descriptor)
+    return None
+
+
+class GroupBudgetWatch:
+    """Compares the budget of a group, if there is one, with what its members spent, for one that runs."""
+
+    def __init__(self, group_id: Callable[[], str | None]) -> None:
+        """Watch the group whose id ``group_id`` returns; None: none now."""
+        self._group_id = group_id
+        self._checked = float("-inf")
+
+    def check(self, member: Delegation) -> None:
+        """Raise ``budget_exhausted`` if the budget is spent; ``member`` is the current state of this one."""
+        group = self._group_id()
+        if group is None or time.monotonic() - self._checked < GROUP_CHECK_SECONDS:
+            return
+        spent = exceeded_group_budget(group, member)
+        if spent is not None:
+            raise spent
+        self._checked = time.monotonic()
+
+
+def exceeded_group_budget(group_id: str | None, own: Delegation | None = None) -> UnderstudyError | None:
+    """Return the error for the budget of a group that is spent; None if some is left or there is none.
+
+    ``own`` is the current state of a member that runs: it may spend the last of the budget, but no more, while one that
+    waits needs some left. A group that cannot be read limits nothing.
+    """
+    if group_id is None:
+        return None
+    try:
+        group = groups.read(group_id)
+    except UnderstudyError:
+        return None
+    if group.budget is None:
+        return None
+    budget = budget_of(group.budget)
+    for member in group.delegations:
+        with suppress(UnderstudyError):  # one that was removed
+            delegation = (
+                own if own is not None and own.id == member else summary.peek(delegation_folder.open_folder(member))
+            )
+            budget = budget.charge(spent_by(delegation))
+    short = budget.exceeded() if own is not None else budget.reserve()
+    return _spent(group_id, shortage_text(short)) if isinstance(short, Shortage) else None
+
+
+def budget_of(bounds: GroupBudget | RelayBounds) -> Budget:
+    """Return the budget of what several delegations spend together."""
+    return Budget(Limits(max_tokens=bounds.max_tokens, max_usd=bounds.max_usd))
+
+
+def spent_by(delegation: Delegation) -> Spending:
+    """Return what a delegation cost; what has no known cost counts as free."""
+    return Spending.of(delegation.usage, delegation.cost_usd, unknown_is_free=True)
+
+
+def shortage_text(short: Shortage) -> str:
+    """Return how much was spent of how much."""
+    return f"{short.spent} of {short.most} {'USD' if short.limit == COST else 'tokens'}"
+
+
+def _spent(group_id: str, how_much: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.BUDGET_EXHAUSTED,
+        f"The budget of group {group_id} is spent: {how_much}.",
+        hint="Start what is left in another group, with another budget.",
+    )
+
+
+def needed_keys(spec: Spec, environment: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """Return the variables that a candidate needs from the environment of the process that asked, with their digest.
+
+    The digest identifies their values without revealing them; it is empty if there are none.
+    """
+    names: set[str] = set()
+    for candidate in spec.candidates:
+        values = (candidate.delegator.env or {}).values()
+        names |= {value.from_env for value in values if isinstance(value, EnvReference)}
+        key = candidate.model_server.api_key if candidate.model_server is not None else None
+        if key is not None and key.from_env is not None:
+            names.add(key.from_env)
+    return tuple(sorted(names)), _digest(sorted(names), environment) if names else ""
+
+
+def has_keys(entry: Entry, environment: Mapping[str, str]) -> bool:
+    """Return whether an environment has the values that were there when the delegation was asked for."""
+    return _digest(entry.key_names, environment) == entry.key_digest
+
+
+def keys_are_held(root: Path, digest: str) -> bool:
+    """Return whether a holder that does not hang has these values."""
+    place = _place(root, digest)
+    try:
+        hangs = time.time() - place.stat().st_mtime > KEY_HOLDER_HANGS_SECONDS
+    except OSError:
+        return False
+    return not hangs and durable.is_locked(place)
+
+
+def lock_key_holder(root: Path, digest: str) -> int | None:
+    """Return the descriptor of the lock that a new holder inherits; None when there is a holder."""
+    place = _place(root, digest)
+    with durable.named_failures(place):
+        place.parent.mkdir(mode=durable.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        descriptor = durable.try_lock(place)
+        if descriptor is not None:
+            os.utime(descriptor)
+        return descriptor
+
+
+def hold_keys(root: Path, digest: str, lock: int, start_waiting: Callable[[], object]) -> None:
+    """Start what waits for these keys, with ``start_waiting()``, until nothing does; ``lock`` is the holder's."""
+    held: int | None = lock
+    while held is not None:
+        with change_notifications.ChangeListener(only=[KEYS_TOPIC]) as listener:
+            while store.needs_keys(root, digest):
+                os.utime(held)
+                start_waiting()
+                listener.wait(change_notifications.POLL_SECONDS)
+        _place(root, digest).unlink(missing_ok=True)
+        os.close(held)
+        # An entry that was added just now found this holder.
+        held = lock_key_holder(root, digest) if store.needs_keys(root, digest) else None
+
+
+def _digest(names: Iterable[str], environment: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name in names:
+        value = environment.get(name)
+        digest.update(repr((name, value)).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _place(root: Path, digest: str) -> Path:
+    return root / "queue" / "holders" / digest
+
+
+def admit_attempt(state: Path, delegator: Delegator, server: ModelServer | None) -> Pause | None:
+    """Let an attempt of this process begin: return None, or the pause that is against it."""
+    me, now = identity.current(), time.time()
+    with _changing(state, delegator, server) as by_kind:
+        for kind, circuit in by_kind.items():
+            if circuits.refuses(circuit, now=now, by=me, alive=identity.alive):
+                return _pause(kind, circuit)
+        for kind, circuit in by_kind.items():
+            by_kind[kind] = circuits.admitted(circuit, me)
+    return None
+
+
+def attempt_succeeded(state: Path, delegator: Delegator, server: ModelServer | None) -> None:
+    """Close every circuit of a delegator, after an attempt finished or when the user asks for it."""
+    with _changing(state, delegator, server) as by_kind:
+        by_kind.clear()
+
+
+def attempt_failed(
+    state: Path, delegator: Delegator, server: ModelServer | None, error: ErrorInfo, bounds: PauseBounds
+) -> None:
+    """Record that an attempt of this process failed, or was stopped, with ``error``."""
+    kind = class_of(error.kind) if error.kind not in _NOT_ITS_FAULT else None
+    me, now = identity.current(), time.time()
+    with _changing(state, delegator, server) as by_kind:
+        for other in by_kind.keys() - {kind}:
+            by_kind[other] = circuits.released(by_kind[other], me)
+        if kind is not None:
+            by_kind[kind] = circuits.failed(
+                by_kind.get(kind, Circuit()),
+                now=now,
+                message=" ".join(error.message.split())[:_MOST_MESSAGE],
+                bounds=bounds,
+                retry_at=_epoch(error.retry_at),
+                by=me,
+            )
+
+
+def pauses(state: Path, delegator: Delegator, server: ModelServer | None) -> list[Pause]:
+    """Return the circuits of a delegator that would refuse an attempt of another process now."""
+    by_kind, now = _decoded(store.circuits(state, _key(delegator, server))), time.time()
+    return [
+        _pause(kind, circuit)
+        for kind, circuit in sorted(by_kind.items())
+        if circuits.refuses(circuit, now=now, by=_NO_PROCESS, alive=identity.alive)
+    ]
+
+
+def _key(delegator: Delegator, server: ModelServer | None) -> str:
+    launch = delegator.launch
+    parts: list[Any] = [delegator.tool, delegator.mode, launch.command if launch is not None else None, delegator.env]
+    parts.append(None if server is None else [server.base_url, server.api_key, server.headers])
+    return f"{delegator.name}/{hashlib.sha256(msgspec.json.encode(parts, order='sorted')).hexdigest()[:16]}"
+
+
+@contextlib.contextmanager
+def _changing(state: Path, delegator: Delegator, server: ModelServer | None) -> Iterator[_ByClass]:
+    """Yield the circuits to change; no other process changes them meanwhile."""
+    with store.circuits_to_change(state, _key(delegator, server)) as kept:
+        by_kind = _decoded(kept.content)
+        yield by_kind
+        kept.content = msgspec.json.encode(by_kind) if by_kind else None
+
+
+def _decoded(content: bytes | None) -> _ByClass:
+    """Return the circuits that are stored; none if they are of another version."""
+    try:
+        by_kind: _ByClass = msgspec.json.decode(content or b"{}", type=ready(_ByClass))
+    except msgspec.MsgspecError:
+        return {}
+    return by_kind
+
+
+def _pause(kind: FailureClass, circuit: Circuit) -> Pause:
+    return Pause(
+        failure=kind,
+        state=circuit.state,
+        failures=circuit.failures,
+        until=retry_time(circuit.until) or "",
+        message=circuit.message,
+    )
+
+
+def _epoch(moment: str | None) -> float | None:
+    if moment is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,1 +1,0 @@
-"""Short worker processes, which answer one request and end."""
