@@ -12,8 +12,8 @@ that they exchange, and reads and writes commits of them.
 
 Rules: git never discovers a repository through a folder that an agent wrote (git directory and work tree are always
 explicit). Nothing that a repository configures runs (hooks, filters, drivers, monitors). The user's ``.git`` is only
-read, except for the one reference that ``base.capture`` writes and what ``merge.export`` adds when the user asks for it.
-All functions are synchronous.
+read, except for the one reference that ``base.capture`` writes and what ``merge.export`` adds when the user asks for
+it. All functions are synchronous.
 
 Contents are bytes: a base contains each file exactly as it is in the user's checkout, so a store and its worktrees
 convert neither line endings nor encodings (``object_store.ATTRIBUTES``).
