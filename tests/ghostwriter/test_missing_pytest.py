@@ -7,8 +7,7 @@ import venv
 import pytest
 
 from understudy.ghostwriter import __main__ as program
-from understudy.ghostwriter.confined_runs import ConfinedRuns
-from understudy.ghostwriter.stop import Stop
+from understudy.ghostwriter.confined_runs import ConfinedRuns, Stop
 
 
 def hint(tmp_path, monkeypatch, python, own_prefix, **files):

@@ -5,8 +5,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from understudy.ghostwriter.choose_examples import Found
+from understudy.ghostwriter.documented import nothing_to_test
 from understudy.ghostwriter.module_tests import ADVICE, Report
-from understudy.ghostwriter.nothing_to_test import nothing_to_test
 from understudy.ghostwriter.test_file import TestFunction
 
 

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from understudy.ghostwriter.confined_runs import ConfinedRuns
-from understudy.ghostwriter.inside.outside_effects import Effects
+from understudy.ghostwriter.inside.audit import Effects
 from understudy.process.programs.children import run
 
 DANGEROUS = """

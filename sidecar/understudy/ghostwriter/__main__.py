@@ -9,9 +9,8 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .confined_runs import ConfinedRuns
+from .confined_runs import ConfinedRuns, Stop
 from .module_tests import SEARCH_SECONDS, ModuleTests
-from .stop import Stop
 
 _NEEDS = """
 import sys

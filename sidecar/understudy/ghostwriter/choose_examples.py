@@ -54,12 +54,12 @@ class Property:
         return cls(str(answer["name"]), arguments, str(answer["assertion"]), set(answer["kills"]))
 
 
-def choose_properties(properties: list[Property], examples: list[Found], most: int = MOST_PROPERTIES) -> list[Property]:
+def choose_properties(properties: list[Property], examples: list[Found]) -> list[Property]:
     """Return the properties that kill a mutant which neither the examples nor the properties before kill."""
     killed: set[int] = set().union(*(candidate.kills for candidate in examples))
     kept: list[Property] = []
     for candidate in properties:
-        if candidate.kills - killed and len(kept) < most:
+        if candidate.kills - killed and len(kept) < MOST_PROPERTIES:
             kept.append(candidate)
             killed |= candidate.kills
     return kept

@@ -14,8 +14,6 @@ from understudy.process.guardian.marked_processes import MARK
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs import children
 
-from .stop import Stop
-
 START = Path(__file__).parent / "inside" / "__main__.py"
 MEMORY = 2 << 30
 """Of each process: an invented argument that needs more gets a MemoryError."""
@@ -23,6 +21,15 @@ FILE_SIZE = 16 << 20
 PROCESSES = 64
 MAX_OUTPUT = 16 << 20
 PROBE_SECONDS = 20.0
+
+
+class Stop(Exception):  # noqa: N818 - how a run ends, not an error
+    """Ends the run; the fields are those of the ``result`` event's error."""
+
+    def __init__(self, kind: str, message: str, hint: str) -> None:
+        """Store the error of the ``result`` event."""
+        super().__init__(message)
+        self.error = {"kind": kind, "message": message, "hint": hint}
 
 
 class ConfinedRuns:

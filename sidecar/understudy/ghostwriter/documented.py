@@ -1,19 +1,23 @@
-"""Read the examples that a module already has: docstrings, README blocks, and calls in the project's tests."""
+"""Read what a module has: its examples in docstrings, README blocks and the project's tests, and what it defines."""
 
 from __future__ import annotations
 
 import ast
 import doctest
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 MOST_EXAMPLES = 200
 MOST_CALLS = 300
 MOST_SETUP = 4
 MOST_TEST_FILES = 200
 MAX_BYTES = 400_000
+SHOWN = 4
+"""Most names in a message."""
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass
@@ -98,7 +102,7 @@ def defined_names(source: str) -> set[str]:
     """Return the names that a module defines or assigns at its top level."""
     names: set[str] = set()
     for node in top_statements(source):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, _DEFINITIONS):
             names.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             names |= {
@@ -129,7 +133,7 @@ def names_to_import(source: str, module: str, *, is_package: bool, names: Iterab
     return lines_of | {name: lines.pop() for name, lines in imports.items() if name in lines_of and len(lines) == 1}
 
 
-def top_statements(source: str) -> list[ast.AST]:
+def top_statements(source: str | bytes) -> list[ast.AST]:
     """Return the statements of a module, also those in its conditions; none if it cannot be parsed."""
     try:
         waiting: list[ast.AST] = list(ast.parse(source).body)
@@ -373,3 +377,47 @@ def _parameters(function: ast.FunctionDef) -> Iterator[dict[str, ast.expr]]:
                 values = row.elts if len(columns) > 1 and isinstance(row, ast.Tuple | ast.List) else [row]
                 if len(values) == len(columns):
                     yield dict(zip(columns, values, strict=True))
+
+
+def nothing_to_test(root: Path, path: PurePosixPath, sources: Path) -> str:
+    """Return why the module at ``path`` has no public function or class; ``sources`` is its import root."""
+    statements = _statements_of(root / path)
+    if private := [node.name for node in statements if isinstance(node, _DEFINITIONS)]:
+        return f"Its functions and classes are private ({_some(private)}). Choose a module that uses them."
+    if files := Counter(_imported(root, path, statements, sources)):
+        names = [name for name, _ in files.most_common()]
+        return f"It defines nothing itself, it imports from other files. Choose one of them: {_some(names)}."
+    return "It defines no function and no class."
+
+
+def _statements_of(file: Path) -> list[ast.AST]:
+    """Return the statements of a file; none if it cannot be read."""
+    try:
+        return top_statements(file.read_bytes())
+    except OSError:
+        return []
+
+
+def _imported(root: Path, path: PurePosixPath, statements: list[ast.AST], sources: Path) -> Iterator[str]:
+    """Yield, for each name that the module imports from the project, the file that the name comes from."""
+    for node in statements:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        folder = root.joinpath(*path.parts[: len(path.parts) - node.level]) if node.level else sources
+        named = folder.joinpath(*(node.module or "").split("."))
+        for alias in node.names:
+            for file in (
+                named.with_suffix(".py") if node.module else named,
+                named / f"{alias.name}.py",
+                named / "__init__.py",
+            ):
+                if file.is_file() and file != root / path:
+                    defined = {node.name for node in _statements_of(file) if isinstance(node, _DEFINITIONS)}
+                    if alias.name in defined:
+                        yield file.relative_to(root).as_posix()
+                    break
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -18,12 +18,9 @@ from understudy.mutants.generate import mutants_of
 from understudy.mutants.mutant import Mutant
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
-from .confined_runs import ConfinedRuns
-from .documented import calls_in_tests, documented_examples, names_to_import
-from .import_path import ImportPath
-from .nothing_to_test import nothing_to_test
-from .project_layout import choose_name, find_sources, formatters, import_mode, style_of, why_not_imported
-from .stop import Stop
+from .confined_runs import ConfinedRuns, Stop
+from .documented import calls_in_tests, documented_examples, names_to_import, nothing_to_test
+from .project_layout import ImportPath, choose_name, find_sources, formatters, import_mode, style_of, why_not_imported
 from .test_file import Style, TestFunction, write
 
 SEARCH_SECONDS = 45.0

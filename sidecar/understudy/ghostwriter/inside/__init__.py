@@ -5,5 +5,5 @@ module of the project is shadowed. The code uses the standard library of Python 
 Hypothesis; it imports nothing from Understudy.
 
 ``search`` finds examples that tell mutants from the original, one process for each function. ``confirm`` evaluates the
-chosen lines again in a fresh process. ``audit`` refuses dangerous calls; ``outside_effects`` finds them in the source.
+chosen lines again in a fresh process. ``audit`` refuses dangerous calls, and finds them in the source.
 """

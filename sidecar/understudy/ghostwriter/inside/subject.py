@@ -7,9 +7,8 @@ import random
 import time
 from typing import Any
 
-from .audit import Guard
+from .audit import Effects, Guard
 from .loading import Source
-from .outside_effects import Effects
 
 OWN_MUTANTS = 250
 REACHED_MUTANTS = 150

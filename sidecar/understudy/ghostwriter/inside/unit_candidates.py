@@ -10,6 +10,7 @@ import re
 import types
 from typing import Any, Iterable, Iterator, Tuple
 
+from .audit import Effects
 from .calls import (
     MOST_CALLS,
     Context,
@@ -21,7 +22,6 @@ from .calls import (
     settle_variants,
 )
 from .loading import Example, Outcome, evaluate, record
-from .outside_effects import Effects
 from .shapes import Vocabulary, pool
 
 MOST_CANDIDATES = 500
