@@ -21,8 +21,8 @@ OTHER_WORDS = {"command", "go", "node"}
 
 DECLARATION = """
 import json
-from understudy.judge.outcomes.runner_reports import Counts, read_json
-from understudy.judge.test_runners.shared.project_files import file_shows
+from understudy.judge.outcomes.observations import Counts, read_json
+from understudy.judge.test_runners.shared.test_runner import file_shows
 from understudy.judge.test_runners.shared.test_runner import (
     REPORT_SLOT, TESTS_SLOT, NewTestsCheck, ProposedCheck, TestRunner, program_named,
 )
@@ -101,12 +101,17 @@ test_runners.__path__.append(sys.argv[1])
 
 from understudy.engine.check_setup.check_trial import propose
 from understudy.judge.base_runs.suites import runs_tests, suite_of
+from understudy.engine.check_setup.known_runners import propose
+from understudy.judge.base_runs.earlier_tests import runs_tests, suite_of
 from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides, is_test_file
+from understudy.judge.check_findings import altered
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
-from understudy.judge.runs import builtin_checks, change_scope
+from understudy.judge.runs import runner_registry
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, Variation, run_once
 from understudy.judge.runs.console_reports import build_failed, printed_outcomes
 from understudy.model.evidence.checks import Evidence
+from understudy.judge.runs.runner_registry import build_failed, printed_outcomes
+from understudy.model.config.evidence_bounds import Evidence
 from understudy.model.evidence.checks import Check
 
 tree, scratch = Path("project").resolve(), Path("scratch").resolve()
@@ -117,7 +122,7 @@ def read(path):
 
 
 def detect(*changed, read=read):
-    return builtin_checks.detect(
+    return runner_registry.detect(
         [("A", path) for path in changed], tree, read, read, has_python=False, has_pytest=False, has_pytest_cov=False
     )
 
@@ -151,7 +156,7 @@ async def main():
         "proposed": [[one.title, one.check.argv, one.shown_by] for one in propose(tree, [], [], set_up=False)],
         "planned": [plan.check.name, plan.check.argv, plan.tests],
         "notes": detect("one.rattle", read={}.get).notes,
-        "{tests}": builtin_checks.test_files([("A", "x.rattle"), ("A", "calc.py")], read),
+        "{tests}": runner_registry.test_files([("A", "x.rattle"), ("A", "calc.py")], read),
         "green": shown(green),
         "red": shown(await run_once(PreparedCheck(check=plan.check, kind=plan.kind, tests=("red.rattle",)), context)),
         "silent": shown(await run_once(PreparedCheck(check=plan.check, kind=plan.kind, tests=("no.rattle",)), context)),
@@ -166,7 +171,7 @@ async def main():
             {"rattle.toml": b"x = 1\\n[dependencies]\\na = 1\\n", "a.rattle": b"", ".rattlerc": b"", "calc.py": b""},
             {"rattle.toml": b"x = 2\\n[dependencies]\\na = 2\\n", "a.rattle": b"1", ".rattlerc": b"1", "calc.py": b"1"},
         ),
-        "completed": change_scope.altered(["rattle.lock", "calc.py"], plan.check, []),
+        "completed": altered(["rattle.lock", "calc.py"], plan.check, []),
     }
     print(json.dumps(found))
 

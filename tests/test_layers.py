@@ -50,13 +50,11 @@ FOLDERS: dict[str, list[str]] = {
     "judge": [
         "injected",
         "project",
-        "probes",
         "outcomes",
         "test_runners",
         "runs",
         "deciding",
         "base_runs",
-        "tampering",
         "mutation",
         OWN_MODULES,
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.base_runs import suites
+from understudy.judge.base_runs import earlier_tests
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -440,8 +440,8 @@ async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str
 async def test_older_tests_that_no_longer_end_count_as_failed(
     project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
 ) -> None:
-    monkeypatch.setattr(suites, "_LEAST_SECONDS", 3.0)
-    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 3.0)
+    monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
     waits = "import pathlib\n\n\ndef test_data():\n    while (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes': pass\n"
     has(project, **{"tests/test_data.py": waits, "tests/wait": "yes" if also_on_the_base else "no"})
     judged = await project.judge({"tests/test_new.py": NEW, "tests/wait": "yes"})
@@ -457,8 +457,8 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
 async def test_older_tests_that_are_slow_once_get_more_time(
     project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(suites, "_LEAST_SECONDS", 5.0)
-    monkeypatch.setattr(suites, "_TIMES", 0.0)
+    monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 5.0)
+    monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
     busy = tmp_path / "busy"
     busy.touch()
     waits = f"import pathlib, time\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        time.sleep(60)\n"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.outcomes import runner_reports
-from understudy.judge.probes.probe_copies import write_node_hook
-from understudy.judge.probes.report_channel import Received
-from understudy.judge.runs import builtin_checks, change_scope
+from understudy.judge import check_findings
+from understudy.judge.outcomes import observations
+from understudy.judge.outcomes.probe import Received, write_node_hook
+from understudy.judge.runs import runner_registry
 from understudy.judge.test_runners.cargo import cargo_counts
 from understudy.judge.test_runners.go import go_counts
 from understudy.judge.test_runners.shared.node_packages import jest_counts
@@ -31,10 +31,10 @@ def detected(
     changed: Sequence[str] = (),
     has_pytest: bool = True,
     has_python: bool = True,
-) -> builtin_checks.Detected:
+) -> runner_registry.Detected:
     contents = {path: text.encode() for path, text in files.items()}
     changes = [("A", path) for path in changed or files]
-    return builtin_checks.detect(
+    return runner_registry.detect(
         changes, tree, contents.get, contents.get, has_python=has_python, has_pytest=has_pytest, has_pytest_cov=False
     )
 
@@ -170,10 +170,10 @@ def test_counts_of_other_runners() -> None:
             {"Action": "fail", "Package": "q"},
         ]
     )
-    assert go_counts(f"noise\n{go}\n[1]\n") == runner_reports.Counts(passed=1, failed=1, skipped=1)
+    assert go_counts(f"noise\n{go}\n[1]\n") == observations.Counts(passed=1, failed=1, skipped=1)
     assert go_counts("cannot find package") is None
     cargo = "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\nx\ntest result: FAILED. 1 passed; 3 failed; 0 ignored; 0 measured\n"
-    assert cargo_counts(cargo) == runner_reports.Counts(passed=3, failed=3, skipped=1)
+    assert cargo_counts(cargo) == observations.Counts(passed=3, failed=3, skipped=1)
     assert cargo_counts("error: could not compile") is None
     jest = {
         "numTotalTests": 3,
@@ -182,13 +182,13 @@ def test_counts_of_other_runners() -> None:
         "numPendingTests": 1,
         "testResults": [{"status": "failed", "assertionResults": []}, {"status": "failed", "assertionResults": [{}]}],
     }
-    assert jest_counts(jest) == runner_reports.Counts(passed=1, failed=2, skipped=1)
+    assert jest_counts(jest) == observations.Counts(passed=1, failed=2, skipped=1)
     assert jest_counts({}) is None
 
 
 def test_output_is_clean_and_short() -> None:
-    assert runner_reports.tail(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07ok\x00\n", b"\xff") == "red\nok\n�"
-    long = runner_reports.tail(b"x" * 100_000 + b"\xc3\xa9 end")
+    assert observations.tail(b"\x1b[31mred\x1b[0m\r\n\x1b]0;title\x07ok\x00\n", b"\xff") == "red\nok\n�"
+    long = observations.tail(b"x" * 100_000 + b"\xc3\xa9 end")
     assert long.startswith("…x")
     assert long.endswith("é end")
     assert len(long.encode()) <= 8 * 1024 + 3
@@ -196,7 +196,7 @@ def test_output_is_clean_and_short() -> None:
 
 @given(st.binary(max_size=400))
 def test_any_output_and_any_report_can_be_read(data: bytes) -> None:
-    runner_reports.tail(data, data).encode()
+    observations.tail(data, data).encode()
     go_counts("[" * 100_000)
     go_counts(json.dumps({"Action": ["x"], "Test": {"y": 1}}))
     go_counts(data.decode("utf-8", "replace"))
@@ -223,7 +223,7 @@ def test_a_forged_report_never_breaks_the_judge(tmp_path_factory: pytest.TempPat
     entries = [value, *({"k": kind, "id": value, "ids": value, "files": value, "outcome": value} for kind in kinds)]
     (folder / "1-x.node.json").write_text(json.dumps(value))
     sessions = (tuple(entry for entry in entries if isinstance(entry, dict)),)
-    report = runner_reports.read_probe(Received(sessions=sessions), folder)
+    report = observations.read_probe(Received(sessions=sessions), folder)
     assert report.counts is not None
     if isinstance(value, dict):
         jest_counts(value)
@@ -231,10 +231,10 @@ def test_a_forged_report_never_breaks_the_judge(tmp_path_factory: pytest.TempPat
 
 def test_scope() -> None:
     changes = [("A", "tests/test_a.py"), ("M", "src/a.py"), ("D", "tests/test_b.py"), ("T", "tests/test_c.py")]
-    assert change_scope.outside(changes, None, only_adds_and_modifies=False) == []
-    assert change_scope.outside(changes, [], only_adds_and_modifies=False) == [path for _, path in changes]
-    assert change_scope.outside(changes, ["tests/"], only_adds_and_modifies=False) == ["src/a.py"]
-    assert change_scope.outside(changes, ["test_*.py"], only_adds_and_modifies=True) == [
+    assert check_findings.outside(changes, None, only_adds_and_modifies=False) == []
+    assert check_findings.outside(changes, [], only_adds_and_modifies=False) == [path for _, path in changes]
+    assert check_findings.outside(changes, ["tests/"], only_adds_and_modifies=False) == ["src/a.py"]
+    assert check_findings.outside(changes, ["test_*.py"], only_adds_and_modifies=True) == [
         "src/a.py",
         "tests/test_b.py",
         "tests/test_c.py",

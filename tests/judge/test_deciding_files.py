@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.deciding import inline_tests, known_files, sections
+from understudy.judge.deciding import restored_parts
 from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Trees, contents, decides
-from understudy.judge.deciding.known_files import RUNNER_MODULES
-from understudy.judge.deciding.started_files import started_files
+from understudy.judge.project.command_lines import started_files
+from understudy.judge.runs import runner_registry
+from understudy.judge.runs.runner_registry import RUNNER_MODULES
 
 Tree = Mapping[str, str]
 
@@ -137,7 +138,7 @@ def test_init_files_of_folders_with_code_are_code() -> None:
     assert found == {"calc/__init__.py": "TEST"}
 
 
-@pytest.mark.parametrize(("lock", "manifest"), sorted(known_files.LOCKS.items()))
+@pytest.mark.parametrize(("lock", "manifest"), sorted(runner_registry.LOCKS.items()))
 def test_a_lock_follows_its_manifest(lock: str, manifest: str) -> None:
     before = '{"dependencies": {}}' if manifest.endswith(".json") else "[dependencies]\n"
     after = '{"dependencies": {"a": "1"}}' if manifest.endswith(".json") else '[dependencies]\na = "1"\n'
@@ -166,16 +167,17 @@ module = "a"
 """
 
 
-def test_toml_keeps_the_bytes_of_what_it_keeps() -> None:
+def test_toml_keeps_what_does_not_decide() -> None:
     honest = PYPROJECT.replace('"1.0"', '"1.1"').replace('["attrs"]', '[\n  "attrs",  # x\n  "yarl",\n]')
-    assert sections.restored("pyproject.toml", PYPROJECT.encode(), honest.encode()) == honest.encode()
+    assert restored_parts.restored_sections("pyproject.toml", PYPROJECT.encode(), honest.encode()) == honest.encode()
     lied = (
         honest.replace('"-q"', '"-k add"').replace("90", "0").replace("[[tool.mypy", "[tool.new]\nx = 1\n\n[[tool.mypy")
     )
-    assert sections.restored("pyproject.toml", PYPROJECT.encode(), lied.encode()) == honest.encode()
+    back = restored_parts.restored_sections("pyproject.toml", PYPROJECT.encode(), lied.encode()).decode()
+    assert tomllib.loads(back) == tomllib.loads(honest)
     removed = honest.replace('[tool.pytest.ini_options]\naddopts = "-q"\n\n', "")
-    back = tomllib.loads(sections.restored("pyproject.toml", PYPROJECT.encode(), removed.encode()).decode())
-    assert back == tomllib.loads(honest)
+    back = restored_parts.restored_sections("pyproject.toml", PYPROJECT.encode(), removed.encode()).decode()
+    assert tomllib.loads(back) == tomllib.loads(honest)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_toml_keeps_the_bytes_of_what_it_keeps() -> None:
 )
 def test_toml_written_in_other_ways_is_restored_too(result: str) -> None:
     base = '[project]\nversion = "1"\n[tool.pytest.ini_options]\naddopts = "-q"\n'
-    back = tomllib.loads(sections.restored("pyproject.toml", base.encode(), result.encode()).decode())
+    back = tomllib.loads(restored_parts.restored_sections("pyproject.toml", base.encode(), result.encode()).decode())
     assert back["tool"] == {"pytest": {"ini_options": {"addopts": "-q"}}}
     assert back["project"]["version"] == "2"
     assert "entry-points" not in back["project"]
@@ -204,11 +206,11 @@ def test_toml_written_in_other_ways_is_restored_too(result: str) -> None:
         ("tox.ini", "[testenv]\ndeps = a\ncommands = pytest\n", "[testenv]\ndeps =\n  a\n  b\ncommands = true\n[pytest]\nx=1\n", "[testenv]\ndeps =\n  a\n  b\ncommands = pytest\n"),
         ("package.json", '{"version": "1", "scripts": {"test": "jest"}}', '{"version": "2", "scripts": {"test": "true"}, "jest": {}}', '{"version": "2", "scripts": {"test": "jest"}}\n'),
         ("go.mod", "module x\n\ngo 1.22\n", "module x\n\ngo 1.22\n\nrequire (\n\ta v1\n)\n\nreplace a => ./fake\n", "module x\ngo 1.22\nrequire (\n\ta v1\n)\n"),
-        ("Cargo.toml", '[package]\nname = "a"\n', '[package]\nname = "a"\n\n[dependencies]\nb = "1"\n\n[[test]]\nname = "t"\nharness = false\n', '[package]\nname = "a"\n\n[dependencies]\nb = "1"\n\n'),
+        ("Cargo.toml", '[package]\nname = "a"\n', '[package]\nname = "a"\n\n[dependencies]\nb = "1"\n\n[[test]]\nname = "t"\nharness = false\n', '[package]\nname = "a"\n\n[dependencies]\nb = "1"\n'),
     ],
 )  # fmt: skip
 def test_other_files_with_sections(name: str, base: str, result: str, expected: str) -> None:
-    assert sections.restored(name, base.encode(), result.encode()).decode() == expected
+    assert restored_parts.restored_sections(name, base.encode(), result.encode()).decode() == expected
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "tox.ini", "package.json", "go.mod", "Cargo.toml"])
@@ -217,19 +219,19 @@ def test_what_cannot_be_read_is_the_bases(name: str, result: bytes) -> None:
     base = b'{"scripts": {"test": "x"}}' if name.endswith(".json") else b"[tool]\nx = 1\n"
     if name == "go.mod":
         base = b"replace a => b\n"
-    back = sections.restored(name, base, result)
+    back = restored_parts.restored_sections(name, base, result)
     assert back == base or back.strip() in {b"", base.strip()} or b"x" in back or b"replace a => b" in back
 
 
 def test_hashes_of_known_modules_cannot_change() -> None:
     base, result = b"a v1 h1:x\n", b"a v1 h1:EVIL\nb v1 h1:y\n"
-    assert sections.merged_sums(base, result) == b"a v1 h1:x\nb v1 h1:y\n"
+    assert restored_parts.merged_sums(base, result) == b"a v1 h1:x\nb v1 h1:y\n"
 
 
 def test_a_new_manifest_loses_only_its_deciding_sections() -> None:
     result = '[project]\nname = "x"\n\n[tool.pytest.ini_options]\naddopts = "-k add"\n'
     [restored] = _restored({}, {"pyproject.toml": result}, ("pytest",))
-    assert contents([restored]) == {"pyproject.toml": b'[project]\nname = "x"\n\n'}
+    assert contents([restored]) == {"pyproject.toml": b'[project]\nname = "x"\n'}
 
 
 CODE = st.sampled_from(["pub fn f() -> i32 { 1 }", "/// Doc.\n#[inline]\npub struct S;", "mod inner { pub fn g() {} }"])
@@ -249,21 +251,21 @@ def test_tests_beside_code_are_those_of_the_base(base: list[str], result: list[s
         return [item for item in items if item.startswith(("#[cfg", "#[test", "#[tokio"))]
 
     old, new = ("\n\n".join(items).encode() for items in (base, result))
-    found = inline_tests.restored("src/lib.rs", old, new)
+    found = restored_parts.restored_tests("src/lib.rs", old, new)
     code = [item for item in result if item not in tests(result)]
     wanted = "".join(sorted([*code, *tests(base)]))
     assert sorted(found.decode().replace("\n", "")) == sorted(wanted.replace("\n", ""))
-    assert inline_tests.restored("src/lib.rs", old, found) == found
+    assert restored_parts.restored_tests("src/lib.rs", old, found) == found
     positions = [found.decode().find(item) for item in dict.fromkeys(tests(base))]
     assert -1 not in positions
     inside = f"mod inner {{\n{test}\n}}\n".encode()
-    assert test.encode() in inline_tests.restored("src/lib.rs", inside, b"mod inner { }\n")
-    assert inline_tests.restored("src/lib.rs", inside, b"mod other { }\n") == b"mod other { }\n"
+    assert test.encode() in restored_parts.restored_tests("src/lib.rs", inside, b"mod inner { }\n")
+    assert restored_parts.restored_tests("src/lib.rs", inside, b"mod other { }\n") == b"mod other { }\n"
 
 
 def test_lines_of_tests_beside_code_are_known() -> None:
     source = b"fn f() {}\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\nfn g() {}\n"
-    assert [line for line in range(8) if inline_tests.has_in_line("src/lib.rs", source, line)] == [2, 3, 4, 5]
+    assert [line for line in range(8) if restored_parts.is_line_of_test("src/lib.rs", source, line)] == [2, 3, 4, 5]
 
 
 EXAMPLE = 'def f(x):\n    """Double.\n\n    >>> f(2)\n    {}\n    """\n    return x * {}\n\n\nclass C:\n    """No example."""\n'

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from understudy.judge.project import interpreter
-from understudy.judge.project.editable_installs import Checkout, mapped_paths, shadowed
-from understudy.judge.project.interpreter import describe, find_interpreter
+from understudy.judge.project.interpreter import Checkout, describe, find_interpreter, mapped_paths, shadowed
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from wait_until import until
 
-from understudy.judge.mutation.copies import parallel_runs
+from understudy.judge.mutation import mutant_runs
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Phase
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
@@ -23,7 +23,7 @@ SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_
 
 
 async def test_an_honest_test_is_verified(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_runs, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(mutant_runs, "PROGRESS_SECONDS", 0.0)
     judged = await project.judge({"test_calc.py": HONEST})
     assert judged.is_(Verdict.VERIFIED)
     result = judged.only

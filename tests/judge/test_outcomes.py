@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.outcomes import outcome_cache
-from understudy.judge.outcomes.outcome_cache import OutcomeCache
-from understudy.judge.outcomes.outcome_comparison import Observed, fewer, losses, newly_red
-from understudy.judge.outcomes.runner_reports import ProbeReport
-from understudy.judge.runs.console_reports import build_failed, printed_counts, printed_outcomes
+from understudy.judge.outcomes import observations
+from understudy.judge.outcomes.observations import Observed, OutcomeCache, ProbeReport, fewer, losses, newly_red
+from understudy.judge.runs.runner_registry import build_failed, printed_counts, printed_outcomes
 from understudy.judge.test_runners.shared.node_packages import reported_outcomes
 
 
@@ -176,7 +174,7 @@ def test_the_cache_ignores_what_changed_since_the_start(tmp_path: Path, monkeypa
     assert cache.get("key") == run
     assert OutcomeCache(tmp_path / "cache").get("key") is None, "an agent of this process could have written it"
     [file] = (tmp_path / "cache").iterdir()
-    monkeypatch.setattr(outcome_cache, "_STARTED", file.stat().st_ctime + 1)
+    monkeypatch.setattr(observations, "_STARTED", file.stat().st_ctime + 1)
     assert OutcomeCache(tmp_path / "cache").get("key") == run
     assert OutcomeCache(tmp_path / "cache").get("other") is None
     file.write_bytes(b"\x00rubbish")
@@ -185,7 +183,7 @@ def test_the_cache_ignores_what_changed_since_the_start(tmp_path: Path, monkeypa
 
 
 def test_the_cache_is_bounded_and_keeps_only_complete_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome_cache, "_MOST_FILES", 3)
+    monkeypatch.setattr(observations, "_MOST_FILES", 3)
     folder = tmp_path / "cache"
     cache = OutcomeCache(folder)
     cache.put("cut off", seen(timed_out=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.runs.steady_runs import variations
+from understudy.judge.runs.repeated_runs import variations
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 

@@ -12,7 +12,7 @@ import pytest
 
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.definitions import statements_around
-from understudy.mutants.test_code.emptied_tests import emptied, usual_tests
+from understudy.mutants.test_code.removed_tests import emptied, usual_tests
 
 
 def _empty(path: str, source: str, *names: str) -> str:

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from understudy.mutants.controls import reach_probe
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import LANGUAGES, language_of
-from understudy.mutants.reach_probe import reach_probe
 
 PYTHON = b'''
 class A:

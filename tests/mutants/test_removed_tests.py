@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.definitions import definitions_of
+from understudy.mutants.test_code.removed_tests import without_tests
 from understudy.mutants.test_code.test_ids import KnownTests
-from understudy.mutants.test_code.without_tests import without_tests
 
 GO_MODULE = b"module example.com/m\n"
 

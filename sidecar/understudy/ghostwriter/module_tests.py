@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from understudy.mutants.generate import mutants_of
-from understudy.mutants.mutant import Mutant
+from understudy.mutants.generate import Mutant, mutants_of
 
 from .choose_examples import Found, Property, choose, choose_properties, merged
 from .confined_runs import ConfinedRuns, Stop

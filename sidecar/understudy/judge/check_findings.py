@@ -1,23 +1,111 @@
-"""Collect what the runs of a check show, and turn it into its result and into reservations about the whole result."""
+"""Collect what the runs of checks show: the record of all runs, the results, and the reservations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from understudy.judge.base_runs.restored_runs import Finding
-from understudy.judge.mutation.mutation_evidence import MutationFinding
-from understudy.judge.runs.check_run import CheckOutcome
-from understudy.judge.runs.evidence_record import EvidenceRecord, printable
+import msgspec
+
+from understudy.files import durable
+from understudy.judge.outcomes.observations import printable
+from understudy.judge.runs.check_run import CheckOutcome, Variation
+from understudy.judge.runs.judged_tree import Change
+from understudy.judge.runs.repeated_runs import describe
+from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck, matching
 from understudy.model.delegation.events import Event, Note
-from understudy.model.evidence.checks import Check, CheckResult
+from understudy.model.evidence.checks import Check, CheckResult, JudgedMutant
+from understudy.model.evidence.evidence_log import EvidenceCheck, EvidenceLog, EvidenceRun, RunOn
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact
 
+if TYPE_CHECKING:  # a reader of the record needs neither
+    from understudy.judge.base_runs.restored_runs import Finding
+    from understudy.judge.mutation.mutation_evidence import MutationFinding
+
+FILE = "evidence.json"
+_MOST_OUTCOMES = 5_000
+_MOST_BYTES = 64 * 1024 * 1024
 _MOST_FACTS = 50
 """Most sentences about reservations that a result keeps."""
 _MOST_ALTERED = 50
 """Most changed files that a result lists."""
+_WRITTEN_BY_RUNNERS = frozenset(file for runner in RUNNERS for file in runner.completes)
+
+
+class EvidenceRecord:
+    """Collects the runs of one judgement."""
+
+    def __init__(self, *, base: str, head: str, tree: str) -> None:
+        """Start with no run; ``tree`` is the id of the result's tree."""
+        self.log = EvidenceLog(base=base, head=head, tree=tree)
+        self._restored: dict[str, list[str]] = {}
+        self._check: EvidenceCheck | None = None
+
+    def begin(self, name: str) -> None:
+        """Add the following runs to the check ``name``."""
+        self._check = EvidenceCheck(name=name)
+        self.log.checks.append(self._check)
+
+    def composed(self, commit: str, restored: Iterable[str]) -> None:
+        """Remember which files of ``commit`` are those of the base."""
+        self._restored[commit] = sorted(restored)
+
+    def ran(
+        self,
+        plan: PreparedCheck,
+        commit: str,
+        outcome: CheckOutcome,
+        variation: Variation | None,
+        *,
+        bare: bool,
+    ) -> None:
+        """Add a run of the current check, or of the whole suite for its sake; ``bare`` is one without the probe."""
+        if self._check is None:
+            return
+        on: RunOn = "result" if commit == self.log.head else "base" if commit == self.log.base else "restored"
+        counts, outcomes = outcome.counts, outcome.observed.outcomes
+        self._check.runs.append(
+            EvidenceRun(
+                on=on,
+                commit=commit,
+                restored=[printable(path) for path in self._restored.get(commit, [])] if on == "restored" else [],
+                argv=[printable(argument) for argument in outcome.argv],
+                folder=printable(plan.check.cwd or "."),
+                circumstances=", ".join(
+                    [
+                        *([describe(variation)] if variation is not None else []),
+                        *(["without Understudy's report"] if bare else []),
+                    ]
+                ),
+                exit_code=outcome.code,
+                seconds=round(outcome.seconds, 3),
+                passed=counts.passed if counts is not None else outcome.observed.passed,
+                failed=counts.failed if counts is not None else None,
+                skipped=counts.skipped if counts is not None else outcome.observed.skipped,
+                outcomes={printable(test): word for test, word in sorted(outcomes.items())[:_MOST_OUTCOMES]},
+            )
+        )
+
+    def judged(self, mutants: Iterable[JudgedMutant]) -> None:
+        """Add the mutants of the current check."""
+        if self._check is not None:
+            self._check.mutants.extend(mutants)
+
+    def save(self, folder: Path) -> None:
+        """Write the record beside the journal; errors are those of the disk, as ``UnderstudyError``."""
+        durable.replace(folder / FILE, msgspec.json.encode(self.log))
+
+
+def read_record(folder: Path) -> EvidenceLog | None:
+    """Return the record of the last judgement; None if there is none that can be read_record."""
+    try:
+        return msgspec.json.decode(durable.read_whole(folder / FILE, _MOST_BYTES), type=EvidenceLog)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 class ResultFindings:
@@ -134,3 +222,53 @@ class CheckFindings:
             base=base.comparison,
             tampered=[printable(text) for text in self._distrust] or None,
         )
+
+
+def altered(differing: Iterable[str], check: Check, changes: Iterable[Change]) -> list[str]:
+    """Return the paths of ``differing`` that a run of ``check`` must not have changed.
+
+    Not reported are hidden files of the check, which replace files of the result, and lock files that the runner
+    writes, unless the result changes them.
+    """
+    hidden = tuple(check.files) if check.hidden else ()
+    changed = {path for _, path in changes}
+    return [
+        path
+        for path in differing
+        if not any(path == file or path.startswith(f"{file}/") for file in hidden)
+        and (PurePosixPath(path).name not in _WRITTEN_BY_RUNNERS or path in changed)
+    ]
+
+
+def leading_out(tree: Path, changes: Sequence[Change]) -> list[str]:
+    """Return the changed symbolic links that point outside the worktree, where content is not part of the result.
+
+    The worktree must be checked out at the result.
+    """
+    links = []
+    for status, path in changes:
+        if status[:1] == "D":
+            continue
+        try:
+            target = (tree / path).readlink()
+        except OSError:
+            continue
+        # Compare the names only: links in between may change later.
+        if target.is_absolute() or os.path.normpath(PurePosixPath(path).parent / target).startswith(".."):
+            links.append(path)
+    return links
+
+
+def outside(changes: Sequence[Change], writes: Sequence[str] | None, *, only_adds_and_modifies: bool) -> list[str]:
+    """Return the changed paths that a recipe may not write.
+
+    If ``writes`` is None, every path is allowed. With ``only_adds_and_modifies`` (the recipe ``tests``), deletions,
+    renames and changes of type (a file becomes a link) are never allowed.
+    """
+    paths = [path for _, path in changes]
+    allowed = set(paths) if writes is None else set(matching(paths, writes))
+    return [
+        path
+        for status, path in changes
+        if path not in allowed or (only_adds_and_modifies and status[:1] not in {"A", "M"})
+    ]

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from understudy.git.worktree.cleanup import delete_folder
 from understudy.journal import worker_files
+from understudy.judge import test_aware_code
 from understudy.judge.base_runs.restored_runs import BaseRuns, Finding
-from understudy.judge.check_findings import CheckFindings, ResultFindings
+from understudy.judge.check_findings import CheckFindings, EvidenceRecord, ResultFindings, altered, leading_out, outside
 from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
-from understudy.judge.outcomes.outcome_cache import OutcomeCache
-from understudy.judge.outcomes.outcome_comparison import Observed, function_of, newly_red
-from understudy.judge.runs import builtin_checks, change_scope, confirming_run, steady_runs
+from understudy.judge.outcomes.observations import Observed, OutcomeCache, function_of, newly_red
+from understudy.judge.runs import repeated_runs, runner_registry
 from understudy.judge.runs.check_run import (
     CheckContext,
     CheckOutcome,
-    PreparedCheck,
+    ResultToJudge,
     SpareSlot,
     Variation,
     run_once,
+    temporary_folder,
     with_interpreter,
 )
-from understudy.judge.runs.evidence_record import EvidenceRecord
-from understudy.judge.runs.judged_tree import Change, JudgedTree, ResultToJudge, read_unless_large
-from understudy.judge.tampering import test_aware_code
+from understudy.judge.runs.judged_tree import Change, JudgedTree, read_unless_large
+from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.model.config.delegators import ProgramLimits, Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
@@ -183,12 +181,10 @@ class _Judge:
     # -- preparation -------------------------------------------------------------------------------------------
 
     def _check_scope(self) -> None:
-        outside = change_scope.outside(
-            self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests
-        )
-        outside = sorted({*outside, *change_scope.leading_out(self._tree.path, self._changes)})
-        if outside:
-            text = f"The recipe must not change: {name_list(outside)}."
+        paths = outside(self._changes, self._request.recipe.writes, only_adds_and_modifies=self._writes_tests)
+        paths = sorted({*paths, *leading_out(self._tree.path, self._changes)})
+        if paths:
+            text = f"The recipe must not change: {name_list(paths)}."
             self._findings.reserve((Reservation.OUTSIDE_SCOPE, text))
 
     def _prepare(self) -> CheckContext:
@@ -210,7 +206,7 @@ class _Judge:
 
     def _prepare_judges(self) -> None:
         request = self._request
-        self._test_patterns = builtin_checks.test_globs(self._read_base)
+        self._test_patterns = runner_registry.test_globs(self._read_base)
         trial = ResultToJudge(
             tree=self._tree,
             base=request.base,
@@ -243,7 +239,7 @@ class _Judge:
             TESTS_SLOT in argument for check in request.checks for argument in check.argv
         ):
             # A named check is run in addition to the built-in one, unless it runs the new tests itself.
-            detected = builtin_checks.detect(
+            detected = runner_registry.detect(
                 self._changes,
                 self._tree.path,
                 self._read_head,
@@ -261,7 +257,7 @@ class _Judge:
         for check in checks:
             uses_tests = any(TESTS_SLOT in argument for argument in check.argv)
             if uses_tests and tests is None:
-                tests = tuple(builtin_checks.test_files(self._changes, self._read_head))
+                tests = tuple(runner_registry.test_files(self._changes, self._read_head))
             if uses_tests and not tests:
                 self._pending.append(f"The check {check.name} was not run: no test file was added or changed.")
                 continue
@@ -299,7 +295,7 @@ class _Judge:
             judges_tests, before = base_tests is not None, base_tests or before
         if last.green and plan.tests:
             self._tell(check, "running the new tests again, in other orders and time zones")
-            steady = await steady_runs.run_again(
+            steady = await repeated_runs.run_again(
                 lambda check, commit, variation, bare: self._once(check, commit, variation=variation, bare=bare),
                 plan=plan,
                 first=last,
@@ -312,7 +308,7 @@ class _Judge:
             findings.contradicted(_when_bare(steady.tampered))
         elif last.green and check.required:
             self._tell(check, "running it again")
-            confirmed = await confirming_run.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
+            confirmed = await repeated_runs.confirm(lambda bare: self._once(plan, request.head, bare=bare), last)
             findings.repeated(flaky=confirmed.flaky, tests=confirmed.failed, seconds=confirmed.seconds)
             findings.contradicted(_when_bare(confirmed.tampered))
         finding = await self._judge_with_base(plan, last)
@@ -367,7 +363,7 @@ class _Judge:
         if commit == self._request.head:
             self._check.distrust(outcome.report.problems)
             differing = await asyncio.to_thread(self._tree.differing, commit)
-            self._check.altered(change_scope.altered(differing, plan.check, self._changes))
+            self._check.altered(altered(differing, plan.check, self._changes))
         return outcome
 
     def _find_test_aware(self) -> list[str]:
@@ -496,27 +492,3 @@ class _Judge:
 
 def _when_bare(how: str) -> str:
     return how and f"when it ran without Understudy's report, {how}."
-
-
-@contextlib.asynccontextmanager
-async def temporary_folder(scratch: Path) -> AsyncIterator[Path]:
-    """Yield a new folder in the system's place for temporary files, or in ``scratch`` if there is none; delete it.
-
-    Dozens of runs on mutants would leave folders in the user's place, and pytest, which keeps only the last three,
-    would remove those of the user. The folder is not always in ``scratch``, because the path of a socket may have at
-    most 104 bytes. After a killed worker it stays, like the temporary files of other programs.
-    """
-    folder = await asyncio.to_thread(_made, scratch)
-    try:
-        yield folder
-    finally:
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(delete_folder, folder)
-
-
-def _made(scratch: Path) -> Path:
-    try:
-        # The usual name: a result must not see by it that it is judged.
-        return Path(tempfile.mkdtemp())
-    except OSError:
-        return Path(tempfile.mkdtemp(dir=scratch))

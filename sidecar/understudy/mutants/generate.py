@@ -1,21 +1,23 @@
-"""Make all mutants of a file."""
+"""Make all mutants of a file, and compare what two versions of a file run."""
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.languages.language import EXACT_OPPOSITES, Language, text_of
-from understudy.mutants.mutant import Mutant
+from understudy.mutants.languages.python import PYTHON
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_BYTES = 2 * 1024 * 1024
-"""Largest file that is mutated. Larger ones are generated, or data."""
+"""Largest file that is mutated or compared. Larger ones are generated, or data."""
 _CALL_PREFIX = 200
 """Characters of a call that show whether it only logs."""
 BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|declaration_list|compilation_unit)$")
@@ -29,6 +31,42 @@ _DECIMAL = re.compile(r"(\d[\d_]*)(\.\d[\d_]*\w*)")
 
 Edit = tuple[int, int, str, str]
 """Start, end, text and kind of a change."""
+_TEXT = re.compile(r"string|template|regex|char")
+"""Matches the types of nodes whose spaces matter, and whose text is not only that of the nodes below."""
+_DIRECTIVE = re.compile(
+    rb"^(?://go:|// \+build\b|#!|#.*coding[:=]|///|//!|/\*[*!][^/]*```)|@(?:jest|vitest|jsx|ts-)|"
+    rb"\b(?:noqa|nolint|nosec|type: *ignore|pragma: *no cover|eslint-disable|istanbul ignore|[cv]8 ignore)\b|"
+    rb"\b(?:mypy|pylint|pyright|flake8|ruff):"
+)
+"""Matches comments that decide what is built, run or checked, and those that contain tests (Rust)."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Mutant:
+    """Replace ``source[start:end]`` with ``text``."""
+
+    start: int
+    """Where the replaced bytes begin."""
+    end: int
+    """Where they end, exclusive; equal to ``start`` for an insertion."""
+    text: bytes
+    operator: str
+    """What kind of change it is, such as ``comparison``."""
+    line: int
+    """The line of the change, from 1."""
+    first_line: int
+    """The first of the lines that run when the changed code runs, from 1. A runner may report any line of a statement
+    as executed, so these are the lines from its beginning to the change. For a default value, they are those of the
+    function's body."""
+    last_line: int
+    """The last of those lines, inclusive."""
+    function: str
+    """The name of the function, with those of the classes and functions around it; empty for code outside functions,
+    which runs when the file is loaded."""
+
+    def apply(self, source: bytes) -> bytes:
+        """Return the mutated source."""
+        return source[: self.start] + self.text + source[self.end :]
 
 
 def mutants_of(path: str, source: bytes) -> list[Mutant]:
@@ -283,3 +321,77 @@ def _smallest(source: bytes, mutant: Mutant) -> tuple[int, int, bytes]:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     return mutant.start + head, mutant.end - tail, new[head : len(new) - tail]
+
+
+def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
+    """Return whether two versions of a file differ at most in spaces, comments and docstrings; None: it does not exist.
+
+    The suffix of ``path`` decides the language. Files in unknown languages, with errors, or above 2 MiB must be equal.
+    """
+    old, new = before or b"", after or b""
+    language = language_of(path)
+    if old == new:
+        # A new empty module changes nothing; without it, a package may not be found.
+        return (before is None) == (after is None) or (before is None and language is not None)
+    if after is None or language is None or max(len(old), len(new)) > _MOST_BYTES:
+        return False
+    roots = language.parse(old), language.parse(new)
+    if any(root.has_error for root in roots) or (language is PYTHON and _parses(old) != _parses(new)):
+        return False
+    docstrings = language is PYTHON and b"__doc__" not in old + new
+    trees = (_syntax(root, source, docstrings) for root, source in zip(roots, (old, new), strict=True))
+    return list(next(trees)) == list(next(trees))
+
+
+def _syntax(root: Node, source: bytes, docstrings: bool) -> Iterator[bytes | str]:
+    """Yield the types and texts of all nodes that run, each with the end of its children."""
+    stack: list[Node | str] = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            yield node
+            continue
+        text = node.text or b""
+        if "comment" in node.type and not _DIRECTIVE.search(text):
+            continue
+        if docstrings and _is_docstring(node):
+            continue
+        yield node.type
+        stack.append("end")
+        if not node.children or _TEXT.search(node.type):
+            yield from filter(None, [text])
+        else:
+            yield from _between(node, source)
+            stack += reversed(node.children)
+
+
+def _between(node: Node, source: bytes) -> Iterator[bytes]:
+    """Yield the text of a node that belongs to none of its children."""
+    at = node.start_byte
+    for child in node.children:
+        if gap := source[at : child.start_byte].strip():
+            yield gap
+        at = child.end_byte
+    if gap := source[at : node.end_byte].strip():
+        yield gap
+
+
+def _is_docstring(node: Node) -> bool:
+    if node.type != "expression_statement" or [child.type for child in node.named_children] != ["string"]:
+        return False
+    above = node.parent
+    if above is None or above.type not in {"module", "block"}:
+        return False
+    first = next((child for child in above.named_children if child.type != "comment"), None)
+    return first == node and not (node.text or b"").lstrip(b"rRuU")[:1].isalpha()  # an f-string runs code
+
+
+def _parses(source: bytes) -> bool:
+    """Return whether Python itself accepts a source: the grammar knows no wrong indentation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True

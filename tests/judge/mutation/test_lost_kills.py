@@ -9,7 +9,7 @@ import pytest
 
 from understudy.judge.mutation import lost_kills
 from understudy.judge.mutation.lost_kills import LostKills
-from understudy.judge.mutation.mutant_identity import identities
+from understudy.judge.mutation.planning import identities
 from understudy.model.evidence.checks import MutantStatus
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.mutants.generate import mutants_of

@@ -21,15 +21,24 @@ from wait_until import until
 
 from understudy.engine.queueing.launcher import spare_slot
 from understudy.engine.queueing.start_conditions import take_slot
-from understudy.judge.mutation.copies import parallel_runs
-from understudy.judge.mutation.copies.parallel_runs import Lane, copies_worth_having, run_mutants
-from understudy.judge.mutation.copies.runs import MutantResult, MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation import mutant_runs
+from understudy.judge.mutation.mutant_runs import (
+    Lane,
+    MutantResult,
+    MutantRuns,
+    PlannedRun,
+    RecordedTests,
+    copies_worth_having,
+    run_mutants,
+)
 from understudy.judge.mutation.mutation_test import MutationRequest, copies_that_fit, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, SpareSlot
+from understudy.judge.runs.judged_tree import copies_that_fit
+from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
-from understudy.mutants.mutant import Mutant
+from understudy.mutants.generate import Mutant
 from understudy.store import store
 from understudy.store.store import Entry
 
@@ -295,7 +304,7 @@ def ran(
     steps: Sequence[int],
     count: int,
     slots: Slots | None = None,
-    told: parallel_runs.Progress | None = None,
+    told: mutant_runs.Progress | None = None,
 ) -> MutantRuns:
     planned = [planned_run(index, sham=index % 7 == 3) for index in range(count)]
     further = slots or Slots(len(steps))
@@ -356,10 +365,10 @@ def test_runs_are_complete_if_all_mutants_were_judged_after_the_usual_time() -> 
 def test_the_user_is_told_of_each_tenth_of_the_mutants_when_they_take_long(
     monkeypatch: pytest.MonkeyPatch, seconds: float, expected: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(parallel_runs, "PROGRESS_SECONDS", seconds)
+    monkeypatch.setattr(mutant_runs, "PROGRESS_SECONDS", seconds)
     told: list[str] = []
     ran(
-        World(frozenset(), share=False), [1, 2], 58, told=parallel_runs.Progress(told.append)
+        World(frozenset(), share=False), [1, 2], 58, told=mutant_runs.Progress(told.append)
     )  # eight of these are sham mutants
     assert told == [f"tried {done} of 50 small changes" for done in expected]
 

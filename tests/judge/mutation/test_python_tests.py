@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.judge.mutation.copies.parallel_runs import Lane, run_mutants
-from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment, record
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.generate import mutants_of
-from understudy.mutants.mutant import Mutant
-from understudy.mutants.sham import decoy, sham_mutants
+from understudy.mutants.controls import decoy, sham_mutants
+from understudy.mutants.generate import Mutant, mutants_of
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import TreeLimits
 

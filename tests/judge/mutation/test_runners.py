@@ -13,18 +13,17 @@ from pathlib import Path
 import pytest
 from wait_until import until
 
-from understudy.judge.mutation.copies.parallel_runs import Lane, run_mutants
-from understudy.judge.mutation.copies.runs import MutantRuns, PlannedRun, RecordedTests
+from understudy.judge.mutation import check_mutants
+from understudy.judge.mutation.mutant_runs import Lane, MutantRuns, PlannedRun, RecordedTests, run_mutants
 from understudy.judge.mutation.mutation_test import runner_for
-from understudy.judge.mutation.runners import check_mutants
-from understudy.judge.mutation.runners.script_mutants import script_runner
+from understudy.judge.mutation.script_mutants import script_runner
 from understudy.judge.project.interpreter import InterpreterFacts
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck
+from understudy.judge.runs.check_run import CheckContext
+from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.mutants.generate import mutants_of
-from understudy.mutants.mutant import Mutant
-from understudy.mutants.sham import sham_mutants
+from understudy.mutants.controls import sham_mutants
+from understudy.mutants.generate import Mutant, mutants_of
 
 
 class Place:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.judge.mutation.planning import sample
+from understudy.mutants.controls import sham_mutants
 from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.sham import sham_mutants
 
 SOURCE = b"".join(
     b"def f%d(a):\n%s    return a + %d\n" % (index, b"    a = a * 2\n" * (1 + 20 * (index == 0)), index)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from understudy.judge.mutation.copies.runs import MutantResult
-from understudy.judge.mutation.stryker_report import report
+from understudy.judge.mutation.mutant_runs import MutantResult, report
 from understudy.model.evidence.checks import MutantStatus
+from understudy.mutants.controls import sham_mutants
 from understudy.mutants.generate import mutants_of
-from understudy.mutants.sham import sham_mutants
 
 SOURCE = "def f(ä, b):\n    return 'ü' + g(\n        ä, 2)\n".encode()
 STRING, PLUS, NUMBER = (

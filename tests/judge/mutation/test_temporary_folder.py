@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.judge.judge import temporary_folder
+from understudy.judge.runs.check_run import temporary_folder
 
 
 @pytest.fixture

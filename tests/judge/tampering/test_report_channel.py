@@ -20,9 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import program
 
-from understudy.judge.outcomes.runner_reports import read_probe
-from understudy.judge.probes import probe_copies
-from understudy.judge.probes.report_channel import ReportChannel, verified
+from understudy.judge.outcomes.observations import read_probe
+from understudy.judge.outcomes.probe import ProbeOptions, ReportChannel, add_probe, verified, write_probe
 from understudy.judge.project.interpreter import PROBE_FOLDER
 from understudy.process.programs.children import run
 
@@ -148,7 +147,7 @@ async def test_a_socket_that_cannot_be_made_leaves_nothing_open(tmp_path: Path) 
 
 
 async def test_settings_that_were_taken_are_nowhere_in_the_process(tmp_path: Path) -> None:
-    probe = probe_copies.write_probe(tmp_path)
+    probe = write_probe(tmp_path)
     module = probe.names["understudy_report"]
     (tmp_path / "x.py").write_text(
         f"import os, {module} as report\n"
@@ -187,9 +186,9 @@ async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -
     reports = tmp_path / "reports"
     reports.mkdir()
     with ReportChannel(reports) as channel:
-        probe = probe_copies.write_probe(reports)
+        probe = write_probe(reports)
         environment: dict[str, str] = {}
-        probe_copies.add_probe(environment, probe, channel, probe_copies.ProbeOptions(root=tmp_path))
+        add_probe(environment, probe, channel, ProbeOptions(root=tmp_path))
         argv = [python, "-m", probe.unittest, "test_x.py"]
         done = await run(program(argv, tmp_path, environment), timeout_seconds=60, started=channel.answer)
     assert done.code == 0, done.stderr.decode()
@@ -199,7 +198,7 @@ async def test_other_interpreters_report_unittest(tmp_path: Path, python: str) -
 
 
 def test_names_differ_in_every_run(tmp_path: Path) -> None:
-    one, two = (probe_copies.write_probe(tmp_path) for _ in range(2))
+    one, two = (write_probe(tmp_path) for _ in range(2))
     assert not set(one.names.values()) & set(two.names.values())
     for file in os.listdir(one.folder):
         assert "understudy" not in file

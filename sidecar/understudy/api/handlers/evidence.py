@@ -7,19 +7,18 @@ from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of
 from understudy.engine.running.supervision import current
 from understudy.journal import delegation_folder
-from understudy.judge.mutation import dismissed_mutants
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
 
 
 def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:
     """Return everything that was looked at to judge a result, as one page with commands to repeat it."""
-    from understudy.judge.runs import evidence_record
+    from understudy.judge import check_findings
     from understudy.reports.evidence_page import evidence_page
 
     _ = caller
     folder = folder_of(params.id)
-    return messages.EvidenceResult(markdown=evidence_page(current(folder), evidence_record.read(folder.path)))
+    return messages.EvidenceResult(markdown=evidence_page(current(folder), check_findings.read_record(folder.path)))
 
 
 def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyResult:
@@ -27,6 +26,8 @@ def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyRes
 
     Errors: ``invalid_params``.
     """
+    from understudy.judge.mutation import planning
+
     _ = caller
     delegation = current(folder_of(params.id))
     survived = {
@@ -44,5 +45,5 @@ def dismiss(caller: Caller, params: messages.DismissParams) -> messages.EmptyRes
             f"No change that the tests missed has the id {named}." if named else "No change is named.",
             hint=f"The card lists the ids: understudy show {delegation.id}",
         )
-    dismissed_mutants.dismiss(delegation_folder.state_root(), delegation.workspace, params.mutants)
+    planning.dismiss(delegation_folder.state_root(), delegation.workspace, params.mutants)
     return messages.EmptyResult()

@@ -35,8 +35,7 @@ from understudy.judge.runs.check_run import (
     with_interpreter,
 )
 from understudy.judge.runs.runner_registry import RUNNERS
-from understudy.judge.test_runners.shared.project_files import Project
-from understudy.judge.test_runners.shared.test_runner import ProposedCheck
+from understudy.judge.test_runners.shared.test_runner import Project, ProposedCheck
 from understudy.model.config.config_entries import CheckProposal, CheckTrial
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.spec import Bootstrap

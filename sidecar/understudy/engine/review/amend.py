@@ -15,7 +15,7 @@ from understudy.files import text_encoding
 from understudy.git import changes, path_rules, verification
 from understudy.git import diff as git_diff
 from understudy.journal import delegation_folder
-from understudy.judge.runs import evidence_record
+from understudy.judge import check_findings
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import noticed
@@ -23,8 +23,8 @@ from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, Verdict
+from understudy.mutants.test_code.removed_tests import without_tests
 from understudy.mutants.test_code.test_ids import KnownTests, LocatedTest
-from understudy.mutants.test_code.without_tests import without_tests
 
 JUDGED = frozenset({Verdict.VERIFIED, Verdict.CHECKS_FAILED, Verdict.UNVERIFIED})
 """Verdicts that come from checks. The other verdicts do not change when the user edits the result."""
@@ -298,7 +298,7 @@ def _idle(at: review.LockedResult) -> list[str]:
 
 def _others(at: review.LockedResult, idle: Sequence[str]) -> set[str]:
     """Return all tests of the result that are not known to notice nothing."""
-    record = evidence_record.read(at.folder.path)
+    record = check_findings.read_record(at.folder.path)
     checks = record.checks if record is not None else []
     tests = {test for check in checks for run in check.runs if run.on == "result" for test in run.outcomes}
     judged = [check.mutation for check in at.delegation.checks if check.mutation is not None]

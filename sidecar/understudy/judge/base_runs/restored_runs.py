@@ -16,17 +16,15 @@ from typing import Protocol
 
 import msgspec
 
-from understudy.judge.base_runs import suites
-from understudy.judge.base_runs.unchanged_tests import without_unchanged_tests
+from understudy.judge.base_runs import earlier_tests
+from understudy.judge.base_runs.earlier_tests import without_unchanged_tests
 from understudy.judge.deciding import deciding_files
-from understudy.judge.deciding.deciding_files import CheckFacts, Reason, Restored, Trees
-from understudy.judge.deciding.known_files import RUNNER_MODULES
-from understudy.judge.deciding.test_support import CODE_SUFFIXES
-from understudy.judge.outcomes import outcome_comparison as compare
-from understudy.judge.outcomes.outcome_cache import OutcomeCache
-from understudy.judge.outcomes.outcome_comparison import Losses, Observed
-from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
-from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
+from understudy.judge.outcomes import observations as compare
+from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
+from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
+from understudy.judge.runs.judged_tree import read_unless_large
+from understudy.judge.runs.runner_registry import RUNNER_MODULES, PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, TESTS_SLOT
 from understudy.model.evidence.checks import BaseComparison, ChangedTest
 from understudy.model.text.sanitize import name_list
@@ -92,7 +90,7 @@ class BaseRuns:
         """Judge a check that passed, of a recipe that changes code: with the base's tests and deciding files."""
         finding = Finding()
         restored = await self._decides(plan, green)
-        support = await asyncio.to_thread(self._supports, plan, green)
+        support = await asyncio.to_thread(lambda: deciding_files.supports(self._known(), self._facts(plan, green)))
         if await self._compose(restored) == self._trial.head:
             await self._same_tree(plan, green, finding)
         else:
@@ -117,16 +115,16 @@ class BaseRuns:
         """
         result = green.observed if sure and not self._adds_first_tests(restored) else None
         commit = await self._compose(restored)
-        limited = suites.within(plan, green.seconds)
+        limited = earlier_tests.within(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
         only_tests = all(file.reason in _TESTS for file in restored)
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
-            lost = _lost(base, run, result)
+            lost = compare.lost_or_hidden(base, run, result)
             if lost:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
-                lost = lost.still(_lost(base, run, result))
+                lost = lost.still(compare.lost_or_hidden(base, run, result))
             if lost:
                 await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
                 return
@@ -164,8 +162,8 @@ class BaseRuns:
 
     def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
         """Return the check that runs all tests of the base within its time limit; None if there is none."""
-        suite = suites.suite_of(plan, green, self._known().base_paths)
-        return suites.within(suite, green.seconds) if suite is not None else None
+        suite = earlier_tests.suite_of(plan, green, self._known().base_paths)
+        return earlier_tests.within(suite, green.seconds) if suite is not None else None
 
     async def on_base(self, plan: PreparedCheck) -> tuple[Observed, float]:
         """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
@@ -222,7 +220,7 @@ class BaseRuns:
         """Judge a result that restores nothing: one run is enough unless it shows less than every test passing."""
         result = green.observed
         hidden = any(test.strip().endswith((".js", ".mjs", ".cjs", ".ts", ".mts")) for test in result.outcomes)
-        unseen = result.passed is None and suites.runs_tests(plan.check.argv)
+        unseen = result.passed is None and earlier_tests.runs_tests(plan.check.argv)
         if not (result.skipped or result.passed == 0 or hidden or unseen or self._inline_tests()) and not (
             await asyncio.to_thread(self._is_incomplete, result)
         ):
@@ -276,12 +274,12 @@ class BaseRuns:
         if not by_tests:
             by_tests, by_deciding = bool(tests), bool(deciding)
         else:
-            limited = suites.within(plan, green.seconds)
+            limited = earlier_tests.within(plan, green.seconds)
             alone = await self._observe(limited, await self._compose(deciding), finding)
-            by_deciding = _depends(lost, green.observed, alone)
+            by_deciding = compare.depends(lost, green.observed, alone)
             if by_deciding:
                 alone = await self._observe(limited, await self._compose(tests), finding)
-                by_tests = _depends(lost, green.observed, alone)
+                by_tests = compare.depends(lost, green.observed, alone)
             if not by_tests and not by_deciding:
                 by_tests = by_deciding = True
         finding.comparison = _comparison(lost, run, green.observed, restored)
@@ -340,7 +338,7 @@ class BaseRuns:
     ) -> None:
         """Run the base's tests on the result; the check counts as failed if one of them no longer passes."""
         trees = self._known()
-        suite = suites.suite_of(plan, green, trees.base_paths)
+        suite = earlier_tests.suite_of(plan, green, trees.base_paths)
         if suite is None:
             return
         existing = set(trees.base_paths)
@@ -350,13 +348,13 @@ class BaseRuns:
             if path in existing and deciding_files.is_test_file(path, self._trial.test_patterns)
         ]
         commit = await self._compose(tests)
-        limited = suites.within(suite, seconds)
+        limited = earlier_tests.within(suite, seconds)
         if suite is plan and commit == self._trial.head:
             run = green.observed
         else:
             run = await self._observe(limited, commit, finding)
         if run.timed_out and not (await self._base(limited, finding)).timed_out:
-            limited = suites.longer(limited)
+            limited = earlier_tests.longer(limited)
             run = await self._observe(limited, commit, finding)
         if run.timed_out:
             limit = limited.check.timeout_seconds or 0
@@ -437,13 +435,7 @@ class BaseRuns:
     # -- files -------------------------------------------------------------------------------------------------
 
     async def _decides(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
-        return await asyncio.to_thread(self._decide, plan, green)
-
-    def _decide(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
-        return deciding_files.decides(self._known(), self._facts(plan, green))
-
-    def _supports(self, plan: PreparedCheck, green: CheckOutcome) -> list[Restored]:
-        return deciding_files.supports(self._known(), self._facts(plan, green))
+        return await asyncio.to_thread(lambda: deciding_files.decides(self._known(), self._facts(plan, green)))
 
     def _facts(self, plan: PreparedCheck, green: CheckOutcome) -> CheckFacts:
         trial, facts = self._trial, self._trial.context.facts
@@ -478,24 +470,6 @@ class BaseRuns:
         commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
         self._composed(commit, files)
         return commit
-
-
-def _depends(lost: Losses, result: Observed, alone: Observed) -> bool:
-    """Return whether the lost tests depend on the files that were restored in ``alone``, and only there."""
-    for test in lost.tests:
-        outcome = alone.outcomes.get(test, compare.MISSING)
-        passed = result.outcomes.get(test) == compare.PASSED
-        if outcome == compare.FAILED or (passed and outcome != compare.PASSED):
-            return True
-        if outcome == compare.MISSING and alone.unbuilt:
-            return True
-    return not lost.tests and result.green and not alone.green
-
-
-def _lost(base: Observed, run: Observed, result: Observed | None) -> Losses:
-    """Return the tests that passed on the base and do not with its files, or that fail there and not in ``result``."""
-    lost = compare.losses(base, run)
-    return lost if result is None else lost.joined(compare.hidden(base, run, result))
 
 
 def _count(number: int, what: str) -> str:

@@ -1,23 +1,58 @@
-"""Find which changed files decide a check, and the content with which the base judges a result."""
+"""Find which changed files decide a check, and the content with which the base judges a result.
+
+Some files belong to the tests of the base although neither name nor folder says so: a module that only tests import and
+that makes assertions, what a script that the check starts imports, and data that only tests name. They can make tests
+pass like the tests themselves. What code imports or names as well is left out: it may be the code under change.
+"""
 
 from __future__ import annotations
 
 import enum
+import functools
 import os
+import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from understudy.judge.deciding import inline_tests, known_files, sections, test_support
-from understudy.judge.deciding.started_files import Read, started_files
-from understudy.judge.deciding.test_support import ReadMany
-from understudy.judge.runs.change_scope import matching
+from understudy.judge.deciding import restored_parts
+from understudy.judge.project.command_lines import Read, started_files
+from understudy.judge.runs import runner_registry
 from understudy.judge.runs.judged_tree import Change
+from understudy.judge.runs.runner_registry import matching
 
 _LISTS_FILES = re.compile(rb"glob|iterdir|listdir|scandir|readdir|ReadDir|read_dir|walk|\\bls\\b|find ")
 _TEXTS = frozenset({".md", ".rst", ".txt"})
 """Suffixes of texts whose examples a check may run."""
+ReadMany = Callable[[Iterable[str]], Mapping[str, bytes]]
+
+_MOST_READ = 2000
+"""Most files whose imports are read; further ones are left out."""
+_MOST_BYTES = 512 * 1024
+_SCRIPTS = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"})
+CODE_SUFFIXES = _SCRIPTS.union(
+    (".py", ".go", ".rs", ".java", ".kt", ".c", ".h", ".cc", ".cpp", ".hpp", ".rb", ".php", ".cs")
+)
+_DOCUMENTS = frozenset({".md", ".rst", ".adoc"})
+
+_PYTHON_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]+)", re.MULTILINE)
+_PYTHON_IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
+_SCRIPT_IMPORT = re.compile(r"""(?:\bfrom|\brequire\(|\bimport\(?|\bmock\()\s*["'](\.{1,2}/[^"'\n]*)["']""")
+_ASSERTS = {
+    ".py": re.compile(
+        rb"^[ \t]*(?:import|from)[ \t]+(?:_?pytest|unittest|hypothesis|nose2?|testtools|behave)\b|^def pytest_\w+\(|"
+        rb"^[ \t]+(?:assert|raise AssertionError)\b",
+        re.MULTILINE,
+    ),
+    ".go": re.compile(rb"""^\s*(?:import\s+)?(?:\w+\s+)?"testing"\s*$""", re.MULTILINE),
+    ".js": re.compile(
+        rb"""["'](?:node:test|(?:node:)?assert(?:/strict)?|vitest|@jest/globals|chai|expect|@testing-library/[\w-]+|"""
+        rb"""supertest|sinon)["']|\bexpect\("""
+    ),
+}
+"""Suffix → what shows that a file has assertions, fixtures or hooks."""
+_TEST_MODULE = r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+%s\s*;"
 
 
 class Reason(enum.StrEnum):
@@ -85,12 +120,16 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
         name = PurePosixPath(path).name
         content: bytes | None = None
         sums = name in {"go.sum", "go.work.sum"}
-        if reason is Reason.CONFIGURATION and letters[path] != "T" and (sums or sections.splits(path)):
+        if reason is Reason.CONFIGURATION and letters[path] != "T" and (sums or restored_parts.splits(path)):
             base, result = trees.read_base(path), trees.read_result(path)
             if result is not None and base != result:
                 # A new manifest loses its deciding sections only: without it, the code may not build.
                 empty = b"{}" if path.endswith(".json") else b""
-                restore = (lambda _, old, new: sections.merged_sums(old, new)) if sums else sections.restored
+                restore = (
+                    (lambda _, old, new: restored_parts.merged_sums(old, new))
+                    if sums
+                    else restored_parts.restored_sections
+                )
                 content = restore(path, empty if base is None else base, result)
                 if content == result:
                     continue
@@ -98,8 +137,8 @@ def decides(trees: Trees, check: CheckFacts) -> list[Restored]:
     whole = {file.path for file in restored}
     for path in letters.keys() - whole:
         base, result = trees.read_base(path), trees.read_result(path)
-        if base is not None and result is not None and inline_tests.may_have(path, base):
-            content = inline_tests.restored(path, base, result)
+        if base is not None and result is not None and restored_parts.may_have_tests(path, base):
+            content = restored_parts.restored_tests(path, base, result)
             if content != result:
                 restored.append(Restored(path=path, reason=Reason.TEST, content=content))
     return sorted(restored, key=lambda file: file.path)
@@ -112,7 +151,7 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
     """
     decided = {file.path for file in decides(trees, check)}
     started = started_files(check.argv, check.folder, trees.base_paths, trees.read_base)
-    supporting = test_support.test_support(
+    supporting = test_support(
         (path for letter, path in trees.changes if letter[:1] != "A" and path not in decided),
         base_paths=trees.base_paths,
         is_test=lambda paths: set(paths).difference(without_test_support(paths, check.test_patterns)),
@@ -125,18 +164,18 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
     """Return whether a file is a test or is in a folder of tests."""
-    return bool(matching([path], [*known_files.TESTS, *known_files.TEST_FOLDERS, *patterns]))
+    return bool(matching([path], [*runner_registry.TESTS, *runner_registry.TEST_FOLDERS, *patterns]))
 
 
 def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:
     """Return whether the name of a file is that of a test."""
-    return bool(matching([path], [*known_files.TESTS, *patterns]))
+    return bool(matching([path], [*runner_registry.TESTS, *patterns]))
 
 
 def without_test_support(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
     """Return the files that are not tests, are not in a folder of tests, and do not configure a runner."""
     every = list(paths)
-    globs = [*known_files.TESTS, *known_files.TEST_FOLDERS, *known_files.CONFIGURATION, *patterns]
+    globs = [*runner_registry.TESTS, *runner_registry.TEST_FOLDERS, *runner_registry.CONFIGURATION, *patterns]
     support = set(matching(every, globs))
     return [path for path in every if path not in support]
 
@@ -149,7 +188,7 @@ def documentation(
     ``program`` returns its files. A text may be data if one of them has its name, or that of its folder and a call that
     lists files.
     """
-    texts = without_test_support(matching(paths, known_files.DOCUMENTATION), patterns)
+    texts = without_test_support(matching(paths, runner_registry.DOCUMENTATION), patterns)
     if not texts:
         return []
     users = list(program().values())
@@ -167,7 +206,7 @@ def documentation(
 def without_documentation(paths: Iterable[str]) -> list[str]:
     """Return the files that are not texts for people by their names."""
     every = list(paths)
-    texts = set(matching(every, known_files.DOCUMENTATION))
+    texts = set(matching(every, runner_registry.DOCUMENTATION))
     return [path for path in every if path not in texts]
 
 
@@ -182,17 +221,17 @@ def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
     add(Reason.PLUGIN, (path for path in changed if path in check.plugins))
     add(Reason.DECLARED, matching(changed, check.configured_by) if check.configured_by else ())
     # A file with sections is split even if `configured_by` names it, but not if it is data of a test.
-    tests = set(matching(changed, [*known_files.TESTS, *known_files.TEST_FOLDERS, *check.test_patterns]))
-    split = [path for path in changed if sections.splits(path)]
+    tests = set(matching(changed, [*runner_registry.TESTS, *runner_registry.TEST_FOLDERS, *check.test_patterns]))
+    split = [path for path in changed if restored_parts.splits(path)]
     reasons.update(dict.fromkeys(split, Reason.CONFIGURATION))
     reasons.update(dict.fromkeys(tests.intersection(split), Reason.TEST))
-    add(Reason.CONFIGURATION, matching(changed, known_files.CONFIGURATION))
+    add(Reason.CONFIGURATION, matching(changed, runner_registry.CONFIGURATION))
     add(Reason.CONFIGURATION, _locks(changed, trees))
     add(Reason.SHADOWS, _shadows(changed, trees, check))
     add(Reason.TEST, tests)
     add(Reason.TEST, _test_packages(changed, trees, check))
     texts = (path for path in changed if PurePosixPath(path).suffix in _TEXTS)
-    add(Reason.TEST, (path for path in texts if inline_tests.EXAMPLE in (trees.read_base(path) or b"")))
+    add(Reason.TEST, (path for path in texts if restored_parts.EXAMPLE in (trees.read_base(path) or b"")))
     for paths, read in ((trees.base_paths, trees.read_base), (trees.result_paths, trees.read_result)):
         names = started_files(check.argv, check.folder, paths, read)
         add(Reason.STARTED, (path for path in changed if path in names))
@@ -202,12 +241,14 @@ def _reasons(trees: Trees, check: CheckFacts) -> dict[str, Reason]:
 def _locks(changed: Sequence[str], trees: Trees) -> list[str]:
     locks = []
     for path in changed:
-        manifest = known_files.LOCKS.get(PurePosixPath(path).name)
+        manifest = runner_registry.LOCKS.get(PurePosixPath(path).name)
         if manifest is None:
             continue
         beside = str(PurePosixPath(path).with_name(manifest))
         merged = path.endswith((".sum",))
-        if merged or not sections.dependencies_changed(beside, trees.read_base(beside), trees.read_result(beside)):
+        if merged or not restored_parts.dependencies_changed(
+            beside, trees.read_base(beside), trees.read_result(beside)
+        ):
             locks.append(path)
     return locks
 
@@ -224,7 +265,7 @@ def _test_packages(changed: Sequence[str], trees: Trees, check: CheckFacts) -> l
             for other in {*trees.base_paths, *trees.result_paths}
             if other.endswith(".py") and str(PurePosixPath(other).parent) == folder and other != path
         }
-        tests = set(matching(beside, [*known_files.TESTS, "conftest.py", *check.test_patterns]))
+        tests = set(matching(beside, [*runner_registry.TESTS, "conftest.py", *check.test_patterns]))
         if beside and tests == beside:
             packages.append(path)
     return packages
@@ -239,7 +280,7 @@ def _shadows(changed: Sequence[str], trees: Trees, check: CheckFacts) -> list[st
     roots = list(dict.fromkeys(["", check.folder, *check.import_roots]))
     project_modules = {_top(_below(path, root)) for path in trees.base_paths for root in roots if _is_below(path, root)}
     packages = {path.rpartition("/")[0] for path in trees.result_paths if path.endswith("/__init__.py")}
-    for path in matching(changed, known_files.TEST_FOLDERS):
+    for path in matching(changed, runner_registry.TEST_FOLDERS):
         folder, _, last = path.removesuffix("/__init__.py").rpartition("/")
         module = last if path.endswith("/__init__.py") else _top(last)
         if module is None or folder in packages or module not in project_modules | set(check.modules):
@@ -276,3 +317,130 @@ def _top(path: str) -> str | None:
 def contents(restored: Iterable[Restored]) -> Mapping[str, bytes | None]:
     """Return path → content for ``JudgedTree.compose``; None stands for the base's file."""
     return {file.path: file.content for file in restored}
+
+
+def test_support(
+    changed: Iterable[str],
+    *,
+    base_paths: Collection[str],
+    is_test: Callable[[Iterable[str]], Collection[str]],
+    started: Collection[str],
+    read_many: ReadMany,
+    read_result: Read,
+) -> list[str]:
+    """Return the paths among ``changed`` that support the tests or the ``started`` scripts of the base, sorted.
+
+    ``is_test`` returns which of some paths belong to tests or configure them.
+    """
+    present = [path for path in changed if path in base_paths]
+    if not present:
+        return []
+    search = _Search(base_paths, frozenset(is_test(base_paths)), frozenset(started), read_many)
+    return sorted(path for path in present if search.supports(path, read_result))
+
+
+class _Search:
+    def __init__(self, paths: Collection[str], tests: frozenset[str], started: frozenset[str], read: ReadMany) -> None:
+        self._tests = tests
+        self._started = started
+        self._paths = frozenset(paths)
+        self._read_many = read
+
+    def supports(self, path: str, read_result: Read) -> bool:
+        suffix = PurePosixPath(path).suffix
+        if suffix == ".rs":
+            return self._is_test_module(path)
+        if suffix == ".go":
+            return self._asserts(path, self._read)
+        if suffix == ".py" or suffix in _SCRIPTS:
+            users = {other for other in self._importers if path in self._importers[other]}
+            helpers = {helper for helper in self._helpers if helper != path and PurePosixPath(helper).suffix == suffix}
+            if not users or not users <= self._tests | self._started | helpers:
+                return False
+            return bool(users & self._started) or any(self._asserts(path, read) for read in (self._read, read_result))
+        return suffix not in CODE_SUFFIXES and suffix not in _DOCUMENTS and self._is_test_data(path)
+
+    @functools.cached_property
+    def _helpers(self) -> frozenset[str]:
+        """Modules with assertions that tests import: a helper may use another one."""
+        imported = {other for test in self._tests for other in self._importers.get(test, ())}
+        code = (other for other in imported if PurePosixPath(other).suffix in {".py", *_SCRIPTS})
+        return frozenset(other for other in code if self._asserts(other, self._read))
+
+    def _asserts(self, path: str, read: Read) -> bool:
+        suffix = PurePosixPath(path).suffix
+        pattern = _ASSERTS[".js" if suffix in _SCRIPTS else suffix]
+        return pattern.search((read(path) or b"")[:_MOST_BYTES]) is not None
+
+    def _is_test_module(self, path: str) -> bool:
+        """Return whether a file of Rust declares this one as a module that only tests have."""
+        where = PurePosixPath(path)
+        name = where.parent.name if where.name == "mod.rs" else where.stem
+        folder = where.parent.parent if where.name == "mod.rs" else where.parent
+        above = [folder / "lib.rs", folder / "main.rs", folder / "mod.rs", folder.parent / f"{folder.name}.rs"]
+        pattern = re.compile(_TEST_MODULE % re.escape(name))
+        return any(pattern.search(self._texts.get(str(declaring), "")) for declaring in above)
+
+    def _is_test_data(self, path: str) -> bool:
+        """Return whether tests or started scripts name this file or its folder, and no code does."""
+        where = PurePosixPath(path)
+        names = re.escape(where.name)
+        if len(where.parts) > 1:
+            names += rf"|(?<=[\"'/]){re.escape(where.parent.name)}(?=[\"'/])"
+        pattern = re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])")
+        users = {other for other, text in self._texts.items() if pattern.search(text)}
+        return bool(users) and users <= self._tests | self._started
+
+    @functools.cached_property
+    def _texts(self) -> dict[str, str]:
+        """Every file of the base in a known language, and every started script."""
+        files = [path for path in self._paths if PurePosixPath(path).suffix in CODE_SUFFIXES or path in self._started]
+        tests_first = sorted(files, key=lambda path: (path not in self._tests, path))[:_MOST_READ]
+        return {path: data.decode("utf-8", "replace") for path, data in self._read_many(tests_first).items()}
+
+    def _read(self, path: str) -> bytes:
+        return self._texts.get(path, "").encode()
+
+    @functools.cached_property
+    def _importers(self) -> dict[str, frozenset[str]]:
+        """File → the files of the base that it imports."""
+        modules: dict[str, list[str]] = {}
+        for path in self._paths:
+            if path.endswith(".py"):
+                parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+                for start in range(len(parts)):  # any folder may be on the import path
+                    modules.setdefault(".".join(parts[start:]), []).append(path)
+        return {
+            path: frozenset(
+                _python_imports(path, text, modules) if path.endswith(".py") else self._script_imports(path, text)
+            )
+            - {path}
+            for path, text in self._texts.items()
+            if path.endswith(".py") or PurePosixPath(path).suffix in _SCRIPTS
+        }
+
+    def _script_imports(self, path: str, text: str) -> Iterable[str]:
+        for name in _SCRIPT_IMPORT.findall(text):
+            at = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+            stem = re.sub(r"\.[cm]?jsx?$", "", at)
+            for candidate in (at, *(f"{base}{end}" for base in (stem, f"{at}/index") for end in _SCRIPTS)):
+                if candidate in self._paths:
+                    yield candidate
+
+
+def _python_imports(path: str, text: str, modules: dict[str, list[str]]) -> Iterable[str]:
+    names: list[str] = []
+    package = path.split("/")[:-1]
+    for module, imported in _PYTHON_FROM.findall(text):
+        dots = len(module) - len(module.lstrip("."))
+        above = package[: len(package) - dots + 1] if dots else []
+        whole = ".".join([*above, *filter(None, [module.lstrip(".")])])
+        names += [whole, *(f"{whole}.{name.split()[0]}" for name in _listed(imported))]
+    for imported in _PYTHON_IMPORT.findall(text):
+        names += [name.split()[0] for name in _listed(imported)]
+    for name in names:
+        yield from modules.get(name, ())
+
+
+def _listed(names: str) -> Sequence[str]:
+    return [name for name in names.strip("() \t\n").replace("\\", " ").split(",") if name.strip()]

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
-from understudy.judge.outcomes.outcome_cache import OutcomeCache
-from understudy.judge.outcomes.outcome_comparison import FAILED, PASSED, Observed
+from understudy.judge.outcomes.observations import FAILED, PASSED, Observed, OutcomeCache
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck
+from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import NOTICED, Evidence, JudgedMutant, MutantStatus
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import documentation
-from understudy.judge.mutation.copies.parallel_runs import Progress
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
+from understudy.judge.mutation.mutant_runs import Progress
 from understudy.judge.mutation.mutation_test import (
     MOST_TESTS,
     MutationOutcome,
@@ -25,15 +25,15 @@ from understudy.judge.mutation.mutation_test import (
     save_report,
 )
 from understudy.judge.mutation.planning import MutantSample
-from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck
-from understudy.judge.runs.evidence_record import printable
-from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.judge.outcomes.observations import printable
+from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck, ResultToJudge
+from understudy.judge.runs.judged_tree import read_unless_large
+from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, JudgedMutant, MutationResult
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import mutants_of
+from understudy.mutants.generate import mutants_of, runs_the_same
 from understudy.mutants.languages.by_suffix import language_of
-from understudy.mutants.same_code import runs_the_same
 from understudy.mutants.test_code.test_ids import KnownTests
 
 _FEWEST = 8

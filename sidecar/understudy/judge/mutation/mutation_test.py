@@ -10,7 +10,6 @@ import json
 import os
 import random
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,32 +19,30 @@ from typing import Any
 
 import msgspec
 
-from understudy.files import nofollow
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation import planning, stryker_report
-from understudy.judge.mutation.copies.parallel_runs import (
+from understudy.judge.mutation import mutant_runs, planning
+from understudy.judge.mutation.check_mutants import CheckMutants, limited
+from understudy.judge.mutation.mutant_runs import (
     Lane,
+    MutantResult,
     Progress,
+    RecordedTests,
     copies_worth_having,
     processors,
     run_mutants,
     together,
 )
-from understudy.judge.mutation.copies.runs import MutantResult, RecordedTests
-from understudy.judge.mutation.mutant_identity import as_change, identities
-from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore
+from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
-from understudy.judge.mutation.runners import mutated_file
-from understudy.judge.mutation.runners.check_mutants import CheckMutants, limited
+from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
 from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, run_once, working_folder
-from understudy.judge.runs.evidence_record import printable
-from understudy.judge.runs.runner_registry import RUNNERS
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree, file_replaced, read_file
+from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
+from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.checks import CodePlace, Evidence, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.text.path_quoting import quote
-from understudy.mutants.generate import mutants_of
-from understudy.mutants.mutant import Mutant
+from understudy.mutants.generate import Mutant, mutants_of
 
 _MOST_SHOWN = 60
 MOST_TESTS = 100
@@ -58,14 +55,6 @@ _SLOWER_RECORD = 10.0
 _LEAST_RECORD_SECONDS = 60.0
 _QUICK_SECONDS = 5.0
 """A check that takes longer does not take further slots before it is known that its mutants need them."""
-
-
-_MOST_FILES = 200_000
-_MOST_BYTES = 4 << 30
-_MOST_LEVELS = 200
-"""``shutil.copytree`` calls itself for each level."""
-_GIT = ".git"
-
 
 _MOST_TRIED = 3
 _SLOWER = 10.0
@@ -235,25 +224,46 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     result.unexecuted = _unexecuted(planned, runs.results)
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
-    confirmed = await _confirmed(request, first, score)
+    unconfirmed = await _unconfirmed(request, first, score)
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
         score=score,
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
-        unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmed.unconfirmed),
-        report=stryker_report.report(runs.results, sources, covered),
+        unconfirmed=tuple(_as_mutant(mutant, names) for mutant in unconfirmed),
+        report=mutant_runs.report(runs.results, sources, covered),
     )
 
 
-async def _confirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> ConfirmedKills:
+async def _unconfirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> Sequence[MutantResult]:
+    """Return killed mutants on which the check passes twice by its plain command, if these are most of those tried.
+
+    It runs on one that is chosen at random, and on two more if it passes there: a test may fail on a mutant only
+    without the tests that run before it.
+    """
+    if request.only is not None:
+        return ()
     killed = [result for result in score.noticed if result.status is MutantStatus.KILLED]
     # Those that tests noticed by a value say most: the code itself fails on others.
     by_value = [result for result in killed if not result.crashed] or killed
-    if request.only is not None or not by_value:
-        return ConfirmedKills()
-    return await confirm_kills(request.plan, first.context, first.state, by_value, seconds=request.seconds)
+    check = limited(request.plan, max(_LEAST_SECONDS, _SLOWER * request.seconds))
+    tree = first.context.tree
+    unconfirmed: list[MutantResult] = []
+    confirmed = 0
+    for kill in random.SystemRandom().sample(by_value, min(_MOST_TRIED, len(by_value))):
+        source = await asyncio.to_thread(read_file, tree, kill.path)
+        with file_replaced(tree, kill.path, kill.mutant.apply(source)):
+            passed = True
+            for _ in range(2):  # a flaky test may pass once
+                passed = passed and (await run_once(check, first.context, bare=True)).green
+        await asyncio.to_thread(first.state.reset)
+        confirmed += not passed
+        if passed:
+            unconfirmed.append(kill)
+        if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
+            break
+    return unconfirmed if len(unconfirmed) > confirmed else ()
 
 
 async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> RecordedTests:
@@ -446,45 +456,6 @@ def save_report(report: Mapping[str, Any], path: Path) -> None:
     path.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8", errors="backslashreplace")
 
 
-def copy_tree(source: Path, target: Path) -> int:
-    """Copy the folder ``source`` to ``target``, which must not exist, and return its size in bytes; links stay links.
-
-    Pipes, sockets and devices are left out, and a ``.git`` that is not a folder: it leads to a repository whose index
-    a test could change. Raise ``file_too_large`` above 200,000 files, 4 GiB or 200 levels.
-    """
-    files = size = 0
-    top = os.fsencode(source)
-    for folder, _, entries in nofollow.walk_any_depth(top):
-        files += len(entries)
-        for name in entries:
-            facts = os.lstat(folder + b"/" + name)
-            size += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
-        if files > _MOST_FILES or size > _MOST_BYTES or folder[len(top) :].count(b"/") > _MOST_LEVELS:
-            raise UnderstudyError(
-                ErrorKind.FILE_TOO_LARGE,
-                "The worktree is too large to be copied for mutation testing.",
-                hint="Keep large untracked files out of it: see `[worktrees] copy` of the configuration.",
-            )
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        uncopied = {name for name in names if not _can_be_copied(Path(folder, name))}
-        return uncopied | ({_GIT} if folder == str(source) and not (source / _GIT).is_dir() else set())
-
-    shutil.copytree(source, target, symlinks=True, ignore=left_out)
-    return size
-
-
-def copies_that_fit(size: int, folder: Path) -> int:
-    """Return how many more copies of this size there may be: 4 GiB together, and half of the free disk."""
-    room = min(_MOST_BYTES - size, shutil.disk_usage(folder).free // 2)
-    return max(0, room // max(1, size))
-
-
-def _can_be_copied(path: Path) -> bool:
-    mode = path.lstat().st_mode
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
-
-
 def runner_for(plan: PreparedCheck, context: CheckContext, *, keep: bool = True) -> CheckMutants:
     """Return a runner (``MutantRunner``) for a check of any kind but pytest, for which ``python_tests`` is faster.
 
@@ -506,41 +477,3 @@ def _naming_tests(plan: PreparedCheck) -> PreparedCheck:
     for runner in RUNNERS:
         argv = runner.naming_tests(argv)
     return dataclasses.replace(plan, check=msgspec.structs.replace(plan.check, argv=argv))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfirmedKills:
-    """What the plain command showed."""
-
-    unconfirmed: tuple[MutantResult, ...] = ()
-    """Killed mutants on which it passed twice, if these are most of those tried."""
-    seconds: float = 0.0
-
-
-async def confirm_kills(
-    plan: PreparedCheck, context: CheckContext, copied: CopiedTree, killed: Sequence[MutantResult], *, seconds: float
-) -> ConfirmedKills:
-    """Run the check on one of ``killed``, chosen at random, and on two more if it passes there.
-
-    The tree of ``context`` is a copy in which mutants may be put in place. ``seconds`` is what a run of the check
-    takes. More than one is tried because a test may fail on a mutant only without the tests that run before it.
-    """
-    check = limited(plan, max(_LEAST_SECONDS, _SLOWER * seconds))
-    unconfirmed: list[MutantResult] = []
-    confirmed, spent = 0, 0.0
-    for kill in random.SystemRandom().sample(killed, min(_MOST_TRIED, len(killed))):
-        source = await asyncio.to_thread(mutated_file.read, context.tree, kill.path)
-        with mutated_file.in_place(context.tree, kill.path, kill.mutant.apply(source)):
-            passed = True
-            for _ in range(2):  # a flaky test may pass once
-                if passed:
-                    outcome = await run_once(check, context, bare=True)
-                    spent += outcome.seconds
-                    passed = outcome.green
-        await asyncio.to_thread(copied.reset)
-        confirmed += not passed
-        if passed:
-            unconfirmed.append(kill)
-        if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
-            break
-    return ConfirmedKills(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else (), seconds=spent)

@@ -1,18 +1,24 @@
-"""Choose the mutants to judge, and add up their results."""
+"""Choose the mutants to judge, name them, and add up their results."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
+from pathlib import Path
 from typing import TypeVar
 
-from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun
+from understudy.files import durable
+from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.generate import mutants_of, still_parses
-from understudy.mutants.mutant import Mutant
-from understudy.mutants.sham import decoy, sham_mutants
+from understudy.mutants.controls import decoy, sham_mutants
+from understudy.mutants.generate import Mutant, mutants_of, still_parses
 
 _MOST_DECOYS = 3
 """Most files that get a decoy."""
@@ -27,8 +33,14 @@ _MOST_FURTHER_RUNS = 100
 TestsOf = Callable[[str, Mutant], Sequence[str]]
 """Returns the ids of the tests that execute a mutant of a file."""
 
-
 T = TypeVar("T")
+_MOST_LINES = 6
+_MOST_CHARACTERS = 300
+_AROUND = 100
+"""Bytes shown on both sides of a change in a longer line."""
+_NAME = "dismissed-mutants.jsonl"
+_LIMIT = 4 << 20
+"""Bytes read; a line takes about a hundred."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +50,7 @@ class MutantSample:
     seed: str
     """Chooses the other mutants."""
     identities: frozenset[str]
-    """See ``mutant_identity``; those that the result's code does not have are skipped."""
+    """See ``identities``; those that the result's code does not have are skipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +117,6 @@ class MutationScore:
         by_value = [result.mutant.operator for result in self.noticed if not result.crashed]
         missed = sum(result.mutant.operator != _REPLACED for result in self.survivors)
         return bool(by_value) and set(by_value) == {_REPLACED} and missed >= _LEAST_MISSED
-
-    @property
-    def share_of_file(self) -> float:
-        """Return the estimated share of all mutants of the files: what is not executed is not noticed."""
-        return self.share * self.executed / self.total if self.total else 0.0
 
 
 def plan(
@@ -273,3 +280,86 @@ def sample(mutants: Iterable[tuple[str, Mutant]], count: int, seed: str) -> list
         generator.shuffle(group)
     rounds = chain.from_iterable(zip_longest(*order))
     return [chosen for chosen in rounds if chosen is not None][:count]
+
+
+def identities(path: str, source: bytes, mutants: Iterable[Mutant]) -> dict[Mutant, str]:
+    """Return for each of all mutants of a file 12 hexadecimal digits that no other one has.
+
+    They stay the same while the line, its function and the change do. Lines may move: a change elsewhere in the file
+    keeps them. The same changes of equal lines in one function are numbered from the top.
+    """
+    names: dict[Mutant, str] = {}
+    numbers: Counter[bytes] = Counter()
+    for mutant in sorted(mutants):
+        key = _key(path, source, mutant)
+        number = numbers[key]
+        numbers[key] += 1
+        names[mutant] = hashlib.sha256(key + (b"\0%d" % number if number else b"")).hexdigest()[:12]
+    return names
+
+
+def _key(path: str, source: bytes, mutant: Mutant) -> bytes:
+    start, end = _lines_around(source, mutant.start, mutant.end)
+    return b"\0".join(
+        (
+            path.encode("utf-8", "surrogateescape"),
+            mutant.function.encode("utf-8", "surrogateescape"),
+            mutant.operator.encode(),
+            source[start : mutant.start].lstrip(),
+            source[mutant.start : mutant.end],
+            mutant.text,
+            source[mutant.end : end].rstrip(),
+        )
+    )
+
+
+def as_change(source: bytes, mutant: Mutant) -> tuple[str, str]:
+    """Return the changed lines before and after, without their common indentation, at most 300 characters each."""
+    start, end = _lines_around(source, mutant.start, mutant.end)
+    if end - start > _MOST_CHARACTERS:
+        start, end = max(start, mutant.start - _AROUND), min(end, mutant.end + _AROUND)
+    before = source[start:end]
+    after = source[start : mutant.start] + mutant.text + source[mutant.end : end]
+    return _shown(before), _shown(after)
+
+
+def _lines_around(source: bytes, start: int, end: int) -> tuple[int, int]:
+    first = source.rfind(b"\n", 0, start) + 1
+    last = source.find(b"\n", end)
+    return first, len(source) if last < 0 else last
+
+
+def _shown(data: bytes) -> str:
+    text = data.decode("utf-8", "replace").replace("\r", "")
+    lines = text.split("\n")
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    lines = [line[indent:] for line in lines]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], "…"]
+    text = "\n".join(lines)
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
+
+
+def dismiss(root: Path, workspace: str, mutants: list[str]) -> None:
+    """Add identities of mutants (see ``identities``) of a workspace; errors are those of the disk."""
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lines = "".join(f"{json.dumps([workspace, mutant])}\n" for mutant in mutants)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(root / _NAME, flags, 0o600)
+    try:
+        os.write(descriptor, lines.encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def dismissed(root: Path, workspace: str) -> frozenset[str]:
+    """Return the identities of all dismissed mutants of a workspace; what cannot be read is not dismissed."""
+    mutants = set()
+    with suppress(OSError):
+        for line in durable.read_whole(root / _NAME, _LIMIT).splitlines():
+            with suppress(ValueError):
+                of, mutant = json.loads(line)
+                if of == workspace:
+                    mutants.add(str(mutant))
+    return frozenset(mutants)

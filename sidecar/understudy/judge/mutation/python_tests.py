@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun, RecordedTests, pending_result
-from understudy.judge.mutation.runners.kept_process import KeptProcess
-from understudy.judge.probes.probe_copies import write_copies
+from understudy.judge.mutation.check_mutants import KeptProcess
+from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
+from understudy.judge.outcomes.probe import write_copies
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.mutant import Mutant
+from understudy.mutants.generate import Mutant
 from understudy.process.program_spec import AccessProfile, Program, Role, TreeLimits, limits_of
 from understudy.process.programs.children import run as run_process
 

@@ -1,1 +1,1 @@
-"""Read, compare and keep the outcomes of single tests."""
+"""Start the probe in the programs of a check; read, compare and keep the outcomes of single tests."""

@@ -1,1 +1,1 @@
-"""The project under judgement: its interpreter, what that imports, and files that git does not show."""
+"""The project under judgement: its interpreter, what that imports, and its command lines."""

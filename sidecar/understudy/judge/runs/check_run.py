@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from understudy.git.worktree.cleanup import delete_folder
 from understudy.journal.worker_files import hidden_files_record
-from understudy.judge.outcomes.outcome_comparison import Observed
-from understudy.judge.outcomes.runner_reports import Counts, ProbeReport, read_probe, tail, wrong_files
-from understudy.judge.probes.probe_copies import ProbeOptions, add_probe, write_probe
-from understudy.judge.probes.report_channel import ReportChannel
-from understudy.judge.project import hidden_files, interpreter
-from understudy.judge.project.editable_installs import Checkout
-from understudy.judge.project.interpreter import ImportPlan, InterpreterFacts, check_environment
-from understudy.judge.runs.console_reports import build_failed, printed_counts, printed_outcomes
-from understudy.judge.runs.runner_registry import ANY_COMMAND, BY_NAME, RUNNERS
+from understudy.judge.outcomes.observations import Counts, Observed, ProbeReport, read_probe, tail, wrong_files
+from understudy.judge.outcomes.probe import ProbeOptions, ReportChannel, add_probe, write_probe
+from understudy.judge.project import interpreter
+from understudy.judge.project.interpreter import Checkout, ImportPlan, InterpreterFacts, check_environment
+from understudy.judge.runs.judged_tree import Change, JudgedTree, hidden_files_placed
+from understudy.judge.runs.runner_registry import (
+    RUNNERS,
+    PreparedCheck,
+    build_failed,
+    printed_counts,
+    printed_outcomes,
+)
 from understudy.judge.test_runners.shared.test_runner import PYTHON_SLOT, REPORT_SLOT, TESTS_SLOT, Output, TestRunner
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -41,27 +46,8 @@ _REPORT = "runner.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedCheck:
-    """A check with the test files of one result."""
-
-    check: Check
-    kind: str = ANY_COMMAND
-    """The name of the test runner that the built-in check starts."""
-    tests: tuple[str, ...] = ()
-    """The test files that the result added or changed, relative to the tree."""
-    builtin: bool = False
-    uses_tests: bool = False
-    """The check runs only those files, so a run on the base would show nothing."""
-
-    @property
-    def runner(self) -> TestRunner:
-        """Return the test runner of a built-in check, for others the one that stands for any command."""
-        return BY_NAME[self.kind]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Variation:
-    """The circumstances in which new tests run once more (``steady_runs``)."""
+    """The circumstances in which new tests run once more (``repeated_runs``)."""
 
     order: str
     """``reversed`` or ``shuffled:<seed>``."""
@@ -70,10 +56,6 @@ class Variation:
     time_zone: str
     order_option: bool = True
     """Give runners that are not Python's their own option for the order."""
-
-    def without_order_option(self) -> Variation:
-        """Return the same circumstances for a runner that does not know its option."""
-        return dataclasses.replace(self, order_option=False)
 
     def arguments(self, runner: TestRunner) -> list[str]:
         """Return the options that change the order of the tests of a runner."""
@@ -124,6 +106,22 @@ class CheckContext:
     def checkout(self) -> Checkout:
         """Return the user's checkout without the environment inside it."""
         return Checkout(self.workspace, self.facts.prefixes if self.facts is not None else ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultToJudge:
+    """A result and its base, and how checks run on them."""
+
+    tree: JudgedTree
+    base: str
+    head: str
+    changes: Sequence[Change]
+    """From ``base`` to ``head``."""
+    files: Sequence[str]
+    """The files named as the code under test or under change."""
+    context: CheckContext
+    test_patterns: Sequence[str]
+    """Patterns of test files that the project's configuration adds."""
 
 
 def with_interpreter(setting: CheckContext, configured: str | None) -> tuple[CheckContext, str | None]:
@@ -206,7 +204,7 @@ async def run_once(
             place = len(argv) if plan.runner.options_at is None else plan.runner.options_at
             argv[place:place] = variation.arguments(plan.runner)
         with (
-            hidden_files.placed(plan.check, setting.tree, hidden_files_record(setting.scratch.parent)),
+            hidden_files_placed(plan.check, setting.tree, hidden_files_record(setting.scratch.parent)),
             ReportChannel(folder) as channel,
         ):
             if probe is not None:
@@ -293,6 +291,30 @@ def _observed(
         unbuilt=unbuilt,
         timed_out=completed.timed_out,
     )
+
+
+@contextlib.asynccontextmanager
+async def temporary_folder(scratch: Path) -> AsyncIterator[Path]:
+    """Yield a new folder in the system's place for temporary files, or in ``scratch`` if there is none; delete it.
+
+    Dozens of runs on mutants would leave folders in the user's place, and pytest, which keeps only the last three,
+    would remove those of the user. The folder is not always in ``scratch``, because the path of a socket may have at
+    most 104 bytes. After a killed worker it stays, like the temporary files of other programs.
+    """
+    folder = await asyncio.to_thread(_made, scratch)
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(delete_folder, folder)
+
+
+def _made(scratch: Path) -> Path:
+    try:
+        # The usual name: a result must not see by it that it is judged.
+        return Path(tempfile.mkdtemp())
+    except OSError:
+        return Path(tempfile.mkdtemp(dir=scratch))
 
 
 def environment_of(check: Check, setting: CheckContext) -> dict[str, str]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 
 from understudy.judge.test_runners.pytest import failed_in_summary
-from understudy.judge.test_runners.shared.project_files import Project, file_shows
-from understudy.judge.test_runners.shared.test_runner import ProposedCheck, TestRunner, program_named, task_of
+from understudy.judge.test_runners.shared.test_runner import (
+    Project,
+    ProposedCheck,
+    TestRunner,
+    file_shows,
+    program_named,
+    task_of,
+)
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _MAKE_TEST = re.compile(r"^test\s*:(?!=)", re.MULTILINE)

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from understudy.judge.outcomes.runner_reports import Counts
-from understudy.judge.project.command_lines import program_of
-from understudy.judge.test_runners.shared.project_files import Read, file_shows
+from understudy.judge.outcomes.observations import Counts
+from understudy.judge.project.command_lines import Read, program_of
 from understudy.judge.test_runners.shared.test_runner import (
     NewTests,
     NewTestsCheck,
     ProposedCheck,
     TestRunner,
+    file_shows,
     task_of,
 )
 
@@ -80,7 +80,7 @@ RUNNER = TestRunner(
     totals=_totals,
     unbuilt=("error: could not compile", r"error\[E\d{4}\]"),
     died=("(signal: ",),
-    mutants="understudy.judge.mutation.runners.cargo_mutants:CargoMutants",
+    mutants="understudy.judge.mutation.cargo_mutants:CargoMutants",
     tests=("test.rs", "tests.rs", "*_test.rs", "*_tests.rs"),
     configuration=(
         *("Cargo.toml", "build.rs", ".cargo/", "rust-toolchain", "rust-toolchain.toml", "nextest.toml", "clippy.toml"),

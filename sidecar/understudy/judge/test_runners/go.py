@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from understudy.judge.outcomes.runner_reports import Counts
+from understudy.judge.outcomes.observations import Counts
 from understudy.judge.project.command_lines import program_of
-from understudy.judge.test_runners.shared.project_files import file_shows
 from understudy.judge.test_runners.shared.test_runner import (
     NewTests,
     NewTestsCheck,
     Output,
     ProposedCheck,
     TestRunner,
+    file_shows,
     task_of,
 )
 
@@ -117,7 +117,7 @@ RUNNER = TestRunner(
     failed=_failed,
     printed=_printed,
     unbuilt=(r"\[(?:build|setup) failed\]",),
-    mutants="understudy.judge.mutation.runners.go_mutants:GoMutants",
+    mutants="understudy.judge.mutation.go_mutants:GoMutants",
     tests=("*_test.go",),
     configuration=("go.mod", "go.work", "/vendor/", ".golangci.*"),
     kept_sections={"go.mod": ("module", "go", "require", "retract")},

@@ -9,16 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from understudy.judge.test_runners.shared.project_files import Project, Read, settings_section
+from understudy.judge.outcomes.observations import ESCAPES
+from understudy.judge.project.command_lines import Read
 from understudy.judge.test_runners.shared.test_runner import (
     PYTHON_SLOT,
     TESTS_SLOT,
     NewTests,
     NewTestsCheck,
     Output,
+    Project,
     ProposedCheck,
     TestRunner,
     program_named,
+    settings_section,
 )
 
 _INI_FILES = ("pytest.ini", ".pytest.ini")
@@ -38,7 +41,6 @@ _COVERAGE_OPTIONS_WITH_VALUE = frozenset(
     {"--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-precision", "--cov-context"}
 )
 """Options of pytest-cov whose value may be the next word."""
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 """A line of the summary; ids may contain spaces."""
 _SUMMARY = re.compile(r"^=*\s*((?:\d+ [a-z]+, )*\d+ [a-z]+) in [\d.:]+s?[^\n]*$", re.MULTILINE)
@@ -171,7 +173,7 @@ def _words(value: Any) -> list[str]:
 
 def failed_in_summary(output: Output) -> list[str]:
     """Return the tests that failed, as the summary of pytest names them."""
-    return _FAILED.findall(_ESCAPES.sub("", output.text))
+    return _FAILED.findall(ESCAPES.sub("", output.text))
 
 
 def _totals(text: str) -> Iterator[tuple[str, int]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from understudy.judge.probes.probe_copies import Probe
+from understudy.judge.outcomes.probe import Probe
 from understudy.judge.project.command_lines import program_of
 from understudy.judge.test_runners.pytest import failed_in_summary, python_tests
-from understudy.judge.test_runners.shared.project_files import Project
 from understudy.judge.test_runners.shared.test_runner import (
     PYTHON_SLOT,
     TESTS_SLOT,
     NewTests,
     NewTestsCheck,
+    Project,
     ProposedCheck,
     TestRunner,
     program_named,
@@ -106,7 +106,7 @@ RUNNER = TestRunner(
     printed=_printed,
     totals=_totals,
     unbuilt=("_FailedTest",),
-    mutants="understudy.judge.mutation.runners.unittest_mutants:UnittestMutants",
+    mutants="understudy.judge.mutation.unittest_mutants:UnittestMutants",
     naming_tests=_naming_tests,
     configuration=("load_tests.py", "unittest.cfg"),
 )

@@ -87,7 +87,7 @@ class Judging:
     ) -> Judgement:
         """Judge a commit of the worktree."""
         from understudy.judge.judge import JudgeRequest, judge
-        from understudy.judge.mutation import dismissed_mutants
+        from understudy.judge.mutation import planning
 
         run, spec = self._run, self._run.spec
         await self._outside.start()
@@ -106,7 +106,7 @@ class Judging:
                 scratch=run.folder.path / "checks",
                 cache=run.state / "base-outcomes",
                 evidence=spec.evidence,
-                dismissed=await run.in_thread(dismissed_mutants.dismissed, run.state, spec.workspace),
+                dismissed=await run.in_thread(planning.dismissed, run.state, spec.workspace),
                 reports=reports,
                 sample=sample,
                 after_check=self._outside.after_check,

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from understudy.judge.outcomes.runner_reports import Counts, read_json
-from understudy.judge.project.command_lines import package_commands, program_of
-from understudy.judge.test_runners.shared.project_files import Project, Read
+from understudy.judge.outcomes.observations import Counts, read_json
+from understudy.judge.project.command_lines import Read, package_commands, program_of
 from understudy.judge.test_runners.shared.test_runner import (
     REPORT_SLOT,
     TESTS_SLOT,
     NewTests,
     NewTestsCheck,
     Output,
+    Project,
     ProposedCheck,
     ScriptCommand,
     TestRunner,
@@ -185,7 +185,7 @@ def package_runner(
         outcomes=lambda output, tree: reported_outcomes(read_json(output.report), tree),
         failed=_failed,
         totals=_totals,
-        mutants="understudy.judge.mutation.runners.script_mutants:ScriptMutants",
+        mutants="understudy.judge.mutation.script_mutants:ScriptMutants",
         script=script,
         **more,
     )

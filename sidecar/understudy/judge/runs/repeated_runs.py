@@ -1,8 +1,11 @@
-"""Run new tests again in other circumstances: a test that passes once and fails once is flaky.
+"""Run a check again: new tests in other circumstances, and every check once without the probe.
 
-Each run is a fresh process, in another order, with another hash seed, at another time zone. The zones are 26 hours
-apart, so that in at least one run the local date differs from the first run's. If a probe reported the first run, the
-last one is without it (``judge.runs.confirming_run``), so Python tests have their own order there.
+New tests run in fresh processes, in another order, with another hash seed, at another time zone: a test that passes
+once and fails once is flaky. The zones are 26 hours apart, so that in at least one run the local date differs from the
+first run's. If a probe reported the first run, the last one is without it, so Python tests have their own order there.
+
+A run without the probe must agree with what the probe reported in exit code and counts. A disagreement is repeated,
+with and without the probe, so that a flaky check is not mistaken for one that deceives.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.judge.runs import confirming_run
-from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck, Variation
+from understudy.judge.outcomes.observations import Counts
+from understudy.judge.runs.check_run import CheckOutcome, Variation
 from understudy.judge.runs.judged_tree import JudgedTree
+from understudy.judge.runs.runner_registry import PreparedCheck
 
 RUNS = 3
 """Runs besides the first one. A test that fails half the time passes all four in one of sixteen judgements."""
@@ -92,7 +96,7 @@ async def run_again(
     seed = await asyncio.to_thread(tree.tree_of, head)
     planned = variations(seed)
     run: Run = lambda variation, bare: once(plan, head, variation, bare)  # noqa: E731
-    confirms = plan.check.required and confirming_run.is_needed(first)
+    confirms = plan.check.required and is_needed(first)
     steady = await _until_red(run, first, planned[:-1] if confirms else planned)
     if confirms and not steady.red:
         steady = await _confirmed(run, first, planned[-1], steady)
@@ -126,7 +130,7 @@ async def _until_red(run: Run, first: CheckOutcome, among: Sequence[Variation]) 
         spent += outcome.seconds
         if not outcome.green and not outcome.failed_tests and variation.order_option:
             # The runner may not know the option that changes the order.
-            variation = variation.without_order_option()
+            variation = dataclasses.replace(variation, order_option=False)
             outcome = await run(variation, False)
             spent += outcome.seconds
         if not outcome.green:
@@ -138,7 +142,7 @@ async def _until_red(run: Run, first: CheckOutcome, among: Sequence[Variation]) 
 
 async def _confirmed(run: Run, first: CheckOutcome, variation: Variation, steady: SteadyRuns) -> SteadyRuns:
     """Add the run without the probe to ``steady``; it is never skipped, because the verdict depends on it."""
-    confirmed = await confirming_run.confirm(lambda bare: run(variation, bare), first)
+    confirmed = await confirm(lambda bare: run(variation, bare), first)
     steady = dataclasses.replace(steady, seconds=steady.seconds + confirmed.seconds, tampered=confirmed.tampered)
     if not confirmed.flaky:
         return steady
@@ -150,3 +154,62 @@ def describe(variation: Variation) -> str:
     """Return the circumstances of a run as text, with what it takes to repeat it."""
     order = "in reverse order" if variation.order == "reversed" else "in another order"
     return f"{order}, with PYTHONHASHSEED={variation.hash_seed} TZ={variation.time_zone}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """What the runs showed; nothing if the first one agreed."""
+
+    tampered: str = ""
+    """What disagreed in two runs without the probe: the rest of a sentence."""
+    flaky: bool = False
+    failed: frozenset[str] = frozenset()
+    """Ids of tests that failed, as far as the runs name them."""
+    seconds: float = 0.0
+
+
+def is_needed(green: CheckOutcome) -> bool:
+    """Return whether a probe took part in this run."""
+    return green.green and (green.report.started > 0 or green.report.node)
+
+
+async def confirm(run: Callable[[bool], Awaitable[CheckOutcome]], first: CheckOutcome) -> Confirmation:
+    """Compare ``first``, which passed, with a run without the probe; ``run(True)`` leaves the probe out."""
+    if not is_needed(first):
+        return Confirmation()
+    bare = await run(True)
+    seconds = bare.seconds
+    if not disagreement(first, bare):
+        return Confirmation(seconds=seconds)
+    probed = await run(False)
+    seconds += probed.seconds
+    if not probed.green:
+        return Confirmation(flaky=True, failed=frozenset(probed.failed_tests), seconds=seconds)
+    if not disagreement(probed, bare):
+        return Confirmation(seconds=seconds)  # other circumstances than in the first run, where fewer tests apply
+    again = await run(True)
+    seconds += again.seconds
+    text = disagreement(probed, again)
+    failed = frozenset(bare.failed_tests) if not text else frozenset[str]()
+    return Confirmation(tampered=text, flaky=not text, failed=failed, seconds=seconds)
+
+
+def disagreement(probed: CheckOutcome, bare: CheckOutcome) -> str:
+    """Return how a run without the probe differs from a green one with it; an empty text if it does not."""
+    if bare.timed_out:
+        return "it did not finish in time"
+    if not bare.green:
+        return f"its exit code is {bare.code} instead of 0"
+    if probed.printed is None:
+        return ""
+    if bare.printed is None:
+        return "it printed no summary of its tests"
+    if bare.printed != probed.printed:
+        return f"it printed {_text(bare.printed)} instead of {_text(probed.printed)}"
+    if probed.report.started == 1 and probed.report.claimed > bare.printed.passed:
+        return f"it printed {_text(bare.printed)}, but {probed.report.claimed} were reported as passed"
+    return ""
+
+
+def _text(counts: Counts) -> str:
+    return f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"

@@ -1,25 +1,43 @@
-"""Restore the parts of a file that decide a check, and keep the parts that honest changes touch.
+"""Restore the parts of a file that decide a check: sections of configurations, and tests beside the code.
 
-``pyproject.toml`` carries dependencies and a version beside the options of pytest. ``restored`` returns the result's
-file with the base's deciding parts: the result's bytes wherever nothing was restored.
+``pyproject.toml`` carries dependencies and a version beside the options of pytest; Rust files and docstrings carry
+tests beside the code. What is returned is the result's file with the base's deciding parts.
 """
 
 from __future__ import annotations
 
 import configparser
+import itertools
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.judge.runs.runner_registry import RUNNERS
+from understudy.mutants.languages.by_suffix import language_of
+from understudy.mutants.languages.language import text_of
+from understudy.mutants.languages.rust import TEST_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 Keys = tuple[str, ...]
 
 _KEPT = {name: kept for runner in RUNNERS for name, kept in runner.kept_sections.items()}
 _DEPENDENCIES = {name: keys for runner in RUNNERS for name, keys in runner.dependencies.items()}
+Scope = tuple[str, ...]
+"""The names of the modules around an item, from the outermost."""
+Span = tuple[int, int]
+"""Where an item begins, with its attributes, and where it ends."""
+
+_RUST, _PYTHON = ".rs", ".py"
+EXAMPLE = b">>>"
+"""Begins an example in a docstring or a text, which a check may run."""
+_BESIDE = frozenset({"attribute_item", "line_comment", "block_comment"})
+_MOST_BYTES = 4 * 1024 * 1024
 
 
 def splits(path: str) -> bool:
@@ -27,7 +45,7 @@ def splits(path: str) -> bool:
     return PurePosixPath(path).name in _KEPT
 
 
-def restored(path: str, base: bytes, result: bytes) -> bytes:
+def restored_sections(path: str, base: bytes, result: bytes) -> bytes:
     """Return ``result`` with the parts of ``base`` that decide a check; ``base`` if one of them cannot be parsed."""
     name = PurePosixPath(path).name
     rules = _KEPT[name]
@@ -106,63 +124,22 @@ def _merged(base: Mapping[str, Any], result: Mapping[str, Any], rules: Sequence[
 
 # -- TOML --------------------------------------------------------------------------------------------------------
 
-_TABLE = re.compile(r"^[ \t]*\[{1,2}[^\[\]\n]+\]{1,2}[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
-
 
 def _toml(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
-    old, new = base.decode(), result.decode()
-    merged = _merged(tomllib.loads(old), tomllib.loads(new), rules)
-    tables = _tables(new)
-    spare: dict[Keys, str] = {}
-    for keys, text in _tables(old):
-        spare[keys] = spare.get(keys, "") + text
-    texts = []
-    for keys, text in tables:
-        if not keys or _kept(keys, rules) is not False:
-            texts.append(text)
-        elif keys in spare:
-            texts.append(spare.pop(keys))
-    present = {keys for keys, _ in tables}
-    texts += [text for keys, text in spare.items() if keys and keys not in present and _kept(keys, rules) is False]
-    joined = "".join(text if text.endswith("\n") or not text else text + "\n" for text in texts)
-    try:
-        if tomllib.loads(joined) == merged:
-            return joined.encode()
-    except tomllib.TOMLDecodeError:
-        pass
+    new = tomllib.loads(result.decode())
+    merged = _merged(tomllib.loads(base.decode()), new, rules)
+    if merged == new:
+        return result
     import tomli_w
 
-    return tomli_w.dumps(merged).encode()  # the tables cannot be exchanged as text: dotted keys, inline tables
-
-
-def _tables(text: str) -> list[tuple[Keys, str]]:
-    """Split a TOML file at its table headers; the first part has no header."""
-    starts = [match.start() for match in _TABLE.finditer(text)]
-    parts: list[tuple[Keys, str]] = [((), text[: starts[0] if starts else len(text)])]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
-        part = text[start:end]
-        parts.append((_header(part.partition("\n")[0]), part))
-    return parts
-
-
-def _header(line: str) -> Keys:
-    try:
-        value: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return ("",)  # a line of a multi-line string or array; the comparison with the parsed file notices
-    keys = []
-    while isinstance(value, dict | list) and value:
-        if isinstance(value, list):
-            value = value[0]
-            continue
-        key, value = next(iter(value.items()))
-        keys.append(key)
-    return tuple(keys)
+    return tomli_w.dumps(merged).encode()
 
 
 # -- INI ---------------------------------------------------------------------------------------------------------
 
 _SECTION = re.compile(r"^\[([^\]\n]+)\]", re.MULTILINE)
+
+
 _OPTION = re.compile(r"^([^\s#;=:\[][^=:\n]*?)[ \t]*[=:]", re.MULTILINE)
 
 
@@ -238,3 +215,134 @@ def _go_mod(base: bytes, result: bytes, rules: Sequence[str]) -> bytes:
     if directives(base, lambda name: name not in rules) == directives(result, lambda name: name not in rules):
         return result
     return (directives(result, rules.__contains__) + directives(base, lambda name: name not in rules)).encode()
+
+
+def may_have_tests(path: str, base: bytes) -> bool:
+    """Return whether a file of the base may have tests beside its code."""
+    return path.endswith(_RUST) or (path.endswith(_PYTHON) and EXAMPLE in base)
+
+
+def restored_tests(path: str, base: bytes, result: bytes) -> bytes:
+    """Return ``result`` with the tests of ``base`` instead of its own; ``result`` itself if neither has any.
+
+    Tests take the place of those of the same module, or are added at its end. Those of a module that the result no
+    longer has are left out: they would not build. Docstrings with examples take the place of those of the same function
+    or class.
+    """
+    if max(len(base), len(result)) > _MOST_BYTES:
+        return result
+    if path.endswith(_PYTHON):
+        return _with_examples(path, base, result)
+    old, new = _Tests(path, base), _Tests(path, result)
+    edits: list[tuple[int, int, bytes]] = []
+    for scope in old.spans.keys() | new.spans.keys():
+        texts = [base[start:end] for start, end in old.spans.get(scope, [])]
+        spans = new.spans.get(scope, [])
+        if texts == [result[start:end] for start, end in spans]:
+            continue
+        if spans:
+            edits += [
+                (start, end, text or b"") for (start, end), text in itertools.zip_longest(spans, texts[: len(spans)])
+            ]
+            more, at = texts[len(spans) :], spans[-1][1]
+        else:
+            more, at = texts, new.ends.get(scope, -1)
+        if more and at >= 0:
+            edits.append((at, at, b"\n" + b"\n".join(more) + b"\n"))
+    return _edited(result, edits)
+
+
+def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+    for start, end, text in sorted(edits, reverse=True):
+        source = source[:start] + text + source[end:]
+    return source
+
+
+def _with_examples(path: str, base: bytes, result: bytes) -> bytes:
+    language = language_of(path)
+    assert language is not None  # noqa: S101 - it is Python
+    now = dict(_bodies(language.parse(result)))
+    edits = []
+    for name, body in _bodies(language.parse(base)):
+        before = _docstring(body)
+        text = before.text or b"" if before is not None else b""
+        if EXAMPLE not in text or name not in now:
+            continue
+        after = _docstring(now[name])
+        first = next((child for child in now[name].named_children if child.type != "comment"), None)
+        if after is not None:
+            edits.append((after.start_byte, after.end_byte, text))
+        elif first is not None:
+            indent = result[result.rfind(b"\n", 0, first.start_byte) + 1 : first.start_byte]
+            lead = b"; " if indent.strip() else b"\n" + indent
+            edits.append((first.start_byte, first.start_byte, text + lead))
+    return _edited(result, edits)
+
+
+def _bodies(module: Node) -> Iterator[tuple[tuple[Scope, int], Node]]:
+    """Yield a module and the bodies of its classes and functions, each with the names around it and its number.
+
+    The number tells those of equal names, such as overloads, from the top.
+    """
+    bodies: list[tuple[Scope, Node]] = [((), module)]
+    stack: list[tuple[Scope, Node]] = [((), module)]
+    while stack:
+        scope, node = stack.pop()
+        for child in node.named_children:
+            name, body = child.child_by_field_name("name"), child.child_by_field_name("body")
+            inside = scope
+            if child.type in {"class_definition", "function_definition"} and name is not None and body is not None:
+                inside = (*scope, text_of(name))
+                bodies.append((inside, body))
+            stack.append((inside, child))
+    numbers: Counter[Scope] = Counter()
+    for scope, body in sorted(bodies, key=lambda scoped: scoped[1].start_byte):
+        numbers[scope] += 1
+        yield (scope, numbers[scope]), body
+
+
+def _docstring(body: Node) -> Node | None:
+    first = next((child for child in body.named_children if child.type != "comment"), None)
+    strings = first.named_children if first is not None and first.type == "expression_statement" else []
+    return strings[0] if [child.type for child in strings] == ["string"] else None
+
+
+def is_line_of_test(path: str, source: bytes, line: int) -> bool:
+    """Return whether a line of a file, from 1, belongs to a test."""
+    spans = [span for spans in _Tests(path, source).spans.values() for span in spans]
+    return any(source.count(b"\n", 0, start) < line <= source.count(b"\n", 0, end) + 1 for start, end in spans)
+
+
+class _Tests:
+    """Where the tests of a file stand."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.spans: dict[Scope, list[Span]] = {}
+        self.ends: dict[Scope, int] = {}
+        """Where the contents of each module end."""
+        language = language_of(path)
+        if language is not None:
+            self._look(language.parse(source), (), len(source))
+
+    def _look(self, body: Node, scope: Scope, end: int) -> None:
+        self.ends[scope] = end
+        for start, is_test, item in _items(body):
+            if is_test:
+                self.spans.setdefault(scope, []).append((start, item.end_byte))
+            elif item.type == "mod_item" and (inner := item.child_by_field_name("body")) is not None:
+                name = item.child_by_field_name("name")
+                self._look(inner, (*scope, text_of(name) if name is not None else ""), inner.end_byte - 1)
+
+
+def _items(body: Node) -> Iterator[tuple[int, bool, Node]]:
+    """Yield each item of a module: where it begins with its attributes, whether one makes it a test, and the item."""
+    start: int | None = None
+    is_test = False
+    for node in body.named_children:
+        if node.type in _BESIDE:
+            if node.type == "attribute_item":
+                start = node.start_byte if start is None else start
+                is_test = is_test or TEST_ATTRIBUTE.match(text_of(node)) is not None
+            continue
+        yield node.start_byte if start is None else start, is_test, node
+        start, is_test = None, False

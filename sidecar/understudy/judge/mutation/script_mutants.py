@@ -7,31 +7,29 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import msgspec
+from msgspec.structs import replace
 
-from understudy.judge.mutation.copies.runs import PlannedRun
-from understudy.judge.mutation.runners import mutated_file
-from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
-from understudy.judge.mutation.runners.executed_lines import inline_map, lines_by_istanbul, lines_by_v8, source_map
-from understudy.judge.mutation.runners.kept_process import KeptProcess
-from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
-from understudy.judge.outcomes.outcome_comparison import FAILED
-from understudy.judge.outcomes.runner_reports import read_json
-from understudy.judge.project.interpreter import PROBE_FOLDER
-from understudy.judge.runs.check_run import (
-    CheckContext,
-    PreparedCheck,
-    environment_of,
-    expanded,
-    run_once,
-    working_folder,
+from understudy.judge.mutation.check_mutants import (
+    ChangedFile,
+    CheckMutants,
+    KeptProcess,
+    Lines,
+    SeenRun,
+    limited,
+    seen_run,
 )
-from understudy.judge.runs.runner_registry import BY_NAME, RUNNERS
+from understudy.judge.mutation.executed_lines import inline_map, lines_by_istanbul, lines_by_v8, source_map
+from understudy.judge.mutation.mutant_runs import PlannedRun
+from understudy.judge.outcomes.observations import FAILED, read_json
+from understudy.judge.project.interpreter import PROBE_FOLDER
+from understudy.judge.runs import judged_tree
+from understudy.judge.runs.check_run import CheckContext, environment_of, expanded, run_once, working_folder
+from understudy.judge.runs.runner_registry import BY_NAME, RUNNERS, PreparedCheck
 from understudy.judge.test_runners.shared.node_packages import jest_counts, reported_outcomes, reported_tests
 from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT, ScriptCommand, TestRunner
 from understudy.process.program_spec import Role
@@ -72,7 +70,7 @@ class ScriptMutants(CheckMutants):
         self._by_test: ByTestFile = {}
         self._stops = False
         if command is not None and self._keeper is not None:
-            check = msgspec.structs.replace(plan.check, argv=[command.program, *command.arguments])
+            check = replace(plan.check, argv=[command.program, *command.arguments])
             plan = dataclasses.replace(plan, kind=command.kind, check=check)
         super().__init__(plan, context, keep=keep)
 
@@ -183,7 +181,7 @@ class ScriptMutants(CheckMutants):
         }
         if kept is not None and not kept.running:
             kept = kept if await self._loaded(kept, changed.path, seconds) else None
-        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+        with judged_tree.file_replaced(self.context.tree, changed.path, changed.content):
             if kept is None:
                 return await self._in_new_process(seconds, files, stop=stop)
             began = loop.time()

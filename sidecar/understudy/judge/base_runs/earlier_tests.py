@@ -1,4 +1,4 @@
-"""Take what the earlier tests do out of a result, so that its new tests are judged by what they do themselves.
+"""Find the check that runs all earlier tests, and take what these do out of a result, to judge its new tests alone.
 
 New names do not make new tests: a file can import earlier tests, inherit them, call them or be a copy of them. Runners
 report all of these as further tests, and they notice what the earlier ones notice.
@@ -7,6 +7,7 @@ report all of these as further tests, and they notice what the earlier ones noti
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 import keyword
 import os
@@ -14,14 +15,22 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
+
 from understudy.judge.deciding.deciding_files import is_test, is_test_file
-from understudy.judge.outcomes.outcome_comparison import function_of
-from understudy.judge.runs.judged_tree import ResultToJudge, read_unless_large
+from understudy.judge.outcomes.observations import function_of
+from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
+from understudy.judge.runs.judged_tree import read_unless_large
+from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.definitions import DefinedTest, definitions_of, statements_around
-from understudy.mutants.test_code.emptied_tests import emptied, usual_tests
+from understudy.mutants.test_code.removed_tests import emptied, usual_tests
 from understudy.mutants.test_code.test_ids import KnownTests, Read
 
+_RUNNER = re.compile("|".join(pattern for runner in RUNNERS for pattern in runner.command_lines))
+_LEAST_SECONDS = 60.0
+_TIMES = 5.0
+_LONGER = 3.0
 _MOST_FILES = 2_000
 """Most test files of the base that are read."""
 _MOST_STEPS = 20
@@ -49,6 +58,45 @@ _DOCSTRING = re.compile(
     rb"^[ \t]*[rRuU]?(?:\"\"\"(?:(?!\"\"\")[^\\])*\"\"\"|'''(?:(?!''')[^\\])*'''|\"[^\"\\\n]*\"|'[^'\\\n]*')[ \t]*$",
     re.MULTILINE,
 )
+
+
+def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[str]) -> PreparedCheck | None:
+    """Return the check for the whole suite; None if it is not known how to run it, or the base has no tests."""
+    tests = [path for path in sorted(base_paths) if is_test_file(path)]
+    if not tests and not any(path.endswith(".rs") for path in base_paths):
+        return None
+    if not plan.uses_tests:
+        return plan
+    runner = plan.runner
+    if not runner.reports and not green.report.started:
+        return None
+    named = tuple(path for path in tests if path.endswith(runner.suite_files))
+    check = msgspec.structs.replace(
+        plan.check, name=f"{plan.check.name} (whole suite)", argv=runner.whole_suite(plan.check.argv)
+    )
+    return PreparedCheck(check=check, kind=plan.kind, tests=named, builtin=plan.builtin, uses_tests=bool(named))
+
+
+def within(plan: PreparedCheck, seconds: float) -> PreparedCheck:
+    """Return the check with a time limit of 60 s or 5 times ``seconds``, whichever is more."""
+    return _limited(plan, max(_LEAST_SECONDS, _TIMES * seconds))
+
+
+def longer(plan: PreparedCheck) -> PreparedCheck:
+    """Return the check with three times its time limit, for a run that another one of the same tests was faster than.
+
+    A suite that needs about as long as the limit ends within it or not by chance.
+    """
+    return _limited(plan, _LONGER * (plan.check.timeout_seconds or _LEAST_SECONDS))
+
+
+def _limited(plan: PreparedCheck, seconds: float) -> PreparedCheck:
+    return dataclasses.replace(plan, check=msgspec.structs.replace(plan.check, timeout_seconds=seconds))
+
+
+def runs_tests(argv: Sequence[str]) -> bool:
+    """Return whether a command looks as if it runs tests, so that its output should show some."""
+    return bool(_RUNNER.search(" ".join(argv)))
 
 
 def without_unchanged_tests(

@@ -8,13 +8,14 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
-from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
-from understudy.judge.outcomes.outcome_comparison import PASSED
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once, working_folder
+from msgspec.structs import replace
+
+from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
+from understudy.judge.outcomes.observations import PASSED
+from understudy.judge.runs.check_run import CheckContext, run_once, working_folder
+from understudy.judge.runs.runner_registry import PreparedCheck
 
 _BLOCK = re.compile(r"^(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$")
 """One line of a profile: file, first line, last line, number of statements, how often they ran."""

@@ -1,36 +1,42 @@
-"""Run any check on mutants: its command once for each of them."""
+"""Run any check on mutants, its command once for each of them, and what all runners share."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import dataclasses
+import json
 import re
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Self
+from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
-from understudy.judge.deciding import inline_tests
+from understudy.judge.deciding import restored_parts
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation.copies.runs import MutantResult, PlannedRun, RecordedTests, pending_result
-from understudy.judge.mutation.runners import mutated_file
-from understudy.judge.mutation.runners.run_status import SeenRun, seen_run, status_of
-from understudy.judge.outcomes.outcome_comparison import SKIPPED
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
+from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun, RecordedTests, pending_result
+from understudy.judge.outcomes.observations import FAILED, SKIPPED, Observed
+from understudy.judge.runs import judged_tree
+from understudy.judge.runs.check_run import CheckContext, CheckOutcome, run_once
+from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
-from understudy.mutants.reach_probe import reach_probe
+from understudy.mutants.controls import reach_probe
+from understudy.process.program_spec import Program
+from understudy.process.programs.children import Child, start
 
+_CRASHED = tuple(text for runner in RUNNERS for text in runner.died)
 _SLOWER = 10.0
 """A mutant may make its tests this much slower before they count as stuck."""
 _LEAST_SECONDS = 3.0
 
 Lines = Mapping[str, frozenset[int]]
 """File (relative to the tree) → executed lines."""
-
 
 _PYTHON_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n((?:[ \t]+.*\n)+)")
 _PYTHON_FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+', re.MULTILINE)
@@ -42,6 +48,75 @@ _SCRIPT_FRAME = re.compile(r"([^\s()\"']+\.[cm]?[jt]sx?):\d+:\d+")
 _SCRIPT_TEST = re.compile(r"^\s*(?:location: |test at ).*$", re.MULTILINE)
 """Where ``node --test`` says that a test is, which is not where it failed."""
 _SCRIPT_OWN = ("/node_modules/", "node:")
+_MOST_LINE_BYTES = 16 * 1024 * 1024
+
+
+class SeenRun(Observed, frozen=True, kw_only=True):
+    """What one run of a check on a mutant showed."""
+
+    seconds: float
+    crashed: bool = False
+    """A signal ended it, such as that of a stack overflow."""
+    output: str = ""
+    """The end of its output."""
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """Return the tests that failed."""
+        return frozenset(test for test, outcome in self.outcomes.items() if outcome == FAILED)
+
+    def only(self, tests: Iterable[str]) -> SeenRun:
+        """Return the run as if no other tests had run."""
+        return replace(self, outcomes={test: self.outcomes[test] for test in tests if test in self.outcomes})
+
+
+def seen_run(outcome: CheckOutcome) -> SeenRun:
+    """Return what a run of ``run_once`` showed."""
+    died = outcome.code is None or any(text in outcome.output for text in _CRASHED)
+    return SeenRun(
+        **msgspec.structs.asdict(outcome.observed),
+        seconds=outcome.seconds,
+        crashed=outcome.started and not outcome.timed_out and died,
+        output=outcome.output,
+    )
+
+
+def status_of(clean: SeenRun, seen: SeenRun) -> tuple[MutantStatus, tuple[str, ...]]:
+    """Return the status of a mutant and the tests that killed it.
+
+    ``clean`` is a run in the same circumstances on the unchanged code. Only a test that passed there can kill. The
+    check as a whole counts as one test without a name if it names none.
+    """
+    if not seen.started:
+        return MutantStatus.PENDING, ()
+    if not clean.outcomes:
+        return _status_without_names(clean, seen), ()
+    killers = tuple(sorted(clean.passing & seen.failing))
+    if killers:
+        return MutantStatus.KILLED, killers
+    if seen.timed_out:
+        return MutantStatus.TIMEOUT, ()
+    missing = clean.passing - seen.outcomes.keys()
+    if missing and seen.crashed:
+        # A test was running when the process died, but which one is unknown.
+        return MutantStatus.KILLED, tuple(sorted(missing))
+    if missing and (seen.unbuilt or not seen.outcomes):
+        return MutantStatus.COMPILE_ERROR, ()
+    # A test that does not count may have failed beside them.
+    beside = bool(seen.failing) and clean.passing <= seen.passing
+    if seen.green or beside or (not clean.green and not missing):
+        return MutantStatus.SURVIVED, ()
+    return MutantStatus.PENDING, ()  # it is red, but no test failed: that proves nothing
+
+
+def _status_without_names(clean: SeenRun, seen: SeenRun) -> MutantStatus:
+    if not clean.green:
+        return MutantStatus.PENDING
+    if seen.timed_out:
+        return MutantStatus.TIMEOUT
+    if seen.green:
+        return MutantStatus.SURVIVED
+    return MutantStatus.COMPILE_ERROR if seen.unbuilt else MutantStatus.KILLED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,12 +235,12 @@ class CheckMutants:
     async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:  # noqa: ARG002
         """Run the check on the unchanged code as on a mutant; None if that was not possible."""
         path = next(run.path for run in planned if run.tests)
-        source = await asyncio.to_thread(mutated_file.read, self.context.tree, path)
+        source = await asyncio.to_thread(judged_tree.read_file, self.context.tree, path)
         return await self.mutated_run(ChangedFile(path=path, content=source), seconds)
 
     async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Run the check with another content of one file."""
-        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+        with judged_tree.file_replaced(self.context.tree, changed.path, changed.content):
             return await self.once(seconds)
 
     async def once(self, seconds: float) -> SeenRun:
@@ -181,12 +256,12 @@ class CheckMutants:
     def by_test(self, file: str, lines: frozenset[int] | None, tests: Sequence[str]) -> dict[str, frozenset[int]]:
         """Return the lines of ``file`` that each test executed; None for ``lines`` means that they are unknown."""
         if lines is None:
-            source = mutated_file.read(self.context.tree, file)
+            source = judged_tree.read_file(self.context.tree, file)
             lines = frozenset(range(1, source.count(b"\n") + 2))
         return dict.fromkeys(tests, lines)
 
     async def _result(self, clean: SeenRun, run: PlannedRun, left: float) -> MutantResult:
-        source = await asyncio.to_thread(mutated_file.read, self.context.tree, run.path)
+        source = await asyncio.to_thread(judged_tree.read_file, self.context.tree, run.path)
         limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
         # All tests that fail on a sham mutant must be known.
         changed = ChangedFile(path=run.path, content=run.mutant.apply(source), tests=run.tests, stop=not run.sham)
@@ -232,7 +307,7 @@ class CheckMutants:
 def limited(plan: PreparedCheck, seconds: float, argv: Sequence[str] | None = None, **env: str) -> PreparedCheck:
     """Return a check with a shorter time limit, other arguments or more environment variables."""
     timeout = plan.check.timeout_seconds
-    check = msgspec.structs.replace(
+    check = replace(
         plan.check,
         timeout_seconds=seconds if timeout is None else min(timeout, seconds),
         argv=list(argv) if argv is not None else plan.check.argv,
@@ -250,7 +325,11 @@ def raised_in(path: str, content: bytes, output: str) -> bool:
     origin = _first_place(suffix, output)
     if origin is None:
         return False
-    if suffix == ".rs" and (place := _RUST.search(output)) and inline_tests.has_in_line(path, content, int(place[2])):
+    if (
+        suffix == ".rs"
+        and (place := _RUST.search(output))
+        and restored_parts.is_line_of_test(path, content, int(place[2]))
+    ):
         return False
     return origin == path or origin.endswith(f"/{path}") or path.endswith(f"/{origin.removeprefix('./')}")
 
@@ -271,3 +350,70 @@ def _first_place(suffix: str, output: str) -> str | None:
         case _:
             frames = _SCRIPT_FRAME.findall(_SCRIPT_TEST.sub("", output))
             return next((frame for frame in frames if not any(part in frame for part in _SCRIPT_OWN)), None)
+
+
+class KeptProcess:
+    """One process of a program that reads requests, each a JSON object on a line, and prints the word of each.
+
+    It is started by ``start``, or when it is first needed.
+    """
+
+    def __init__(self, program: Program, first: Mapping[str, Any] | None = None) -> None:
+        """Start nothing yet; ``first`` is a message before the first request."""
+        self._program = replace(program, keep_stdin=True)
+        self._first = first
+        self._child: Child | None = None
+        self.exceeded = False
+        """Whether it was ended because it exceeded a limit."""
+
+    async def start(self) -> None:
+        """Start the process before the first request; if that is not possible, the first request fails."""
+        with contextlib.suppress(UnderstudyError):
+            await self._start()
+
+    async def ask(self, request: Mapping[str, Any], seconds: float) -> bool:
+        """Send a request; return whether it was done within ``seconds``. If not, the process is ended.
+
+        The next request starts another one.
+        """
+        word = secrets.token_hex(12)
+        try:
+            async with asyncio.timeout(seconds):
+                child = self._child or await self._start()
+                await self._send(child, {**request, "word": word})
+                async for line in child.stdout_lines(_MOST_LINE_BYTES):
+                    if line.strip() == word.encode():
+                        return True
+        except (TimeoutError, UnderstudyError):
+            pass
+        except BaseException:
+            await self.close()
+            raise
+        await self.close()
+        return False
+
+    @property
+    def running(self) -> bool:
+        """Return whether the process is there for the next request."""
+        return self._child is not None
+
+    async def close(self) -> None:
+        """End the process."""
+        child, self._child = self._child, None
+        if child is not None:
+            try:
+                await child.end(0)
+                self.exceeded = child.limit_error() is not None
+            finally:
+                child.close()
+
+    async def _start(self) -> Child:
+        self._child = await start(self._program)
+        if self._first is not None:
+            await self._send(self._child, self._first)
+        return self._child
+
+    @staticmethod
+    async def _send(child: Child, message: Mapping[str, Any]) -> None:
+        assert child.stdin is not None  # noqa: S101 - started with keep_stdin
+        await child.stdin.write(json.dumps(message).encode() + b"\n")

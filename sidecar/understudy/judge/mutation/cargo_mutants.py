@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
-from understudy.judge.mutation.runners import mutated_file
-from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, limited
-from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
+from msgspec.structs import replace
+
+from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, SeenRun, limited, seen_run
+from understudy.judge.runs import judged_tree
+from understudy.judge.runs.check_run import CheckContext, run_once
+from understudy.judge.runs.runner_registry import PreparedCheck
 
 _LEAST_BUILD_SECONDS = 60.0
 _SLOWER_BUILD = 10.0
@@ -25,7 +26,7 @@ class CargoMutants(CheckMutants):
 
     async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Build and run the tests with another content of one file; ``seconds`` is for the tests alone."""
-        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+        with judged_tree.file_replaced(self.context.tree, changed.path, changed.content):
             left = self.deadline - asyncio.get_running_loop().time()
             build_seconds = max(_LEAST_BUILD_SECONDS, _SLOWER_BUILD * self._build_seconds)
             return await self._built_run(seconds, max(0.1, min(build_seconds, left)))

@@ -13,9 +13,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from understudy.judge.deciding import deciding_files
+from understudy.judge.project.command_lines import Read
 from understudy.judge.runs.judged_tree import Change
-
-Read = Callable[[str], bytes | None]
 
 _MOST_BYTES = 2 * 1024 * 1024
 _MOST = 20

@@ -1,9 +1,12 @@
-"""Run mutants in several copies of the result at the same time.
+"""Run mutants in several copies of the result at the same time, and report the results.
 
 Tests in two copies may disturb each other, by a fixed port or a file in ``/tmp``, and a failure for that reason
 must not count as a kill. So the unchanged code runs in all copies at the same time first, and mutants run
 one after another if a test does not pass there, if one fails on a sham mutant later, or if a mutant that was killed
 survives when it is judged alone.
+
+Stryker's viewers, such as ``mutation-testing-elements``, show such a report. The schema is documented at
+https://github.com/stryker-mutator/mutation-testing-elements/tree/master/packages/report-schema.
 """
 
 from __future__ import annotations
@@ -12,21 +15,15 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from understudy.judge.mutation.copies.runs import (
-    MutantResult,
-    MutantRunner,
-    MutantRuns,
-    PlannedRun,
-    RecordedTests,
-    pending_result,
-)
 from understudy.judge.runs.check_run import SpareSlot
 from understudy.model.errors import UnderstudyError
-from understudy.model.evidence.checks import MutantStatus
+from understudy.model.evidence.checks import NOTICED, MutantStatus
+from understudy.mutants.generate import Mutant
+from understudy.mutants.languages.by_suffix import language_of
 
 _LEAST_RUNS = 4
 """Runs that a copy must have to do, at least."""
@@ -37,11 +34,143 @@ _LEAST_RUN_SECONDS = 0.1
 _TIMES_LONGER = 3.0
 """How many times longer the fewest mutants may take than the time for all."""
 
-
 PROGRESS_SECONDS = 20.0
 """The least time between two messages."""
 _PROGRESS_PARTS = 10
 """The most messages: one for each tenth of the mutants."""
+_THRESHOLDS = {"high": 80, "low": 30}
+"""Percentages between which a viewer shows a score as neither good nor bad."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTests:
+    """One run on the unchanged code."""
+
+    passed: Mapping[str, float]
+    """Test id → seconds."""
+    failed: frozenset[str]
+    lines: Mapping[str, Mapping[str, frozenset[int]]]
+    """File (relative to the tree) → test id → executed lines; the empty id has those that run when it is loaded."""
+    compiled: frozenset[str] = frozenset()
+    """Files that the tests only run by importing them, and whose compiled form the runner can put in place."""
+    modules: tuple[str, ...]
+    """Modules outside the tree that the tests need."""
+    early: bool = False
+    """The test runner loads modules of the tree before it looks for tests."""
+    seconds: float
+
+    def tests_of(self, path: str, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the mutated line, the fastest first. Code that runs at import: all tests."""
+        lines = range(mutant.first_line, mutant.last_line + 1)
+        by_test = self.lines.get(path, {})
+        reached = [test for test, executed in by_test.items() if test and executed.intersection(lines)]
+        if not reached and by_test.get("", frozenset()).intersection(lines):
+            reached = list(by_test) if mutant.function else list(self.passed)
+        return sorted((test for test in reached if test in self.passed), key=lambda test: (self.passed[test], test))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """A mutant with the tests to run on it."""
+
+    path: str
+    mutant: Mutant
+    tests: tuple[str, ...]
+    sham: bool = False
+    decoy: bool = False
+    """Only the text of the file changes: what runs is the compiled form of the original. Always a sham mutant."""
+    to_the_end: bool = False
+    """Run all tests, also after one failed. Runs of sham mutants do so anyway."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutantRuns:
+    """The results of one batch."""
+
+    results: list[MutantResult] = field(default_factory=list)
+    kept: bool = False
+    """One process served many mutants."""
+    copies: int = 0
+    """In how many copies of the result they ran at the same time; 0 if none was run."""
+    complete: bool = False
+    """All planned runs were made."""
+
+
+class MutantRunner(Protocol):
+    """Runs the tests of one check on mutants, in one copy of the result."""
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether one process can serve many mutants."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether one process serves many mutants now."""
+        ...
+
+    async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
+        """Run the tests once on the unchanged code and record which lines of ``files`` they execute.
+
+        A runner that cannot tell the lines of single tests gives all tests the lines of the whole run. Raise
+        ``tool_crashed`` if the run does not complete within ``seconds``.
+        """
+        ...
+
+    async def begin(
+        self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
+    ) -> bool:
+        """Run the tests of all ``planned`` on the unchanged code, in the circumstances of a mutant.
+
+        Return whether all of them pass that passed before; if not, nothing can be learned from mutants. ``keep`` lets
+        one process serve many mutants. ``warm`` only starts and loads what is kept, so that the next call runs the
+        tests at once. ``seconds`` is for this run and all that follow.
+        """
+        ...
+
+    async def judge(self, run: PlannedRun, *, seconds: float) -> MutantResult:
+        """Run the tests of a mutant within ``seconds``, after ``begin``."""
+        ...
+
+    async def close(self) -> None:
+        """End what is kept between mutants."""
+        ...
+
+
+def pending_result(run: PlannedRun) -> MutantResult:
+    """Return the result of a run that was not made."""
+    status = MutantStatus.PENDING if run.tests else MutantStatus.NO_COVERAGE
+    return MutantResult(path=run.path, mutant=run.mutant, status=status, sham=run.sham)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MutantResult:
+    """One mutant and its result."""
+
+    path: str
+    """Its file, relative to the tree."""
+    mutant: Mutant
+    status: MutantStatus
+    killers: tuple[str, ...] = ()
+    """The ids of the tests that failed; the run ends at the first."""
+    ran: tuple[str, ...] = ()
+    """The ids of the tests that ran."""
+    crashed: bool = False
+    """The tests that failed ran into an error instead of comparing something, as far as the runner can tell: any test
+    that executes the line notices that."""
+    seconds: float = 0.0
+    sham: bool = False
+    """It changes nothing that a program does."""
+
+    @property
+    def noticed(self) -> bool:
+        """Return whether the tests noticed it."""
+        return self.status in NOTICED
+
+    @property
+    def viable(self) -> bool:
+        """Return whether it counts: it was judged, and could be built."""
+        return self.noticed or self.status is MutantStatus.SURVIVED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,3 +387,63 @@ class Progress:
         if done < total and now - self._told_at >= PROGRESS_SECONDS and (done - self._told) * _PROGRESS_PARTS >= total:
             self._told_at, self._told = now, done
             self._tell(f"tried {done} of {total} small changes")
+
+
+def report(
+    results: Iterable[MutantResult],
+    sources: Mapping[str, bytes],
+    covered_by: Mapping[tuple[str, Mutant], Iterable[str]],
+) -> dict[str, Any]:
+    """Return the report of all mutants except the sham ones, with the sources of their files.
+
+    ``covered_by`` has the ids of the tests that execute each mutant.
+    """
+    files: dict[str, dict[str, Any]] = {}
+    tests: dict[str, set[str]] = {}
+    for number, result in enumerate(mutant_result for mutant_result in results if not mutant_result.sham):
+        covering = sorted(covered_by.get((result.path, result.mutant), ()))
+        for test in {*covering, *result.killers}:
+            tests.setdefault(test.partition("::")[0], set()).add(test)
+        file = files.setdefault(result.path, _file(result.path, sources[result.path]))
+        file["mutants"].append(_mutant(str(number), result, sources[result.path], covering))
+    return {
+        "schemaVersion": "2.0",
+        "thresholds": _THRESHOLDS,
+        "files": files,
+        "testFiles": {
+            path: {"tests": [{"id": test, "name": test.partition("::")[2] or test} for test in sorted(of_file)]}
+            for path, of_file in sorted(tests.items())
+        },
+        "framework": {"name": "Understudy"},
+    }
+
+
+def _file(path: str, source: bytes) -> dict[str, Any]:
+    language = language_of(path)
+    return {
+        "language": language.name if language is not None else "",
+        "source": source.decode("utf-8", "replace"),
+        "mutants": [],
+    }
+
+
+def _mutant(number: str, result: MutantResult, source: bytes, covering: list[str]) -> dict[str, Any]:
+    mutant = result.mutant
+    return {
+        "id": number,
+        "mutatorName": mutant.operator,
+        "location": {"start": _position(source, mutant.start), "end": _position(source, mutant.end)},
+        "replacement": mutant.text.decode("utf-8", "replace"),
+        "status": result.status.value,
+        "coveredBy": covering,
+        "killedBy": list(result.killers),
+        "testsCompleted": len(result.ran),
+        "duration": round(result.seconds * 1000),
+    }
+
+
+def _position(source: bytes, at: int) -> dict[str, int]:
+    """Return the line and column of a byte, both from 1, the column in characters."""
+    line_start = source.rfind(b"\n", 0, at) + 1
+    column = len(source[line_start:at].decode("utf-8", "replace")) + 1
+    return {"line": source.count(b"\n", 0, at) + 1, "column": column}

@@ -6,17 +6,17 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from understudy.judge.mutation.copies.runs import PlannedRun
-from understudy.judge.mutation.runners import mutated_file
-from understudy.judge.mutation.runners.check_mutants import ChangedFile, CheckMutants, Lines, limited
-from understudy.judge.mutation.runners.run_status import SeenRun, seen_run
-from understudy.judge.outcomes.outcome_comparison import FAILED
-from understudy.judge.outcomes.runner_reports import FIXTURE, read_json
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, run_once
+from msgspec.structs import replace
+
+from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
+from understudy.judge.mutation.mutant_runs import PlannedRun
+from understudy.judge.outcomes.observations import FAILED, FIXTURE, read_json
+from understudy.judge.runs import judged_tree
+from understudy.judge.runs.check_run import CheckContext, run_once
+from understudy.judge.runs.runner_registry import PreparedCheck
 
 
 class UnittestMutants(CheckMutants):
@@ -45,7 +45,7 @@ class UnittestMutants(CheckMutants):
     async def clean_run(self, planned: Sequence[PlannedRun], seconds: float, *, keep: bool) -> SeenRun | None:  # noqa: ARG002
         """Run the tests that any mutant needs."""
         path = next(run.path for run in planned if run.tests)
-        source = await asyncio.to_thread(mutated_file.read, self.context.tree, path)
+        source = await asyncio.to_thread(judged_tree.read_file, self.context.tree, path)
         tests = sorted({test for run in planned for test in run.tests})
         return await self.mutated_run(ChangedFile(path=path, content=source, tests=tests), seconds)
 
@@ -54,7 +54,7 @@ class UnittestMutants(CheckMutants):
         folder = await self._folder()
         await self._write(folder / "job.json", {"tests": list(changed.tests), "stop": changed.stop})
         plan = limited(self.plan, seconds)
-        with mutated_file.in_place(self.context.tree, changed.path, changed.content):
+        with judged_tree.file_replaced(self.context.tree, changed.path, changed.content):
             seen = seen_run(await run_once(plan, self.context, only=folder / "job.json"))
         fixtures = [match[1] for match in map(FIXTURE.match, sorted(seen.failing)) if match is not None]
         failed = {test: FAILED for test in changed.tests if any(test.startswith(f"{place}.") for place in fixtures)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.judge.tampering import test_aware_code
+from understudy.judge import test_aware_code
 from understudy.model.evidence.checks import Check
 from understudy.model.verdicts import Reservation, Verdict
 
