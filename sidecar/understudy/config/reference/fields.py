@@ -9,7 +9,6 @@ refuses them.
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import inspect
 import json
@@ -17,7 +16,6 @@ import textwrap
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -31,10 +29,9 @@ from understudy.model.config.delegators import NAME_PATTERN, Delegator, KeyRefer
 from understudy.model.config.tool_definitions import FailureRule, ToolDefinition
 from understudy.model.evidence.checks import Check
 
-Kind = Literal["string", "integer", "number", "boolean", "array", "table"]
-
-_KINDS: dict[Any, Kind] = {str: "string", int: "integer", float: "number", bool: "boolean"}
-
+Schema = dict[str, Any]
+"""A JSON Schema in the form that editors support best: draft 7, without references."""
+Facts = Mapping[str, Any]
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The latest dialect that schema-driven TOML editors support completely."""
@@ -50,44 +47,18 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class FieldShape:
-    """What a file accepts in one place; without ``kinds``: anything."""
-
-    doc: str = ""
-    kinds: tuple[Kind, ...] = ()
-    allowed: tuple[str | bool, ...] = ()
-    """The only valid values."""
-    tool: bool = False
-    """A string here is the name of a tool."""
-    fields: Mapping[str, FieldShape] | None = None
-    """The valid keys; ``None``: the user chooses the keys."""
-    values: FieldShape | None = None
-    """The shape of the values under keys that the user chooses."""
-    items: FieldShape | None = None
-    required: bool = False
-    default: Any = None
-    """The default."""
-    pattern: str | None = None
-    above: float | None = None
-    least: float | None = None
-    most: float | None = None
-    filled: bool = False
-    """An array with at least one element."""
-
-
-def shape_of(kind: FileKind) -> FieldShape:
-    """Return the shape of a file of this kind (of a recipe: of its front matter)."""
+def schema_of(kind: FileKind) -> Schema:
+    """Return the schema of a file of this kind (of a recipe: of its front matter)."""
     maker = _Maker()
     match kind:
         case FileKind.DELEGATOR:
-            return _own_name(maker.table(Delegator))
+            return _with_own_name(maker.table(Delegator))
         case FileKind.MODEL_SERVER:
-            return _own_name(maker.table(ModelServer))
+            return _with_own_name(maker.table(ModelServer))
         case FileKind.CHECK:
-            return _own_name(maker.table(Check))
+            return _with_own_name(maker.table(Check))
         case FileKind.TOOL:
-            return _own_name(maker.table(ToolDefinition))
+            return _with_own_name(maker.table(ToolDefinition))
         case FileKind.RECIPE:
             return maker.table(file_schema.RecipeTable)
         case FileKind.DEFAULTS:
@@ -95,47 +66,60 @@ def shape_of(kind: FileKind) -> FieldShape:
         case FileKind.CONFIG:
             sections = {name: maker.section(name) for name in file_schema.TABLES}
             lists = {
-                name: FieldShape(doc=doc_of(python), kinds=("array",), items=maker.table(python))
+                name: {"description": doc_of(python), "type": "array", "items": maker.table(python)}
                 for name, python in file_schema.LISTS.items()
             }
-            doc = "Understudy's configuration, written by hand."
-            return FieldShape(doc=doc, kinds=("table",), fields={**sections, **lists})
+            return _table("Understudy's configuration, written by hand.", {**sections, **lists})
 
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _NAME: dict[str, Any] = {"pattern": NAME_PATTERN}
-_POSITIVE: dict[str, Any] = {"above": 0}
+_POSITIVE: dict[str, Any] = {"exclusiveMinimum": 0}
+_FILLED: dict[str, Any] = {"minItems": 1}
 
 _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Delegator, "name"): _NAME,
-    (Delegator, "tool"): {"tool": True},
-    (Delegator, "fallback"): {"filled": True},
+    # Files may define more of them.
+    (Delegator, "tool"): {"anyOf": [{"enum": sorted(declarations.runnable_tools())}, {"pattern": NAME_PATTERN}]},
+    (Delegator, "fallback"): _FILLED,
     (ModelServer, "name"): _NAME,
-    (ModelServer, "kind"): {"allowed": tuple(KINDS)},
+    (ModelServer, "kind"): {"enum": list(KINDS)},
     (ModelServer, "base_url"): {"pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$"},
+    (ModelServer, "protocols"): {"items": {"enum": list(declarations.protocols())}},
     (ModelServer, "max_concurrent"): _POSITIVE,
     **{(Price, name): {"pattern": r"^\d{1,6}(\.\d{1,9})?$"} for name in Price.__struct_fields__},
     (KeyReference, "from_env"): {"pattern": _VARIABLE},
     (KeyReference, "keyring"): _NAME,
     (KeyReference, "file"): {"pattern": "^/"},
     (Check, "name"): _NAME,
-    (Check, "argv"): {"filled": True},
+    (Check, "argv"): _FILLED,
     (Check, "timeout_seconds"): _POSITIVE,
     (Check, "required"): {"default": True},
     (Launch, "output"): {"default": "text"},
     (Limits, "max_usd"): {"pattern": r"^\d{1,9}(\.\d{1,9})?$"},
     **{(Limits, name): _POSITIVE for name in Limits.__struct_fields__ if name != "max_usd"},
-    (file_schema.RecipeTable, "rounds"): {"default": 0, "least": 0},
+    (file_schema.RecipeTable, "rounds"): {"default": 0, "minimum": 0},
     (ToolDefinition, "name"): _NAME,
-    (ToolDefinition, "command"): {"filled": True},
-    (FailureRule, "exit_codes"): {"filled": True, "each": {"least": 1}},
-    (FailureRule, "contains"): {"filled": True},
+    (ToolDefinition, "command"): _FILLED,
+    (FailureRule, "exit_codes"): {**_FILLED, "items": {"minimum": 1}},
+    (FailureRule, "contains"): _FILLED,
 }  # fmt: skip
-"""What the types do not express; ``each`` is for an array's elements."""
+"""What the types do not express, in the words of JSON Schema."""
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_CONCERNS: Mapping[str, tuple[str, ...]] = {
+    "pattern": ("string",),
+    "anyOf": ("string",),
+    "enum": ("string",),
+    "minItems": ("array",),
+    **dict.fromkeys(("exclusiveMinimum", "minimum", "maximum"), ("integer", "number")),
+}
+"""Fact → the types of the values that it is about."""
 
 
 class _Maker:
-    """Makes shapes from structures, without launch fields that nothing supports."""
+    """Makes schemas from structures, without launch fields that nothing supports."""
 
     def __init__(self) -> None:
         declared = [*declarations.tools().values(), *declarations.backends().values()]
@@ -143,122 +127,76 @@ class _Maker:
             name for capabilities in declared for mode in capabilities.in_each_mode() for name in mode.launch
         )
 
-    def section(self, name: str) -> FieldShape:
-        """Return the shape of a table that ``config.toml`` has once."""
+    def section(self, name: str) -> Schema:
+        """Return the schema of a table that ``config.toml`` has once."""
         if name not in SECTIONS:
             return self.table(file_schema.TABLES[name])
         section = SECTIONS[name]
-        table = self.table(section.structure)
-        shapes: dict[str, FieldShape] = {}
+        facts: dict[str, Facts] = {}
         for field in section.fields:
-            if (shape := (table.fields or {}).get(field.name)) is not None:
-                default = (
-                    section.defaults.get(field.name) if field.default in {None, msgspec.NODEFAULT} else field.default
-                )
-                bound = section.bounds.get(field.name, Bound())
-                facts = {"least": bound.least, "above": bound.above, "most": bound.most, "default": default}
-                shapes[field.name] = replaced(
-                    shape, **{key: value for key, value in facts.items() if value is not None}
-                )
-        return replaced(table, doc=section.doc or table.doc, fields=shapes)
+            bound, unset = section.bounds.get(field.name, Bound()), field.default in {None, msgspec.NODEFAULT}
+            facts[field.name] = {
+                "exclusiveMinimum": bound.above,
+                "minimum": bound.least,
+                "maximum": bound.most,
+                "default": section.defaults.get(field.name) if unset else field.default,
+            }
+        return self.table(section.structure, section.doc, facts)
 
-    def table(self, python: type[msgspec.Struct]) -> FieldShape:
-        """Return the shape of a table of this structure."""
-        docs = field_docs(python)
-        hints = typing.get_type_hints(python)
-        shapes: dict[str, FieldShape] = {}
+    def table(self, python: type[msgspec.Struct], doc: str = "", facts: Mapping[str, Facts] | None = None) -> Schema:
+        """Return the schema of a table of this structure; ``facts`` name its fields, and override the others."""
+        docs, hints = field_docs(python), typing.get_type_hints(python)
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
         for field in msgspec.structs.fields(python):
             name = field.name
-            if python is Launch and name not in self.launch:
+            if (python is Launch and name not in self.launch) or (facts is not None and name not in facts):
                 continue
-            shape = self._typed(hints[name], _facts(python, name))
-            if (python, name) == (ModelServer, "protocols") and shape.items is not None:
-                shape = replaced(shape, items=replaced(shape.items, allowed=tuple(declarations.protocols())))
-            shapes[name] = replaced(shape, doc=docs.get(name, shape.doc), required=field.required)
-        return FieldShape(doc=doc_of(python), kinds=("table",), fields=shapes)
+            more = {key: fact for key, fact in (facts or {}).get(name, {}).items() if fact is not None}
+            properties[name] = self._field(hints[name], docs.get(name, ""), {**_facts(python, name), **more})
+            if field.required:
+                required.append(name)
+        return _table(doc or doc_of(python), properties, required)
 
-    def _typed(self, annotation: Any, facts: dict[str, Any]) -> FieldShape:
-        facts_of_items = facts.pop("each", {})
-        shape = FieldShape()
-        for part in _alternatives(annotation):
-            origin, arguments = typing.get_origin(part), typing.get_args(part)
-            if isinstance(part, type) and issubclass(part, msgspec.Struct):
-                table = self.table(part)
-                shape = replaced(shape, kinds=(*shape.kinds, "table"), fields=table.fields, doc=shape.doc or table.doc)
-            elif origin is Literal:
-                shape = replaced(shape, kinds=(*shape.kinds, "string"), allowed=arguments)
-            elif origin is list:
-                shape = replaced(
-                    shape, kinds=(*shape.kinds, "array"), items=self._typed(arguments[0], dict(facts_of_items))
-                )
-            elif origin is dict:
-                inner = self._typed(arguments[1], {})
-                shape = replaced(shape, kinds=(*shape.kinds, "table"), values=inner)
-            elif part in _KINDS:
-                shape = replaced(shape, kinds=(*shape.kinds, _KINDS[part]))
-        return replaced(shape, **facts)
+    def _field(self, annotation: Any, doc: str, facts: Facts) -> Schema:
+        parts = [part for alternative in _alternatives(annotation) if (part := self._part(alternative, facts))]
+        docs = [doc, *(part.pop("description", "") for part in parts)]
+        schema = {"description": text} if (text := next(filter(None, docs), "")) else {}
+        schema |= {"anyOf": parts} if len(parts) > 1 else dict(*parts)
+        return schema | ({"default": facts["default"]} if facts.get("default") is not None else {})
+
+    def _part(self, annotation: Any, facts: Facts) -> Schema:
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        part: Schema = {}
+        if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+            return self.table(annotation)
+        if origin is Literal:
+            part = {"type": "string", "enum": list(arguments)}
+        elif origin is list:
+            part = {"type": "array", "items": self._field(arguments[0], "", facts.get("items", {}))}
+        elif origin is dict:
+            inner = self._field(arguments[1], "", {})
+            part = {"type": "object"} | ({"additionalProperties": inner} if inner else {})
+        elif annotation in _TYPES:
+            part = {"type": _TYPES[annotation]}
+        return part | {key: facts[key] for key in _CONCERNS if key in facts and part.get("type") in _CONCERNS[key]}
+
+
+def _table(doc: str, properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
+    schema = {"description": doc, "type": "object", "properties": properties}
+    return schema | ({"required": required} if required else {}) | {"additionalProperties": False}
 
 
 def _facts(python: type, name: str) -> dict[str, Any]:
     return {key: fact for base in python.__mro__ for key, fact in _FACTS.get((base, name), {}).items()}
 
 
-def replaced(shape: FieldShape, **changes: Any) -> FieldShape:
-    """Return the shape with these attributes changed."""
-    return dataclasses.replace(shape, **changes)
-
-
-def json_schema(shape: FieldShape) -> dict[str, Any]:
-    """Return the shape as JSON Schema in the form that editors support best: draft 7, without references."""
-    parts = [_part(shape, kind) for kind in shape.kinds]
-    schema: dict[str, Any] = {"description": shape.doc} if shape.doc else {}
-    if len(parts) == 1:
-        schema |= parts[0]
-    elif parts:
-        schema["anyOf"] = parts
-    if shape.default is not None:
-        schema["default"] = shape.default
-    return schema
-
-
-def _part(shape: FieldShape, kind: Kind) -> dict[str, Any]:
-    part: dict[str, Any] = {"type": "object" if kind == "table" else kind}
-    if kind == "table" and shape.fields is not None:
-        part["properties"] = {name: json_schema(inner) for name, inner in shape.fields.items()}
-        required = [name for name, inner in shape.fields.items() if inner.required]
-        if required:
-            part["required"] = required
-        part["additionalProperties"] = False
-    elif kind == "table" and shape.values is not None and shape.values != FieldShape():
-        part["additionalProperties"] = json_schema(shape.values)
-    elif kind == "array":
-        part["items"] = json_schema(shape.items) if shape.items is not None else {}
-        if shape.filled:
-            part["minItems"] = 1
-    elif kind == "string" and shape.tool:
-        # Files may define more of them.
-        part["anyOf"] = [{"enum": sorted(declarations.runnable_tools())}, {"pattern": NAME_PATTERN}]
-    elif kind == "string" and shape.pattern is not None:
-        part["pattern"] = shape.pattern
-    elif kind in {"integer", "number"}:
-        if shape.above is not None:
-            part["exclusiveMinimum"] = shape.above
-        if shape.least is not None:
-            part["minimum"] = shape.least
-        if shape.most is not None:
-            part["maximum"] = shape.most
-    if shape.allowed:
-        part["enum"] = list(shape.allowed)
-    return part
-
-
-def _own_name(shape: FieldShape) -> FieldShape:
-    """Return the shape of a file with one entry, which may omit its name: the file's name is the default."""
-    fields = dict(shape.fields or {})
-    fields["name"] = replaced(
-        fields["name"], required=False, doc="The file's name without its ending; may be left out."
-    )
-    return replaced(shape, fields=fields)
+def _with_own_name(schema: Schema) -> Schema:
+    """Return the schema of a file with one entry, which may omit its name: the file's name is the default."""
+    schema["properties"]["name"]["description"] = "The file's name without its ending; may be left out."
+    required = [name for name in schema.pop("required", ()) if name != "name"]
+    closed = schema.pop("additionalProperties")
+    return schema | ({"required": required} if required else {}) | {"additionalProperties": closed}
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -307,5 +245,5 @@ def _prose(text: str) -> str:
 @functools.cache
 def schema_document(kind: FileKind) -> str:
     """Return the schema of files of this kind; it depends only on the declarations."""
-    schema = {"$schema": DIALECT, "title": _TITLES[kind], **json_schema(shape_of(kind))}
+    schema = {"$schema": DIALECT, "title": _TITLES[kind], **schema_of(kind)}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from understudy.config.locations import FileKind
 from understudy.config.reference import fields
-from understudy.config.reference.fields import FieldShape
+from understudy.config.reference.fields import Schema
 from understudy.model.capabilities import MODES, TITLES, USAGE_LIMITS, Capabilities
 from understudy.model.config import tool_definitions
 from understudy.model.config.config_entries import SupportedOption, SupportedOptions
@@ -40,8 +40,8 @@ _PER_DELEGATION = frozenset(LaunchOverride.__struct_fields__)
 
 def describe(declared: Capabilities) -> SupportedOptions:
     """Return what a delegator of ``declared`` may set."""
-    delegator = fields.shape_of(FileKind.DELEGATOR).fields or {}
-    launch, limits = delegator["launch"].fields or {}, delegator["limits"].fields or {}
+    delegator = fields.schema_of(FileKind.DELEGATOR)["properties"]
+    launch, limits = delegator["launch"]["properties"], delegator["limits"]["properties"]
     names = sorted(declared.launch, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     return SupportedOptions(
         delegator=[
@@ -62,8 +62,8 @@ def describe(declared: Capabilities) -> SupportedOptions:
     )
 
 
-def _model(shape: FieldShape, declared: Capabilities) -> SupportedOption:
-    option = _option("model", shape)
+def _model(schema: Schema, declared: Capabilities) -> SupportedOption:
+    option = _option("model", schema)
     option.description = "The ID of a model of the tool, or of the model server."
     option.required = declared.needs_model_server
     if "prompt_delivery" in declared.launch:  # a custom command, which gets nothing but its arguments
@@ -71,22 +71,22 @@ def _model(shape: FieldShape, declared: Capabilities) -> SupportedOption:
     return option
 
 
-def _mode(shape: FieldShape) -> SupportedOption:
-    option = _option("mode", shape)
+def _mode(schema: Schema) -> SupportedOption:
+    option = _option("mode", schema)
     option.values = list(MODES)
     return option
 
 
-def _launch(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOption:
-    option = _option(name, shape)
+def _launch(name: str, schema: Schema, declared: Capabilities) -> SupportedOption:
+    option = _option(name, schema)
     option.values = list(declared.launch[name]) or None
     option.required = name in _REQUIRED
     option.slots = list(tool_definitions.SLOTS) if name == "command" else None
     return option
 
 
-def _limit(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOption:
-    option = _option(name, shape)
+def _limit(name: str, schema: Schema, declared: Capabilities) -> SupportedOption:
+    option = _option(name, schema)
     if name in USAGE_LIMITS and declared.usage_needs is not None:
         field, value = declared.usage_needs
         option.only_with = {camel(field): value}
@@ -94,26 +94,27 @@ def _limit(name: str, shape: FieldShape, declared: Capabilities) -> SupportedOpt
     return option
 
 
-def _option(name: str, shape: FieldShape) -> SupportedOption:
+def _option(name: str, schema: Schema) -> SupportedOption:
     return SupportedOption(
         name=camel(name),
         title=TITLES.get(name, name),
-        description=shape.doc,
-        type=_type(name, shape),
-        default=shape.default if isinstance(shape.default, str) else None,
+        description=schema.get("description", ""),
+        type=_type(name, schema),
+        default=schema["default"] if isinstance(schema.get("default"), str) else None,
         placeholder=_PLACEHOLDERS.get(name),
-        exclusive_minimum=shape.above,
+        exclusive_minimum=schema.get("exclusiveMinimum"),
         per_delegation=name in _PER_DELEGATION,
     )
 
 
-def _type(name: str, shape: FieldShape) -> Literal["boolean", "integer", "number", "string", "decimal", "list"]:
+def _type(name: str, schema: Schema) -> Literal["boolean", "integer", "number", "string", "decimal", "list"]:
     if name == "max_usd":
         return "decimal"
-    if "array" in shape.kinds:
+    kinds = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
+    if "array" in kinds:
         return "list"
     for kind in ("boolean", "integer", "number"):
-        if kind in shape.kinds:
+        if kind in kinds:
             return kind
     return "string"
 
