@@ -213,7 +213,7 @@ def test_what_is_shown_belongs_to_the_digest_whenever_a_file_changes(
         workspace / ".claude/settings.json",
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "harmless"}]}]}}',
     )
-    place = {"load": records, "tracked_programs": records.programs, "describe_effects": records.effects}[when]
+    place = {"load": records, "tracked_programs": records.effects, "describe_effects": records.effects}[when]
     original = getattr(place, when)
     changes = [
         lambda: (
