@@ -31,7 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import measure_packages
-from understudy.testing.model_server import ModelServer
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from agent_model_server import ModelServer
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TASKS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from agent_model_server import ModelServer
+
 from understudy.model.tools.claude import CAPABILITIES
-from understudy.testing.model_server import ModelServer
 
 HERE = Path(__file__).resolve().parent
 CLIS = HERE.parent / "integration" / "agent_clis"

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent_model_server import ModelServer
 from model_work import DONE, PROTOCOLS, Work, call
 
 from understudy.runners.runner import Outcome
-from understudy.testing.model_server import ModelServer
 
 TURNS = 40
 MARK = ', "cache_control": {"type": "ephemeral"}'

@@ -30,14 +30,14 @@ HERE = Path(__file__).resolve()
 TOP = HERE.parents[2]
 sys.path.insert(0, str(HERE.parents[1] / "support"))
 
+from agent_model_server import ModelServer  # noqa: E402
+from agent_model_server.messages_scenarios import turn_due  # noqa: E402
 from agent_programs import install, install_tokenizer  # noqa: E402 - the support modules are beside this folder
 from count_tokens import count_tokens  # noqa: E402
 from orchestrators import ORCHESTRATORS, environment_for, prepare, seen  # noqa: E402
 
 from understudy.api import method_table  # noqa: E402
 from understudy.api.caller import TerminalCaller  # noqa: E402
-from understudy.testing.model_server import ModelServer  # noqa: E402
-from understudy.testing.model_server.messages_scenarios import turn_due  # noqa: E402
 
 MODULES = {
     "path_rules.py": ("sidecar/understudy/git/path_rules.py", "tests/git/test_path_rules.py"),

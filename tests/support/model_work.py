@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agent_model_server import ModelServer as ScriptedServer
+
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Recipe, Scope
 from understudy.model.delegation.events import ToolResult
 from understudy.model.errors import UnderstudyError
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Task
-from understudy.testing.model_server import ModelServer as ScriptedServer
 
 PROTOCOLS = ["openai", "anthropic", "responses"]
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"

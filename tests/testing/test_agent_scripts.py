@@ -4,8 +4,7 @@ import json
 
 import httpx
 import pytest
-
-from understudy.testing.model_server import ModelServer
+from agent_model_server import ModelServer
 
 
 @pytest.fixture

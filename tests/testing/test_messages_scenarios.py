@@ -2,11 +2,10 @@
 
 import json
 
+import agent_model_server as scripted
 import httpx
 import pytest
-
-from understudy.testing import model_server as scripted
-from understudy.testing.model_server import messages_scenarios
+from agent_model_server import messages_scenarios
 
 
 @pytest.fixture

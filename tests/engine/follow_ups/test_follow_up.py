@@ -240,7 +240,7 @@ def test_a_queued_delegation_keeps_its_own_keys(single, monkeypatch):
 
 
 def test_a_queued_text_delegation_sees_the_files_at_the_request(project):
-    from understudy.testing.model_server import ModelServer
+    from agent_model_server import ModelServer
 
     with ModelServer(answers={"scholar": "Because."}) as server:
         folder = project.config / "model-servers"

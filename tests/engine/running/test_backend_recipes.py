@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from understudy.testing.model_server import ModelServer
+from agent_model_server import ModelServer
 
 TESTS = "```python tests/test_calc.py\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n```\n"
 

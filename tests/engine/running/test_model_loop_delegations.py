@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_model_server import ModelServer
 from project_python import project_python
 from wait_until import until
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from understudy.testing.model_server import ModelServer
+from agent_model_server import ModelServer
 
 KEY = "sk-canary-4711"
 

@@ -13,6 +13,7 @@ from unittest import mock
 
 import psutil
 import pytest
+from agent_model_server import ModelServer
 from agent_programs import install, install_python
 
 from understudy.config.discovery import declarations
@@ -24,7 +25,6 @@ from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
 from understudy.runners import registry
 from understudy.runners.runner import Outcome, Task
-from understudy.testing.model_server import ModelServer
 
 
 @pytest.fixture(scope="session")

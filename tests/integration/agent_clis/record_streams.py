@@ -20,10 +20,13 @@ from unittest import mock
 
 import msgspec
 
+sys.path.append(str(Path(__file__).parents[2] / "support"))
+
+from agent_model_server import ModelServer
+
 from understudy.model.config.delegators import Launch, Limits
 from understudy.model.delegation.events import Session, ToolCall
 from understudy.runners.runner import Question
-from understudy.testing.model_server import ModelServer
 
 LONG_LISTS = {
     "messaging_socket_path",
@@ -317,7 +320,6 @@ def main() -> None:
     """Record everything, or the cases named."""
     tool, into = sys.argv[1], Path(sys.argv[2])
     into.mkdir(parents=True, exist_ok=True)
-    sys.path.append(str(Path(__file__).parents[2] / "support"))
     spec = importlib.util.spec_from_file_location("clis_conftest", Path(__file__).with_name("conftest.py"))
     if spec is None or spec.loader is None:
         raise SystemExit("conftest.py is gone")

@@ -4,12 +4,12 @@ import asyncio
 import json
 
 import pytest
+from agent_model_server import ModelServer
 
 from understudy.model.config.delegators import Delegator, Launch
 from understudy.model.delegation.events import File, PermissionAnswered, ToolCall, ToolResult
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import Outcome, Question
-from understudy.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.heavy
 

@@ -7,6 +7,8 @@ import socket
 import time
 
 import pytest
+from agent_model_server import ModelServer as Scripted
+from agent_model_server.messages_scenarios import MESSAGE_USAGE
 
 from understudy.model.config.delegators import Launch, Limits, ModelServer, Price
 from understudy.model.delegation.events import (
@@ -23,8 +25,6 @@ from understudy.model.delegation.events import (
 )
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.runner import Outcome
-from understudy.testing.model_server import ModelServer as Scripted
-from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE
 
 pytestmark = pytest.mark.heavy
 

@@ -7,9 +7,9 @@ import sys
 import time
 
 import pytest
+from agent_model_server.messages_scenarios import SCRIPTS
 
 from understudy import testing
-from understudy.testing.model_server.messages_scenarios import SCRIPTS
 
 pytestmark = pytest.mark.heavy
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_model_server import ModelServer
 from orchestrators import ORCHESTRATORS, Orchestrator, delegates, environment_for, prepare, seen
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.testing.model_server import ModelServer
 
 pytestmark = pytest.mark.heavy
 

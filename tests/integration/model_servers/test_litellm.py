@@ -11,11 +11,11 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from agent_model_server import TEXT, ModelServer
 from cached_installs import once, python_environment
 
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.events import Event, File, Text
-from understudy.testing.model_server import TEXT, ModelServer
 
 pytestmark = pytest.mark.heavy
 

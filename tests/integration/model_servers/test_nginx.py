@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
+from agent_model_server import TEXT, ModelServer
 from wait_until import until
 
 from understudy.model.delegation.events import Event, File, Text
-from understudy.testing.model_server import TEXT, ModelServer
 
 pytestmark = pytest.mark.heavy
 

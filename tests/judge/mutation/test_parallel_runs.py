@@ -31,10 +31,10 @@ from understudy.judge.mutation.mutant_runs import (
     copies_worth_having,
     run_mutants,
 )
-from understudy.judge.mutation.mutation_test import MutationRequest, copies_that_fit, mutation_test
+from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.project import interpreter
 from understudy.judge.project.interpreter import Interpreter
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, SpareSlot
+from understudy.judge.runs.check_run import CheckContext, SpareSlot
 from understudy.judge.runs.judged_tree import copies_that_fit
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus

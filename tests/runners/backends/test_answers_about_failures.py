@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import agent_model_server as scripted
 import pytest
 from model_tasks import model_task, outcome_of
 
 from understudy.model.config.delegators import ModelServer
 from understudy.runners.runner import Outcome
-from understudy.testing import model_server as scripted
 
 TEXTS = (
     "The log says: HTTP 429 Too Many Requests, rate limit exceeded.",

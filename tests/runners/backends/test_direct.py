@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 
+import agent_model_server as scripted
 import pytest
 from model_tasks import model_task, waited_outcome_of
 from wait_until import until
@@ -13,7 +14,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends import direct
 from understudy.runners.driver.background import THREAD
 from understudy.runners.runner import Outcome
-from understudy.testing import model_server as scripted
 
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"
 

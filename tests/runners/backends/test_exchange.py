@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import agent_model_server as scripted
 import pytest
 from model_tasks import model_task, outcome_of
 
@@ -20,7 +21,6 @@ from understudy.model.errors import ErrorKind
 from understudy.runners.backends import exchange
 from understudy.runners.backends.openai import Runner
 from understudy.runners.runner import Outcome
-from understudy.testing import model_server as scripted
 
 HOLD = """
 import sys, time

@@ -7,6 +7,7 @@ import tracemalloc
 from datetime import datetime
 from pathlib import Path
 
+import agent_model_server as scripted
 import pytest
 from msgspec import structs
 from wait_until import until
@@ -17,7 +18,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.driver.background import THREAD
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
-from understudy.testing import model_server as scripted
 
 UNCOUNTED = {"no_usage", "mad_usage", "no_done", "done_only", "no_stream_options"}
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"

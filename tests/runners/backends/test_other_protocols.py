@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import agent_model_server as scripted
 import pytest
 
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Recipe, Scope
@@ -10,7 +11,6 @@ from understudy.model.errors import UnderstudyError
 from understudy.runners.backends.server_test import probe
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Task
-from understudy.testing import model_server as scripted
 
 KEY = "sk-test-0123456789"
 PROTOCOLS = ["anthropic", "responses"]

@@ -5,13 +5,13 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
+import agent_model_server as scripted
 import pytest
 
 from understudy.model.config.delegators import KeyReference, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends import server_test
 from understudy.runners.backends.http import http_errors
-from understudy.testing import model_server as scripted
 
 KEY = "sk-right-0123456789"
 

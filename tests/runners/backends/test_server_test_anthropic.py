@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import agent_model_server as model_server
 import pytest
 
 from understudy.model.config.delegators import KeyReference, ModelServer
 from understudy.runners.backends.server_test import probe
-from understudy.testing import model_server
 
 
 @pytest.mark.parametrize("ending", ["", "/v1"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import agent_model_server as scripted
 import pytest
 
 from understudy.model.config.delegators import Delegator, KeyReference, ModelServer
 from understudy.runners.backends import server_test
-from understudy.testing import model_server as scripted
 
 KEY = "AIza-right-0123456789"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from agent_model_server import ModelServer as ScriptedServer
 from model_work import Work
-
-from understudy.testing.model_server import ModelServer as ScriptedServer
 
 
 @pytest.fixture(scope="module")

@@ -27,14 +27,8 @@ from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, extra_files, worktree
 from understudy.journal import delegation_folder
-from understudy.judge.runs.check_run import (
-    DEFAULT_TIMEOUT_SECONDS,
-    CheckContext,
-    PreparedCheck,
-    run_once,
-    with_interpreter,
-)
-from understudy.judge.runs.runner_registry import RUNNERS
+from understudy.judge.runs.check_run import DEFAULT_TIMEOUT_SECONDS, CheckContext, run_once, with_interpreter
+from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.judge.test_runners.shared.test_runner import Project, ProposedCheck
 from understudy.model.config.config_entries import CheckProposal, CheckTrial
 from understudy.model.config.delegators import ProgramLimits

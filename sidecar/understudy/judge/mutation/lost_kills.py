@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.outcomes.observations import FAILED, PASSED, Observed, OutcomeCache
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck
+from understudy.judge.runs.check_run import CheckContext
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import NOTICED, Evidence, JudgedMutant, MutantStatus
 from understudy.model.text.sanitize import name_list

@@ -26,7 +26,7 @@ from understudy.judge.mutation.mutation_test import (
 )
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.observations import printable
-from understudy.judge.runs.check_run import CheckOutcome, PreparedCheck, ResultToJudge
+from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, JudgedMutant, MutationResult

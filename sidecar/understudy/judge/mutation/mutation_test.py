@@ -36,7 +36,7 @@ from understudy.judge.mutation.planning import MutantSample, MutationPlan, Mutat
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, environment_of, run_once, working_folder
+from understudy.judge.runs.check_run import CheckContext, environment_of, run_once, working_folder
 from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree, file_replaced, read_file
 from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.model.errors import UnderstudyError

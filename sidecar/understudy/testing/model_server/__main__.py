@@ -14,8 +14,14 @@ from understudy.testing.model_server.http_server import ModelServer
 
 def main() -> None:
     """Serve until interrupted."""
+    names: dict[str, list[str]] = {}
+    for name, scenario in SCENARIOS.items():
+        names.setdefault(str(scenario.__doc__), []).append(name)
     parser = argparse.ArgumentParser(
-        prog="understudy.testing.model_server", description="A scripted model server on loopback."
+        prog="understudy.testing.model_server",
+        description="A scripted model server on loopback. The model's name selects what it does (below).",
+        epilog="\n\n".join(f"{', '.join(alike)}\n    {what}" for what, alike in names.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free port")
     parser.add_argument("--port-file", type=Path, help="where to write the port once the server listens")

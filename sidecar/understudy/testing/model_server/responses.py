@@ -44,6 +44,10 @@ class Owner(Protocol):
         """Count a request for ``model`` and return how many there were before."""
         ...
 
+    def answered(self, answer: Answer) -> bool:
+        """Send the answer to a request of another API; return whether it did."""
+        ...
+
     def wait(self, seconds: float = 3600.0) -> None:
         """Wait until the server is closed or the time is over."""
         ...

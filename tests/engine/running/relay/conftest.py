@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import relay_agent
 
-AGENT = (sys.executable, "-m", "understudy.testing.relay_agent")
+AGENT = (sys.executable, relay_agent.__file__)
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from agent_model_server import ModelServer
 
 from understudy.model.delegation import events as e
-from understudy.testing.model_server import ModelServer
 
 TURNS = [
     {"calls": [{"name": "report_progress", "arguments": {"text": "Thinking"}}]},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import screens
+from agent_model_server import ModelServer
 
 from understudy.config import locations
 from understudy.frontends.cli.output import live_view
@@ -16,7 +17,6 @@ from understudy.frontends.cli.output.printed_answer import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation import events as e
 from understudy.model.verdicts import Verdict
-from understudy.testing.model_server import ModelServer
 
 COLUMNS = (40, 80, 120)
 ANSWER = (

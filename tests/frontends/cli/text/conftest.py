@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 import pytest
+from agent_model_server import ModelServer
 from click.testing import CliRunner
 
 from understudy.config import locations
 from understudy.frontends.cli import app
-from understudy.testing.model_server import ModelServer
 
 FILE = "```python\nx = 1\n```\n"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from agent_model_server import ModelServer
 from wait_until import until
 
 from understudy.journal import delegation_folder, ledger
-from understudy.testing.model_server import ModelServer
 
 RUN = "understudy/text/run"
 PROGRESS = "$/progress"

@@ -14,9 +14,9 @@ import json
 import re
 from typing import Any
 
-from understudy.testing.model_server.messages_scenarios import MESSAGE_USAGE, message, named_event
+from agent_model_server.messages_scenarios import MESSAGE_USAGE, message, named_event
+from agent_model_server.responses_scenarios import RESPONSE_USAGE
 from understudy.testing.model_server.responses import USAGE, Answer, event, pieces
-from understudy.testing.model_server.responses_scenarios import RESPONSE_USAGE
 
 
 def send_turn(answer: Answer) -> bool:

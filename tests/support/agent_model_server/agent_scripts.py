@@ -24,7 +24,7 @@ _REPORT = (
     "shell",
     {"command": f"printf 'I wrote nothing.' > {_DONE_FILE}.tmp && mv {_DONE_FILE}.tmp {_DONE_FILE}"},
 )
-_OUTSIDE = ("write", {"path": "/tmp/understudy-outside.txt", "content": "outside\n"})  # noqa: S108 - every agent is denied it
+_OUTSIDE = ("write", {"path": "/tmp/understudy-outside.txt", "content": "outside\n"})
 _DONE = {"text": "Done: it is as you asked."}
 
 SCRIPTS: dict[str, list[dict[str, Any]]] = {

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from agent_model_server.agent_scripts import FAULTS
 from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 RESPONSE_USAGE = {
@@ -44,20 +45,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 """Scenario → its turns."""
 
-_FAULTS = {
-    "400": (400, "Something is wrong with the request.", "invalid_request_error"),
-    "401": (401, "Incorrect API key provided.", "invalid_api_key"),
-    "404": (404, "The model `scripted` does not exist or you do not have access to it.", "model_not_found"),
-    "429": (429, "Rate limit reached for requests.", "rate_limit_exceeded"),
-    "quota": (
-        429,
-        "You exceeded your current quota, please check your plan and billing details.",
-        "insufficient_quota",
-    ),
-    "500": (500, "Internal server error.", "server_error"),
-    "529": (529, "The engine is currently overloaded, please try again later.", "overloaded"),
-    "context": (400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
-}
+_FAULTS = FAULTS | {"context": (400, "Your input exceeds the context window of this model.", "context_length_exceeded")}
 
 
 def send_responses(answer: Answer) -> None:

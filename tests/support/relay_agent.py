@@ -1,6 +1,6 @@
 """A scripted agent that calls its MCP tools, as an agent CLI with relay tools does.
 
-    python -m understudy.testing.relay_agent SCENARIO MCP_CONFIG
+    python tests/support/relay_agent.py SCENARIO MCP_CONFIG
 
 MCP_CONFIG is a file with ``mcpServers``, as for Claude Code. It prints the line format of
 ``understudy.runners.agent_clis.streams.event_stream``. Scenarios:
@@ -56,14 +56,14 @@ class Tools:
 
     def close(self) -> None:
         """End the server."""
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for
+        assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(10)
 
     def _ask(self, method: str, **params: Any) -> Any:
         self._number += 1
         self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
-        assert self._process.stdout is not None  # noqa: S101 - it was asked for
+        assert self._process.stdout is not None
         for line in self._process.stdout:
             message = json.loads(line)
             if message.get("id") == self._number and "method" not in message:
@@ -73,7 +73,7 @@ class Tools:
         raise EOFError
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for
+        assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
 

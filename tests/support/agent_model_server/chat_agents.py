@@ -10,7 +10,7 @@ import re
 import time
 from typing import Any
 
-from understudy.testing.model_server.agent_scripts import SUBMITS, calls, fault_of, script_of, text_of, without_tools
+from agent_model_server.agent_scripts import SUBMITS, calls, fault_of, script_of, text_of, without_tools
 from understudy.testing.model_server.responses import Answer, pieces
 
 CHAT_USAGE = {

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from understudy.testing.model_server.agent_scripts import calls
+from agent_model_server.agent_scripts import calls
 from understudy.testing.model_server.responses import TEXT, Answer, pieces
 
 MESSAGE_USAGE = {
@@ -51,7 +51,7 @@ _REPORT = {
     },
 }
 _LONG_SHELL = {"name": "Bash", "input": {"command": "tail -f /dev/null", "description": "Wait forever"}}
-_OUTSIDE = {"name": "Write", "input": {"file_path": "/tmp/understudy-outside.txt", "content": "outside\n"}}  # noqa: S108 - every agent is denied it
+_OUTSIDE = {"name": "Write", "input": {"file_path": "/tmp/understudy-outside.txt", "content": "outside\n"}}
 _DONE = {"text": "Done: it is as you asked."}
 
 SCRIPTS: dict[str, list[dict[str, Any]]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from understudy.testing.model_server.agent_scripts import calls, fault_of, script_of, text_of
+from agent_model_server.agent_scripts import calls, fault_of, script_of, text_of
 from understudy.testing.model_server.responses import Answer, event, pieces
 
 GEMINI_USAGE = {
