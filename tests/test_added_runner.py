@@ -107,7 +107,7 @@ from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides,
 from understudy.judge.check_findings import altered
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.runs import runner_registry
-from understudy.judge.runs.check_run import CheckContext, PreparedCheck, Variation, run_once
+from understudy.judge.runs.check_run import CheckContext, Variation, run_once
 from understudy.judge.runs.console_reports import build_failed, printed_outcomes
 from understudy.model.evidence.checks import Evidence
 from understudy.judge.runs.runner_registry import build_failed, printed_outcomes

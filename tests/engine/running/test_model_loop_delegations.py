@@ -15,7 +15,6 @@ from project_python import project_python
 from wait_until import until
 
 from understudy.journal import delegation_folder, worker_files
-from understudy.testing.model_server import ModelServer
 
 WRONG = "def add(a, b):\n    return a - b\n"
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n    assert add(2, 2) == 4\n"
