@@ -15,11 +15,11 @@ import pytest
 from numbered_lines import LINES, RESULT
 
 from understudy.engine.worktrees import worktree_record
+from understudy.files.durable import FAILPOINT_VARIABLE
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import VARIABLE
 
 MINE = "mine\n"
 """A line that the user added at the top of the file since the start; it must never be lost."""
@@ -55,7 +55,7 @@ class Doer:
     """A process that is about to do one request, has imported everything, and waits for a word."""
 
     def __init__(self, top: Path, method: str, params: dict, fault: str | None = None) -> None:
-        environment = os.environ | ({VARIABLE: fault} if fault else {})
+        environment = os.environ | ({FAILPOINT_VARIABLE: fault} if fault else {})
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
@@ -515,12 +515,12 @@ def test_a_reply_killed_on_its_way(bench, at):
 @pytest.mark.parametrize("at", [*heavy("borrowed copied:1", "contents copied:1"), "follow-up pinned:1"])
 def test_a_follow_up_whose_workers_are_killed_while_they_take_the_tree_over(bench, at, monkeypatch):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
-    monkeypatch.setenv(VARIABLE, at)  # for the workers that are started after the first one
+    monkeypatch.setenv(FAILPOINT_VARIABLE, at)  # for the workers that are started after the first one
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
     assert code == 0, said
     [child] = [one.id for one in bench.call("delegations/list").delegations if one.id != bench.id]
     assert bench.project.finish(child).verdict == "interrupted"
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(FAILPOINT_VARIABLE)
     bench.look()
     assert bench.settled() == "before"
     assert (

@@ -15,9 +15,9 @@ import textwrap
 import pytest
 from project_python import PYTEST, make_environment, project_python
 
+from understudy.files.durable import FAILPOINT_VARIABLE
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import VARIABLE
 
 HONEST = "from calc import add, clamp\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\ndef test_clamp():\n    assert clamp(5, 0, 3) == 3\n"
 
@@ -243,7 +243,7 @@ def test_special_cases_fail_a_hidden_check_that_the_agent_never_saw(project):
 def test_hidden_files_are_removed_after_the_worker_was_killed(project, monkeypatch):
     hide(project)
     project.program("honest", writing("calc.py", "def add(a, b):\n    return b + a\n"))
-    monkeypatch.setenv(VARIABLE, "hidden files placed:1")
+    monkeypatch.setenv(FAILPOINT_VARIABLE, "hidden files placed:1")
     done = project.run("implement", "calc.py", delegator="honest", task="Make add faster.")
     assert done.verdict == "interrupted"
     assert not (pathlib.Path(done.worktree) / "tests" / "test_secret.py").exists()

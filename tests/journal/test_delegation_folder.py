@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.files import durable
-from understudy.journal import delegation_folder, worker_files
-from understudy.journal.summaries import summary
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 
@@ -36,7 +35,7 @@ def test_a_new_folder_is_complete_private_and_locked(make_spec) -> None:
         assert delegation_folder.read_spec(folder) == make_spec(folder.id)
         assert worker_files.is_held(folder)
         assert not os.get_inheritable(lock)
-        assert summary.load(folder).state is State.PREPARING
+        assert reader.load(folder).state is State.PREPARING
         assert delegation_folder.ids() == [folder.id]
     finally:
         os.close(lock)
@@ -352,7 +351,7 @@ def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: P
 
 def test_importing_the_package_starts_no_event_loop() -> None:
     modules = "worker_requests, change_notifications, worker_lock, state_folder, reader"
-    code = f"import sys; from understudy.journal import {modules}; from understudy.journal.writing import dead_workers, writer; from understudy.journal.summaries import summary; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
+    code = f"import sys; from understudy.journal import {modules}; from understudy.journal.writing import dead_workers, writer; from understudy.journal import reader; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
 

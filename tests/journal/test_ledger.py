@@ -13,15 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.journal import delegation_folder, ledger, worker_files
-from understudy.journal.summaries import summary
+from understudy.files.durable import FAILPOINT_VARIABLE
+from understudy.journal import delegation_folder, ledger, reader, worker_files
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import no_usage
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.verdicts import Verdict
-from understudy.process.failpoints import VARIABLE
 
 
 def started(**changes) -> events.Started:
@@ -50,7 +49,7 @@ def test_an_attempt_is_recorded_at_the_end_with_all_its_facts(make) -> None:
     assert (entry.delegator, entry.tool, entry.model, entry.workspace) == ("quick", "claude", "m", "/somewhere/project")
     assert (entry.usage.output_tokens, entry.cost_usd, entry.cost_source) == (7, "0.25", "reported")
     assert (entry.verdict, entry.failure, entry.asked_by.frontend) == ("answered", None, "cli")
-    assert entry.at == summary.load(folder).finished_at
+    assert entry.at == reader.load(folder).finished_at
     assert entry.seconds >= 0
     assert ledger.open_ids() == []
     (path,) = ledger.months()
@@ -109,7 +108,7 @@ def test_a_kill_at_any_instant_loses_and_repeats_nothing(make, second) -> None:
     """Walk every failpoint between the first attempt and the end; the recovery completes the ledger."""
     for step in range(1, 30):
         folder, lock = make()
-        worker = second(folder, WORK, lock=lock, env={**os.environ, VARIABLE: f"*:{step}"})
+        worker = second(folder, WORK, lock=lock, env={**os.environ, FAILPOINT_VARIABLE: f"*:{step}"})
         os.close(lock)
         said = worker.line()
         code = worker.process.wait(60)
@@ -120,7 +119,7 @@ def test_a_kill_at_any_instant_loses_and_repeats_nothing(make, second) -> None:
         dead_workers.recover(folder)
         dead_workers.recover(folder)
         recorded = sorted(attempt for identifier, attempt in lines() if identifier == folder.id)
-        assert recorded == [attempt.number for attempt in summary.load(folder).attempts], step
+        assert recorded == [attempt.number for attempt in reader.load(folder).attempts], step
         assert folder.id not in ledger.open_ids()
         if said == "done":
             assert code == 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from understudy.model.config.delegators import AppliesTo, Limits, Recipe, Scope
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.evidence.checks import CheckResult, Noticed
-from understudy.model.verdicts import Verdict
+from understudy.model.evidence.checks import CheckResult, JudgedMutant, MutantStatus, Noticed
+from understudy.model.verdicts import Reservation, Verdict
 from understudy.policy import next_step
 from understudy.policy.budget import Budget, Spending
 from understudy.policy.next_step import (
@@ -32,6 +32,7 @@ from understudy.policy.next_step import (
     Stop,
     Try,
     Unheard,
+    objection,
 )
 
 NEXT = {
@@ -42,6 +43,8 @@ NEXT = {
 RECIPE = Recipe(
     name="tests", title="T", returns="tree", changes="tests", applies_to=AppliesTo(on=["file"]), scope=Scope.BUILTIN
 )
+STRENGTHEN = SendBack(request=Request.STRENGTHEN, why="w")
+REPAIR = SendBack(request=Request.REPAIR, why="w")
 
 
 def check(name: str = "tests", *, ok: bool, required: bool = True) -> CheckResult:
@@ -59,16 +62,26 @@ def noticed(killed: int, *, sampled: bool = False) -> Noticed:
 
 
 VERIFIED = Evidence(verdict=Verdict.VERIFIED, checks=[check(ok=True)], noticed=noticed(9))
+
+
 WEAK = Evidence(
     verdict=Verdict.UNVERIFIED, checks=[check(ok=True)], noticed=noticed(1, sampled=True), worth_asking=True
 )
+
+
 RED = Evidence(verdict=Verdict.CHECKS_FAILED, checks=[check(ok=False)])
+
+
 FAILURES = st.builds(ErrorInfo, kind=st.sampled_from(ErrorKind), message=st.just("It failed."))
+
+
 OUTCOMES = st.one_of(
     FAILURES.map(Failed),
     st.just(Unheard()),
     st.builds(Judged, st.sampled_from([VERIFIED, WEAK, RED]), st.none() | st.just("it is no better")),
 )
+
+
 SPENT = st.builds(
     Spending,
     seconds=st.sampled_from([0.0, 5.0, 40.0]),
@@ -77,6 +90,8 @@ SPENT = st.builds(
     usd=st.sampled_from([Decimal(0), Decimal("0.3")]),
     usd_known=st.sampled_from([True, True, False]),
 )
+
+
 LIMITS = st.builds(
     Limits,
     total_seconds=st.sampled_from([None, 60.0]),
@@ -263,3 +278,79 @@ def test_no_other_candidate_repairs_what_an_agent_could_not_improve() -> None:
     asked = SendBack(request=Request.REPAIR, why="w")
     failed = Try(asked, Failed(ErrorInfo(ErrorKind.OVERLOADED, "Busy.")))
     assert next_step.next_step(history(first, failed, followers=True, repairs=3)) == Stop()
+
+
+def kills_of(*killed: str, survivors: str = "") -> Noticed:
+    def mutant(name: str, status: MutantStatus) -> JudgedMutant:
+        return JudgedMutant(
+            id=name, path="calc.py", line=6, function="f", operator="o", before="a", after="b", status=status
+        )
+
+    return Noticed(
+        killed=len(killed),
+        viable=9,
+        kills={name: mutant(name, MutantStatus.KILLED) for name in killed},
+        survivors=[mutant(name, MutantStatus.SURVIVED) for name in survivors],
+        idle=[],
+        scope="files",
+        nothing_executed=False,
+        sampled=False,
+        listed=True,
+    )
+
+
+def evidence(verdict: Verdict, *reservations: Reservation, kills: Noticed | None = None, **checks: bool) -> Evidence:
+    results = [
+        CheckResult(
+            name=name, argv=["x"], seconds=0.0, tree="t", output_tail="", flaky=False, fails_on_base=False, ok=ok,
+            required=True,
+        )
+        for name, ok in checks.items()
+    ]  # fmt: skip
+    return Evidence(verdict=verdict, reservations=reservations, checks=results, noticed=kills)
+
+
+FEW_KILLED = evidence(Verdict.UNVERIFIED, Reservation.FEW_MUTANTS_KILLED, kills=kills_of("a", survivors="b"))
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (evidence(Verdict.VERIFIED, kills=kills_of("a", "b")), None),
+        (evidence(Verdict.UNVERIFIED, Reservation.LITTLE_EXECUTED, kills=kills_of("a", "b")), None),
+        (evidence(Verdict.CHECKS_FAILED, kills=kills_of("a", "b")), "a check fails"),
+        (
+            evidence(Verdict.UNVERIFIED, Reservation.OUTSIDE_SCOPE, Reservation.FLAKY, kills=kills_of("a", "b")),
+            "it adds flaky, outside_scope",
+        ),
+        (evidence(Verdict.NO_CHANGES, kills=kills_of("a", "b")), "the verdict would be no_changes"),
+        (evidence(Verdict.VERIFIED), "its tests could not be judged in the same way"),
+        (
+            evidence(Verdict.VERIFIED, kills=kills_of("b", "c", survivors="a")),
+            "its tests no longer notice 1 of the changes before (calc.py:6)",
+        ),
+        (evidence(Verdict.UNVERIFIED, kills=kills_of("a")), "its tests notice nothing more"),
+    ],
+)
+def test_stronger_tests_notice_more_and_lose_nothing(new: Evidence, why: str | None) -> None:
+    assert objection(STRENGTHEN, FEW_KILLED, new, failing=[], changed=[]) == why
+
+
+def test_a_repair_may_leave_other_checks_red_and_may_break_or_deceive_none() -> None:
+    before = evidence(Verdict.CHECKS_FAILED, tests=False, lint=True, types=False)
+    after = evidence(Verdict.CHECKS_FAILED, tests=True, lint=True, types=False)
+    assert objection(REPAIR, before, after, failing=["types"], changed=[]) is None
+    broken = evidence(Verdict.CHECKS_FAILED, tests=True, lint=False, types=False)
+    assert objection(REPAIR, before, broken, failing=["lint", "types"], changed=[]) == "now lint fails"
+    lied = evidence(Verdict.UNVERIFIED, Reservation.TESTS_CHANGED, Reservation.FLAKY, tests=True, lint=True)
+    assert objection(REPAIR, before, lied, failing=[], changed=[]) == "it adds tests_changed"
+
+
+@given(st.sampled_from(Verdict), st.sampled_from(Verdict))
+def test_the_result_of_another_candidate_has_to_be_better(before: Verdict, new: Verdict) -> None:
+    order = [Verdict.CHECKS_FAILED, Verdict.UNVERIFIED, Verdict.VERIFIED]
+    why = objection(NextCandidate(), evidence(before), evidence(new), failing=[], changed=[])
+    if before in order and new in order:
+        assert (why is None) == (order.index(new) > order.index(before))
+    if before is Verdict.VERIFIED:
+        assert why == f"it is {new}, and the one before is verified", "nothing replaces a verified result"

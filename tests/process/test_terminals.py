@@ -19,10 +19,10 @@ from understudy.model.capabilities import Pane
 from understudy.model.confinement import Confinement
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process import identity
+from understudy.process.pipes import socket_folder
 from understudy.process.programs.children import Child, start
 from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneSocket, Size
-from understudy.process.unix_sockets import socket_folder
 
 LEVELS = pytest.mark.parametrize("confinement", [Confinement.NAMESPACE, Confinement.NONE])
 needs_tmux = pytest.mark.skipif(not TMUX, reason="tmux is not installed")

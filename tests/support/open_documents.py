@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy.api.caller import TerminalCaller
-from understudy.engine.review.editors.editor_buffers import BufferEdit
+from understudy.engine.review.editor_documents import BufferEdit
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 

@@ -16,8 +16,8 @@ from understudy.model.text import path_quoting, sanitize
 if TYPE_CHECKING:
     import msgspec
 
-    from understudy.engine.review.editors.editor_buffers import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
-    from understudy.engine.review.editors.editor_buffers import Editor as Editor  # noqa: PLC0414
+    from understudy.engine.review.editor_documents import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
+    from understudy.engine.review.editor_documents import Editor as Editor  # noqa: PLC0414
 
 
 DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.process.guardian.marked_processes import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
-from understudy.process.unix_sockets import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
-from understudy.process.unix_sockets import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
+from understudy.process.identity import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
+from understudy.process.identity import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""Private files written atomically and durably, bounded reads, file locks, and one form for disk errors."""
+"""Private files written atomically and durably, bounded reads, file locks, and one form for disk errors.
+
+Tests kill a process at named points between two writes (``failpoint``).
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,14 @@ LOCK_SECONDS = 10.0
 """An edit takes milliseconds; a process that holds a lock this long hangs."""
 _POLL_SECONDS = 0.002
 """Locks are held for a few system calls, so waiting in short steps is cheap."""
+FAILPOINT_VARIABLE = "UNDERSTUDY_FAILPOINT"
+"""The environment variable that arms a failpoint: ``<name>:<n>`` kills the process at its n-th pass.
+
+``*`` as the name matches every failpoint, so a test can visit all of them in order.
+"""
+_armed = os.environ.get(FAILPOINT_VARIABLE)
+"""Read once: an accept of thousands of files passes hundreds of thousands of failpoints."""
+_passed: dict[str, int] = {}
 
 
 def failure(error: OSError, path: Path) -> UnderstudyError:
@@ -274,3 +285,14 @@ def _locked_within(descriptor: int, seconds: float) -> bool:
             time.sleep(_POLL_SECONDS)
         else:
             return True
+
+
+def failpoint(name: str) -> None:
+    """Kill this process with SIGKILL if a test armed this failpoint."""
+    if _armed is not None:
+        for each in (name, "*"):
+            _passed[each] = _passed.get(each, 0) + 1
+        if _armed in {f"{each}:{_passed[each]}" for each in (name, "*")}:
+            import signal
+
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -5,7 +5,7 @@ others read. Nothing here runs a delegation, depends on a frontend, uses a netwo
 in the files. Nothing is asynchronous, because short commands use it too.
 
 Start with ``delegation_folder`` (create, find, open). ``writer`` appends events, ``reader`` reads
-them, ``summaries`` turns them into a ``Delegation``. ``worker_files`` shows which process runs a delegation,
+them, and turns them into a ``Delegation`` (``summaries.fold``). ``worker_files`` shows which process runs a delegation,
 and carries cancels and answers to it, ``change_notifications`` wakes processes that wait,
 ``dead_workers`` finishes delegations whose worker died. ``groups`` and ``ledger`` are files beside the delegations.
 """

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.journal import delegation_folder
 from understudy.journal.delegation_folder import Folder
 from understudy.model.config.delegators import language_of
@@ -32,7 +33,6 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.wire import ready
-from understudy.process.failpoints import failpoint
 
 LONGEST_LINE = 64 * 1024
 

@@ -1,4 +1,4 @@
-"""Identify a process even if its pid is reused.
+"""Identify a process even if its pid is reused, and the process at the other end of a Unix socket.
 
 A pid alone identifies the process that has that number now. Together with the start time of the process, in the
 kernel's clock ticks, and the boot of that clock, it identifies one process forever.
@@ -9,11 +9,15 @@ from __future__ import annotations
 import functools
 import os
 import signal as signals
+import socket
+import struct
 import sys
 from pathlib import Path
 
 import msgspec
 
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+"""Of sys/un.h on macOS."""
 _FIRST_USER_PID = 2
 """0 and negative numbers address groups, and 1 is init: no process that we start has such a pid."""
 
@@ -117,6 +121,39 @@ def _end_by_number(identity: Identity, signal: signals.Signals) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def peer_pid(connection: socket.socket) -> int | None:
+    """Return the process that connected, 0 if it is in another PID namespace, None where the kernel does not tell.
+
+    The process may have ended since, and handed the connection to another one.
+    """
+    try:
+        if sys.platform == "linux":
+            return _peer_credentials(connection)[0]
+        if sys.platform == "darwin":
+            return connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID)
+    except OSError:
+        return None
+    return None
+
+
+def peer_uid(connection: socket.socket) -> int | None:
+    """Return the user id of the process that connected, None if the platform cannot tell."""
+    try:
+        if sys.platform == "linux":
+            return _peer_credentials(connection)[1]
+        # On macOS and the BSDs, struct xucred is version, uid, groups.
+        credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, 76)
+    except OSError:
+        return None
+    return int(struct.unpack_from("II", credentials)[1])
+
+
+def _peer_credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """Return the process, user and group of a peer on Linux (struct ucred)."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", packed)
 
 
 def _start_time_from_ps(pid: int) -> int | None:

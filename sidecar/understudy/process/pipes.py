@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 
+LONGEST_PATH = 100
+"""``sun_path`` holds 108 bytes on Linux and 104 on macOS, the final zero included (unix(7))."""
+_LONGEST_NAME = 12
 _HIGH_WATER = 256 * 1024
 """Unread bytes at which reading pauses, so that the child waits instead of our memory growing."""
 
@@ -255,3 +259,15 @@ class Input(asyncio.BaseProtocol):
         # asyncio would report the end of a pipe twice, and fail the second time.
         if transport and (transport.get_write_buffer_size() or not transport.is_closing()):
             transport.abort()
+
+
+def socket_folder(folder: Path) -> Path:
+    """Return a private folder for sockets: ``folder``, or a new one with a shorter path where that is too long.
+
+    The folder belongs to one run, which removes it.
+    """
+    if len(os.fsencode(folder)) + 1 + _LONGEST_NAME <= LONGEST_PATH:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+    short = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="understudy-", dir=short if len(os.fsencode(short)) < 50 else "/tmp"))  # noqa: S108 - mkdtemp makes it private

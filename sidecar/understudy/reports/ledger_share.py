@@ -18,8 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.journal import delegation_folder
-from understudy.journal.summaries import summary
+from understudy.journal import delegation_folder, reader
 from understudy.model.config.price_table import PRICES_DATE
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import LedgerShare, OrchestratorUsage
@@ -173,7 +172,7 @@ def _own_sessions() -> set[str]:
     sessions: set[str] = set()
     for name in delegation_folder.ids():
         try:
-            attempts = summary.peek(delegation_folder.Folder(name, root / name)).attempts
+            attempts = reader.peek(delegation_folder.Folder(name, root / name)).attempts
         except (UnderstudyError, OSError):
             continue
         sessions.update(attempt.session_id for attempt in attempts if attempt.session_id is not None)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
-from understudy.journal import delegation_folder, ledger
-from understudy.journal.summaries import summary
+from understudy.journal import delegation_folder, ledger, reader
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerGroup, LedgerLine, LedgerTotals
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -199,7 +198,7 @@ def _line(entry: LedgerEntry) -> LedgerLine:
     review = None
     if entry.verdict is not None:
         try:
-            review = summary.peek(delegation_folder.open_folder(entry.id)).review
+            review = reader.peek(delegation_folder.open_folder(entry.id)).review
         except (UnderstudyError, OSError):  # it was removed: the ledger is kept longer
             review = None
     return LedgerLine(entry=entry, review=review)

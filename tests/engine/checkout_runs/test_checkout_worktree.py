@@ -16,7 +16,7 @@ import pytest
 from wait_until import until
 
 from understudy.api.editor_files import saved_files
-from understudy.files import text_encoding
+from understudy.files import user_file
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -204,7 +204,7 @@ def test_what_the_agent_writes_right_after_a_save_is_not_the_users(project: Any,
     ],
 )
 def test_what_was_overwritten(disk: bytes | None, text: str, content: bytes | None) -> None:
-    assert text_encoding.overwritten(disk, text) == content
+    assert user_file.overwritten(disk, text) == content
 
 
 def test_a_later_edit_of_the_user_stays_when_the_agents_change_is_undone(project: Any) -> None:

@@ -21,12 +21,11 @@ from journals import spec_of_a_test
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.engine.queueing import dependencies, launcher, start_conditions
+from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.queueing.start_conditions import Slot, take_slot
 from understudy.engine.running import supervision
 from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.delegators import Delegator, EnvReference, Limits
 from understudy.model.delegation.events import Finished, Started
@@ -66,8 +65,8 @@ def slots_of(identifier: str) -> int:
 def may_start(identifier: str) -> bool:
     """Return whether all that a delegation comes after have succeeded."""
     others = delegation_folder.read_spec(delegation_folder.open_folder(identifier)).after
-    verdicts = {summary.load(delegation_folder.open_folder(other)).verdict for other in others}
-    return verdicts <= dependencies.SUCCEEDED
+    verdicts = {reader.load(delegation_folder.open_folder(other)).verdict for other in others}
+    return verdicts <= start_conditions.SUCCEEDED
 
 
 @dataclass
@@ -264,7 +263,7 @@ class Queue(RuleBasedStateMachine):
     @rule(data=st.data(), kill_at=KILLS)
     def a_waiting_one_is_cancelled(self, data: st.DataObject, kill_at: str | int | None) -> None:
         folder = data.draw(st.sampled_from(self.known))
-        if summary.load(folder).state is State.QUEUED and folder.id not in self.machine.workers:
+        if reader.load(folder).state is State.QUEUED and folder.id not in self.machine.workers:
             with self.killed(kill_at):
                 done = supervision.cancel(folder, by="test", at="2026-11-21T00:45:12.000Z")
                 assert done.verdict is Verdict.CANCELLED or folder.id in self.machine.workers
@@ -303,7 +302,7 @@ class Queue(RuleBasedStateMachine):
                 self.end_work(worker, "exits")
         for folder in self.known:
             ends = [event for event in reader.read_events(folder, 0, 1000) if isinstance(event, Finished)]
-            assert len(ends) == 1, (folder.id, summary.load(folder).state)
+            assert len(ends) == 1, (folder.id, reader.load(folder).state)
             assert ends[0].verdict is not Verdict.VERIFIED or may_start(folder.id)
         # A process that serves the queue removes what killed ones left.
         launcher.start_waiting(self.root)
@@ -519,7 +518,7 @@ def test_serving_a_slot_looks_at_no_other_delegation_that_waits(alone, monkeypat
         os.close(lock)
     launcher.start_waiting(root)
     looked: list[str] = []
-    for module, name in ((summary, "load"), (delegation_folder, "read_spec"), (worker_files, "try_lock")):
+    for module, name in ((reader, "load"), (delegation_folder, "read_spec"), (worker_files, "try_lock")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda folder, real=real: (looked.append(folder.id), real(folder))[1])
     launcher.start_waiting(root)

@@ -20,10 +20,10 @@ from wait_until import until
 from understudy.engine.queueing import launcher
 from understudy.engine.retention import discard, retained_files
 from understudy.engine.worktrees import worktree_record
+from understudy.files.durable import FAILPOINT_VARIABLE
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import VARIABLE
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 RESULT = LINES.replace("line 5\n", "five\n").replace("line 20\n", "twenty\n")
@@ -101,7 +101,7 @@ def killed_tidy(fault: str, days: float = MONTH, size: int = PLENTY) -> bool:
     """Tidy in a process of its own that dies at a point; return whether it did."""
     done = subprocess.run(
         [sys.executable, "-c", TIDY, str(days), str(size)],
-        env=os.environ | {VARIABLE: fault},
+        env=os.environ | {FAILPOINT_VARIABLE: fault},
         capture_output=True,
         text=True,
         check=False,
@@ -503,7 +503,7 @@ def test_a_restoration_that_was_killed_is_cleared_away_and_can_be_made_again(wor
         program = "import sys\nfrom understudy.engine.retention import discard\ndiscard.remove(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", program, worked.id if at in {"marked:1", "trashed:1"} else reference],
-        env=os.environ | {VARIABLE: at},
+        env=os.environ | {FAILPOINT_VARIABLE: at},
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
@@ -561,7 +561,7 @@ def test_an_orphan_killed_on_its_way_is_kept(orphaned, verb, at):
     if verb == "restore":
         name = orphaned.call("worktrees/remove", id=name).rescue_ref
     program = f"import sys\nfrom understudy.engine.retention import discard\ndiscard.{verb}(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", program, name], env=os.environ | {VARIABLE: at}, check=False)
+    done = subprocess.run([sys.executable, "-c", program, name], env=os.environ | {FAILPOINT_VARIABLE: at}, check=False)
     assert done.returncode == -signal.SIGKILL
     tidy(MONTH)
     assert sorted(os.listdir(orphaned.place.parent)) == ["owners", "removed"]
@@ -576,7 +576,7 @@ def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
     """Each worker died before it wrote the base: no worktree, nothing to rescue, and no ref that stays."""
     [root] = worktree_record.roots(delegation_folder.state_root())
     with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, at)
+        patch.setenv(FAILPOINT_VARIABLE, at)
         identifier = worked.start("implement", delegator="editor", task="x")
         assert worked.finish(identifier).verdict == "interrupted"
         until(lambda: not workers())
@@ -592,7 +592,7 @@ def test_a_claimed_path_without_worktree_is_freed(worked, monkeypatch, at):
 def test_a_path_that_was_claimed_by_a_worker_that_was_started_again_is_freed(worked, monkeypatch):
     before = list(worktree_record.roots(delegation_folder.state_root()))
     with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, "base pinned:1")
+        patch.setenv(FAILPOINT_VARIABLE, "base pinned:1")
         identifier = worked.start("implement", delegator="editor", task="x")
         until(lambda: not workers())
     assert worked.finish(identifier).verdict == "unverified"

@@ -15,14 +15,13 @@ from journals import spec_of_a_test
 
 from understudy.config.configuration import Retention
 from understudy.engine.retention import retained_files
-from understudy.journal import delegation_folder, ledger
+from understudy.files.durable import FAILPOINT_VARIABLE
+from understudy.journal import delegation_folder, ledger, reader
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec
 from understudy.model.verdicts import Verdict
-from understudy.process.failpoints import VARIABLE
 
 NOW = 1e-9
 """Days: everything that has ended is past its time."""
@@ -97,10 +96,10 @@ def test_each_kind_of_file_has_its_own_limit(finished) -> None:
     assert not folder.stdout.exists()
     assert not second.exists()
     assert not (folder.path / "worker.log").exists()
-    assert summary.page()[0][0].result.text == "done"
+    assert reader.page()[0][0].result.text == "done"
     assert expire() == [folder.id]
     assert not folder.path.exists()
-    assert summary.page()[0] == []
+    assert reader.page()[0] == []
     assert [entry.id for entry in ledger.read()] == [folder.id], "the ledger outlives the journal"
 
 
@@ -176,7 +175,7 @@ def test_an_expiry_that_is_killed_is_finished_by_the_next(finished) -> None:
     for step in range(1, 30):
         folder = finished()
         killed = subprocess.run(
-            [sys.executable, "-c", EXPIRE], env=os.environ | {VARIABLE: f"*:{step}"}, check=False, timeout=60
+            [sys.executable, "-c", EXPIRE], env=os.environ | {FAILPOINT_VARIABLE: f"*:{step}"}, check=False, timeout=60
         )
         assert killed.returncode in {0, -signal.SIGKILL}
         if folder.path.exists():

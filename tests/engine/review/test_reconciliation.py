@@ -11,8 +11,7 @@ from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
 from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
-from understudy.engine.review import decision_recovery
-from understudy.engine.review.editors import editor_accepts
+from understudy.engine.review import decision_recovery, editor_documents
 from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind
 from understudy.process import identity
@@ -277,19 +276,19 @@ def test_an_editor_that_refuses_leaves_nothing_behind(window):
 
 
 def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
-    monkeypatch.setattr(editor_accepts, "MOST_ACCEPTS", 3)
+    monkeypatch.setattr(editor_documents, "MOST_ACCEPTS", 3)
     for number in range(5):
-        editor_accepts.remember(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
-    accepts = editor_accepts.EditorAccepts().of(Path("/somewhere/a.py"))
+        editor_documents.remember(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
+    accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["2", "3", "4"]
 
 
 def test_an_accept_that_another_process_forgets_meanwhile_is_no_error(project):
-    editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
+    editor_documents.remember(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
     folder = delegation_folder.state_root() / "editor-accepts"
     (folder / "20260101-000000-bbbbb.1.json").symlink_to("forgotten")
-    editor_accepts.remember(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
-    accepts = editor_accepts.EditorAccepts().of(Path("/somewhere/a.py"))
+    editor_documents.remember(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
+    accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["1", "2"]
 
 
@@ -302,25 +301,25 @@ def end_server(project) -> None:
         server = identity.of(process.pid)
         process.kill()
     project.caller.texts.clear()
-    for token, _ in editor_accepts.shown_by(editor_accepts.this_process()):
-        accept = editor_accepts.load(token)
+    for token, _ in editor_documents.shown_by(editor_documents.this_process()):
+        accept = editor_documents.load(token)
         for file in accept.files.values():
             file.server = server
-        editor_accepts.save(token, accept)
+        editor_documents.save(token, accept)
 
 
 def test_what_a_dead_server_has_not_saved_is_pending(opened):
     end_server(opened)
     assert opened.call("delegations/list").delegations[0].review.accepted == 0
     assert states(opened, "text.txt") == PENDING
-    assert not editor_accepts.abandoned()
+    assert not editor_documents.abandoned()
 
 
 def test_what_a_dead_server_has_saved_stays_accepted(opened):
     save(opened)
     end_server(opened)
     assert states(opened, "text.txt") == ACCEPTED
-    assert not editor_accepts.abandoned()
+    assert not editor_documents.abandoned()
 
 
 def test_a_switch_of_branches_after_the_end_leaves_it_accepted(opened):
@@ -328,7 +327,7 @@ def test_a_switch_of_branches_after_the_end_leaves_it_accepted(opened):
     git(opened, "stash", "--quiet")
     end_server(opened)
     assert states(opened, "text.txt") == ACCEPTED
-    assert not editor_accepts.abandoned()
+    assert not editor_documents.abandoned()
 
 
 def test_a_second_document_of_a_dead_server_is_compared_too(window):

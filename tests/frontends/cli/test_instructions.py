@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from understudy.frontends.cli import app
 from understudy.frontends.mcp.tools import tool_table
-from understudy.integrations.agent_instructions import instruction_text
+from understudy.integrations.agent_instructions import instruction_files
 from understudy.model.errors import UnderstudyError
 
 
@@ -79,7 +79,7 @@ def commands_of(text: str) -> list[list[str]]:
 
 
 def test_every_command_that_they_teach_exists_with_its_options() -> None:
-    shown = commands_of(instruction_text.BODY)
+    shown = commands_of(instruction_files.BODY)
     assert {"start", "wait", "diff", "evidence", "reply", "accept", "ask", "summarize", "write"} <= {
         words[0] for words in shown
     }
@@ -93,6 +93,6 @@ def test_every_command_that_they_teach_exists_with_its_options() -> None:
 
 def test_the_text_for_applications_names_tools_that_the_server_has() -> None:
     names = set(tool_table.TOOLS)
-    taught = set(re.findall(r"`([a-z_]+)`", instruction_text.SNIPPET))
+    taught = set(re.findall(r"`([a-z_]+)`", instruction_files.SNIPPET))
     assert taught - names == {"workspace", "running", "verified"}
     assert "ask" in taught

@@ -404,10 +404,10 @@ def test_a_file_is_no_socket_and_a_shared_folder_no_place(tmp_path: Path) -> Non
 
 def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     from understudy.frontends.rpc import listeners
-    from understudy.process import unix_sockets
+    from understudy.process import identity
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
-    assert unix_sockets.peer_uid(ours) == os.getuid()
+    assert identity.peer_uid(ours) == os.getuid()
     monkeypatch.setattr(listeners.inside_runs, "peer_uid", lambda _: os.getuid() + 1)
     listeners._admit(ours, threading.BoundedSemaphore(1))
     theirs.settimeout(5)

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from understudy.files import durable
 from understudy.git.apply import attributes, filesystem, rollback
 from understudy.git.apply.transaction import FileTransaction
 from understudy.git.changes import Change, Entry
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process import failpoints
 
 MODES = st.sampled_from([0o644, 0o444, 0o400, 0o600, 0o755, 0o2755, 0o4711, 0o777, 0o664])
 CONTENTS = st.one_of(
@@ -116,8 +116,8 @@ def run_killed(point: str, folder: Path, *changes: Change) -> bool:
     """Apply changes in a child process that dies at a failpoint; return whether it died there."""
     child = os.fork()
     if child == 0:
-        failpoints._passed.clear()
-        failpoints._armed = point
+        durable._passed.clear()
+        durable._armed = point
         code = 1
         with contextlib.suppress(BaseException):
             with FileTransaction(folder / "checkout", folder / "journal") as exchange:

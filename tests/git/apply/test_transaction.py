@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from understudy.files.durable import FAILPOINT_VARIABLE
 from understudy.git.apply import filesystem, rollback, transaction
 from understudy.git.apply.transaction import FileTransaction, read_entry
 from understudy.git.changes import Change, Entry
@@ -25,7 +26,6 @@ from understudy.git.merge.undo import UndoRecord
 from understudy.git.object_store import ObjectStore
 from understudy.git.repository import locate
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import VARIABLE
 
 BIG = b"".join(b"line %d\n" % number for number in range(3000))
 
@@ -555,7 +555,7 @@ def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool 
         [sys.executable, "-c", PROGRAM.format(sidecar=sidecar)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | ({VARIABLE: fault} if fault else {}),
+        env=os.environ | ({FAILPOINT_VARIABLE: fault} if fault else {}),
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -634,7 +634,7 @@ def test_killed_while_recovering_it_recovers(top, journal, whole, failpoint, fal
         sidecar = str(Path(rollback.__file__).parents[3])
         subprocess.run(
             [sys.executable, "-c", script, sidecar],
-            env=os.environ | {VARIABLE: f"put back:{number}"},
+            env=os.environ | {FAILPOINT_VARIABLE: f"put back:{number}"},
             check=False,
         )
         assert check_whole(top, journal, had) == "before"
@@ -737,7 +737,7 @@ def test_a_full_disk_changes_nothing(tmp_path, journal):
 import os, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
-from understudy.process.failpoints import VARIABLE
+from understudy.files.durable import VARIABLE
 from understudy.git.apply.transaction import FileTransaction
 from understudy.git.merge.hunk_merge import Change, Entry
 from understudy.model.errors import UnderstudyError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from understudy.integrations.agent_instructions import instruction_files, instruction_text
+from understudy.integrations.agent_instructions import instruction_files
 from understudy.model.config.other_agents import InstructionChange, InstructionState
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -186,7 +186,7 @@ def test_a_link_of_a_project_to_no_file_of_it_is_not_followed(home: Home, target
 def test_another_version_is_replaced_and_an_edit_is_not(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home.project / "AGENTS.md"
     path.write_text("above\n")
-    monkeypatch.setattr(instruction_text, "BLOCK", "An earlier text.\n")
+    monkeypatch.setattr(instruction_files, "BLOCK", "An earlier text.\n")
     home.change("project-agents-md")
     path.write_text(path.read_text() + "below\n")
     monkeypatch.undo()

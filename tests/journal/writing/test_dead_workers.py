@@ -11,7 +11,6 @@ import pytest
 from wait_until import until
 
 from understudy.journal import delegation_folder, reader, worker_files
-from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
@@ -57,7 +56,7 @@ def test_processes_of_a_dead_worker_are_killed(make, second, eventually, named: 
     (end,) = ends(folder)
     assert end.verdict is Verdict.INTERRUPTED
     assert end.error.kind is ErrorKind.INTERRUPTED
-    delegation = summary.peek(folder)
+    delegation = reader.peek(folder)
     assert (delegation.state, delegation.verdict) == (State.FINISHED, Verdict.INTERRUPTED)
     assert delegation.attempts[0].finished_at
     assert not worker_files.is_held(folder)
@@ -125,9 +124,9 @@ def test_an_end_whose_summary_was_lost_is_not_written_twice(make) -> None:
         writer.append(events.Finished(verdict=Verdict.FAILED, reservations=[]), attempt=0)
     os.close(lock)
     folder.summary.write_bytes(old)
-    assert summary.peek(folder).state is State.PREPARING
+    assert reader.peek(folder).state is State.PREPARING
     assert not dead_workers.recover(folder)
-    assert summary.load(folder).verdict is Verdict.FAILED
+    assert reader.load(folder).verdict is Verdict.FAILED
     assert len(ends(folder)) == 1
 
 
@@ -180,7 +179,7 @@ def test_cancelling_a_queued_delegation(make) -> None:
         writer.append(events.Queued(position=1), attempt=0)
     os.close(lock)
     assert dead_workers.end_and_finish(folder)
-    assert summary.peek(folder).verdict is Verdict.CANCELLED
+    assert reader.peek(folder).verdict is Verdict.CANCELLED
 
 
 def test_cancel_and_recover_at_once_end_it_once(make, second) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from understudy.journal import delegation_folder, reader, worker_files
-from understudy.journal.summaries import fold, summary
+from understudy.journal.summaries import fold
 from understudy.journal.writing.writer import LONGEST_LINE, Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import FileStat
@@ -32,7 +32,7 @@ def finished(verdict: Verdict = Verdict.VERIFIED) -> events.Finished:
 
 
 def refold(folder: delegation_folder.Folder):
-    delegation = summary.initial(delegation_folder.read_spec(folder))
+    delegation = reader.initial(delegation_folder.read_spec(folder))
     for event in reader.read_events(folder, limit=10**9):
         delegation = fold.fold(delegation, event)
     return delegation
@@ -152,8 +152,8 @@ def kill_and_judge(make, second, seed: int) -> None:
     assert isinstance(found[-1], events.Finished)
     assert found[-1].verdict is Verdict.INTERRUPTED
     assert [int(re.match(r"\d+", event.text)[0]) for event in found[1:-1]] == list(range(1, len(found) - 1))
-    assert summary.load(folder) == refold(folder)
-    assert summary.peek(folder).state is State.FINISHED
+    assert reader.load(folder) == refold(folder)
+    assert reader.peek(folder).state is State.FINISHED
 
 
 def test_fifteen_killed_writers_lose_nothing(make, second) -> None:
@@ -184,11 +184,11 @@ with Writer(folder(), lock) as writer:
     assert writer.line() == "go"
     last = 0
     while writer.process.poll() is None:
-        seen = msgspec.json.decode(folder.summary.read_bytes(), type=summary.Delegation).last_seq
+        seen = msgspec.json.decode(folder.summary.read_bytes(), type=reader.Delegation).last_seq
         assert seen >= last
         last = seen
     assert writer.wait() == 0
-    assert summary.load(folder).last_seq == 401
+    assert reader.load(folder).last_seq == 401
 
 
 def test_the_summary_waits_a_second_for_what_lists_do_not_show(make) -> None:
@@ -199,9 +199,9 @@ def test_the_summary_waits_a_second_for_what_lists_do_not_show(make) -> None:
     for _ in range(50):
         writer.append(events.Text(text="."), attempt=1)
     assert folder.summary.stat().st_ino == before
-    assert summary.load(folder).last_seq == 51
+    assert reader.load(folder).last_seq == 51
     writer.append(finished(Verdict.FAILED), attempt=1)
-    assert summary.peek(folder).last_seq == 52
+    assert reader.peek(folder).last_seq == 52
     writer.close()
 
 
@@ -286,8 +286,8 @@ with Writer(folder(), lock) as writer:
     assert kinds.count(events.Checkpoint) == 1
     assert found[-1].reservations == [Reservation.TAMPERED]
     assert found[-1].verdict is Verdict.UNVERIFIED
-    assert summary.load(folder) == summary.peek(folder)
-    assert summary.load(folder).head == refold(folder).head == "abc"
+    assert reader.load(folder) == reader.peek(folder)
+    assert reader.load(folder).head == refold(folder).head == "abc"
 
 
 def test_a_change_in_place_is_found_at_the_end_without_being_asked(make) -> None:
@@ -371,7 +371,7 @@ def test_what_is_too_long_is_shortened_and_says_so(make, event) -> None:
     assert len(line) < LONGEST_LINE
     read = reader.read_events(folder)[1]
     assert type(read) is type(event)
-    assert summary.load(folder) == refold(folder)
+    assert reader.load(folder) == refold(folder)
     if isinstance(read, events.ToolResult):
         kept = read.output.index("…")
         assert read.truncated_bytes == 5_000_000 - kept
@@ -406,7 +406,7 @@ def test_values_that_json_cannot_hold_are_converted(make, event) -> None:
         writer.append(finished(), attempt=1)
     found = reader.read_events(folder)
     assert [type(one) for one in found] == [events.Started, type(event), events.Finished]
-    assert summary.load(folder) == refold(folder)
+    assert reader.load(folder) == refold(folder)
 
 
 # A full disk.
@@ -456,11 +456,11 @@ def test_on_a_full_disk_nothing_is_half_done_and_the_end_still_fits(small_disk: 
         writer.append(finished(Verdict.FAILED), attempt=1)
     found = reader.read_events(folder)
     assert [type(one) for one in found] == [events.Started, *[events.Text] * accepted, events.Finished]
-    assert summary.load(folder).state is State.FINISHED
+    assert reader.load(folder).state is State.FINISHED
     assert len(delegation_folder.ids()) == 1
     ballast.unlink()
     with Writer(folder, lock):
-        assert summary.peek(folder).state is State.FINISHED
+        assert reader.peek(folder).state is State.FINISHED
 
 
 def test_a_file_limit_is_a_full_disk_and_lines_stay_whole(make, second) -> None:

@@ -13,7 +13,7 @@ import pytest
 from programs import program
 
 from understudy.model.confinement import Confinement
-from understudy.process import identity, unix_sockets
+from understudy.process import identity
 from understudy.process.guardian import marked_processes
 from understudy.process.programs.children import run, start
 
@@ -133,7 +133,7 @@ def test_without_proc_only_the_environment_tells() -> None:
 async def test_a_process_outside_recognises_one_inside(tmp_path: Path, confinement: Confinement) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert unix_sockets.peer_pid(ours) == os.getpid()
+        assert identity.peer_pid(ours) == os.getpid()
     place = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(place))
@@ -143,7 +143,7 @@ async def test_a_process_outside_recognises_one_inside(tmp_path: Path, confineme
         path = {"PATH": os.environ["PATH"]}
         async with await start(program(argv, tmp_path, path, confinement=confinement)) as child:
             connection = listener.accept()[0]
-            pid = unix_sockets.peer_pid(connection)
+            pid = identity.peer_pid(connection)
             assert pid is not None
             assert marked_processes.surrounding_run(pid) == "m"
             assert child.program == identity.of(pid), "env became it"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from understudy.engine.review.editors.editor_accepts import EditorAccepts
+    from understudy.engine.review.editor_documents import EditorAccepts
     from understudy.engine.review.reconciliation import DocumentState as DocumentState  # noqa: PLC0414 - for frontends
 
 LATER_SECONDS = 2.0
@@ -37,7 +37,7 @@ class AcceptedDocuments:
         ``documents`` returns the documents that are open at this instant.
         """
         if self._accepts is None:
-            from understudy.engine.review.editors.editor_accepts import EditorAccepts
+            from understudy.engine.review.editor_documents import EditorAccepts
 
             self._accepts = EditorAccepts()
         tokens = self._accepts.of(path)
@@ -57,16 +57,16 @@ def reconcile(state: DocumentState, *, by: str) -> bool:
 
 def begin(*, by: str) -> None:
     """Compare what the editors of servers that have ended showed with the files on disk."""
-    from understudy.engine.review.editors import editor_accepts
+    from understudy.engine.review import editor_documents
 
-    _compare_with_disk(editor_accepts.abandoned(), by)
+    _compare_with_disk(editor_documents.abandoned(), by)
 
 
 def end(*, by: str) -> None:
     """Compare what the editor of this server showed with the files on disk; the session is over."""
-    from understudy.engine.review.editors import editor_accepts
+    from understudy.engine.review import editor_documents
 
-    _compare_with_disk(editor_accepts.shown_by(editor_accepts.this_process()), by)
+    _compare_with_disk(editor_documents.shown_by(editor_documents.this_process()), by)
 
 
 def _compare_with_disk(documents: list[tuple[str, str]], by: str) -> None:

@@ -26,8 +26,8 @@ def file_saved(path: Path, text: str | None = None) -> None:
     """
     if inside_runs.surrounding_run() is not None:
         return
-    from understudy.files import text_encoding
+    from understudy.files import user_file
     from understudy.journal import editor_saves
 
-    saved = text_encoding.overwritten(text_encoding.read_bytes(path), text) if text is not None else None
+    saved = user_file.overwritten(user_file.read_bytes(path), text) if text is not None else None
     editor_saves.record([path], {path: saved} if saved is not None else {})

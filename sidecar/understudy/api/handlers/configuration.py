@@ -397,11 +397,11 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
 
 
 def _counts() -> dict[str, tuple[int, int]]:
-    from understudy.journal.summaries import summary
+    from understudy.journal import reader
     from understudy.model.states import State
 
     live = [state for state in State if state is not State.FINISHED]
-    delegations, _ = summary.page(states=live, limit=1000)
+    delegations, _ = reader.page(states=live, limit=1000)
     counts: dict[str, tuple[int, int]] = {}
     for item in delegations:
         running, queued = counts.get(item.delegator, (0, 0))

@@ -16,7 +16,6 @@ from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files import durable
 from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, reader
-from understudy.journal.summaries import summary
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -94,7 +93,7 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
         from understudy.git import repository
 
         workspace = str(repository.workspace_of([], workspace, None))
-    items, cursor = summary.page(
+    items, cursor = reader.page(
         states=params.states,
         workspace=workspace,
         delegator=params.delegator,

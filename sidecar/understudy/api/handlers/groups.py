@@ -32,7 +32,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
     None is started before all are found valid.
     """
     from understudy.engine.planning.plan import plan
-    from understudy.engine.queueing import dependencies
+    from understudy.engine.queueing import start_conditions
     from understudy.engine.running import start
 
     start.require_budget(params.budget)
@@ -43,7 +43,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
             hint="Start several groups.",
             parameter="tasks",
         )
-    after = dependencies.resolve([task.name for task in params.tasks], [task.after for task in params.tasks])
+    after = start_conditions.resolve([task.name for task in params.tasks], [task.after for task in params.tasks])
     documents, opened = dict(caller.documents()), caller.opened()
     plans = []
     for number, task in enumerate(params.tasks):

@@ -6,8 +6,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import page_limit
 from understudy.api.ledger_messages import LedgerParams, LedgerResult
 from understudy.git import repository
-from understudy.journal import change_notifications, delegation_folder, ledger
-from understudy.journal.summaries import summary
+from understudy.journal import change_notifications, delegation_folder, ledger, reader
 from understudy.journal.writing import dead_workers
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -68,7 +67,7 @@ def _complete() -> None:
 def _lacks_lines(identifier: str) -> bool:
     try:
         folder = delegation_folder.open_folder(identifier)
-        if summary.peek(folder).state is not State.FINISHED:
+        if reader.peek(folder).state is not State.FINISHED:
             return False
         dead_workers.complete_ledger(folder)
     except (UnderstudyError, OSError):

@@ -21,9 +21,9 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.api import internal_errors, messages
-from understudy.journal import change_notifications, delegation_folder
+from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.journal.reader import Tail
-from understudy.journal.summaries import fold, summary
+from understudy.journal.summaries import fold
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
@@ -206,7 +206,7 @@ class Subscriptions:
                 self._begin(identifier, after[identifier])
                 continue
             try:
-                current = summary.peek(delegation_folder.open_folder(identifier))
+                current = reader.peek(delegation_folder.open_folder(identifier))
             except (UnderstudyError, OSError):
                 continue
             if current.state is State.FINISHED and identifier < newest:
@@ -282,7 +282,7 @@ class Subscriptions:
         self._looked_slowly_at = now
         for identifier, seq in list(self._ended.items()):
             with contextlib.suppress(UnderstudyError, OSError):
-                if seq != _NEVER and summary.peek(delegation_folder.open_folder(identifier)).last_seq > seq:
+                if seq != _NEVER and reader.peek(delegation_folder.open_folder(identifier)).last_seq > seq:
                     self._begin(identifier, self._ended.pop(identifier))
 
     def _look_at_files(self) -> None:

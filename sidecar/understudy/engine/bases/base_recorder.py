@@ -36,6 +36,7 @@ from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree, FollowUpBase, unsaved_text
 from understudy.engine.worktrees.worktree_record import SharedBase, WorktreeRecord, load_record
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import command, repository
 from understudy.git import diff as git_diff
 from understudy.git.base import capture as git_base
@@ -44,7 +45,6 @@ from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import rescue, worktree
 from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
@@ -55,7 +55,6 @@ from understudy.model.hunks import FileDiff
 from understudy.model.text import path_quoting
 from understudy.model.wire import ready
 from understudy.process import identity
-from understudy.process.failpoints import failpoint
 from understudy.process.guardian import marked_processes
 from understudy.store import store
 
@@ -140,7 +139,7 @@ def _record(root: Path, identifier: str) -> bool:
     if lock is None:
         return False
     try:
-        if summary.load(folder).state in launcher.NOT_STARTED and store.count_try(root, identifier) < MOST_TRIES:
+        if reader.load(folder).state in launcher.NOT_STARTED and store.count_try(root, identifier) < MOST_TRIES:
             worker_files.write_holder(lock, identity.current(), [])
             command.mark_calls(marked_processes.MARK, identifier)
             spec = delegation_folder.read_spec(folder)

@@ -23,6 +23,7 @@ from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.engine.worktrees.worktree_record import START_COPY
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import diff, path_rules, repository
 from understudy.git.checkout import checkout_changes, checkout_tree
 from understudy.git.checkout.checkout_changes import RepositoryState
@@ -40,7 +41,6 @@ from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
 from understudy.model.wire import ready
-from understudy.process.failpoints import failpoint
 
 _BY = "understudy"
 _LIMIT = 16 * 1024 * 1024

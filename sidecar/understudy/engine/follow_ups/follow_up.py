@@ -20,17 +20,17 @@ from understudy.config.trust import records
 from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.planning import delegator_choice, prompt
 from understudy.engine.planning import plan as resolve
-from understudy.engine.queueing import dependencies, launcher
+from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.running import supervision
 from understudy.engine.running.attempts import conversation
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import load_record
+from understudy.files.durable import failpoint
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
-from understudy.journal import change_notifications, delegation_folder, groups, worker_files
+from understudy.journal import change_notifications, delegation_folder, groups, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import AskedBy, Delegation, LaunchOverride
 from understudy.model.delegation.spec import Origin, Spec, session_owner
@@ -39,7 +39,6 @@ from understudy.model.evidence.checks import noticed
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
 from understudy.model.text import path_quoting
-from understudy.process.failpoints import failpoint
 
 SHOWN_LINES = 60
 """Lines of one hunk in a prompt; a longer hunk is cut in the middle, because the agent has the file."""
@@ -206,7 +205,7 @@ def retry(
     Errors: ``conflict`` (not finished), ``base_unavailable`` (its worktree is gone), and those of a start.
     """
     spec = delegation_folder.read_spec(folder)
-    delegation = summary.load(folder)
+    delegation = reader.load(folder)
     if delegation.state is not State.FINISHED:
         raise decision_recovery.unfinished(delegation.id, delegation.state)
     after: Callable[[str], None] | None = None
@@ -230,7 +229,7 @@ def retry(
             f"{folder.id} cannot be retried in your checkout: a retry starts from the original base, in a worktree.",
             hint=f"Retry it in one (understudy retry {folder.id} --worktree), or start it again.",
         )
-    waits_for = dependencies.after_retries(spec)
+    waits_for = start_conditions.after_retries(spec)
     return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after, waits_for=waits_for)
 
 

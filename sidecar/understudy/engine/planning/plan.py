@@ -20,7 +20,7 @@ from understudy.engine.planning import delegator_choice
 from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
 from understudy.engine.planning.delegator_choice import NAMED, require_recipe
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
-from understudy.files import text_encoding
+from understudy.files import user_file
 from understudy.git import path_rules as git_names
 from understudy.git import repository
 from understudy.journal import delegation_folder
@@ -103,7 +103,7 @@ class Plan:
         """Return what the user sees in a file of the workspace."""
         if path in self.buffers:
             return self.buffers[path]
-        return text_encoding.read_bytes(self.workspace / path)
+        return user_file.read_bytes(self.workspace / path)
 
     def prompt(self) -> Prompt:
         """Return exactly what a start would send."""
@@ -362,7 +362,7 @@ def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapp
             hint="Name the file.",
             parameter="range",
         )
-    content = buffers[path] if path in buffers else text_encoding.read_bytes(workspace / path)
+    content = buffers[path] if path in buffers else user_file.read_bytes(workspace / path)
     lines = lines_of(content or b"")
     count = len(lines)
     # An editor's selection may end on the empty line after the last one.
@@ -429,8 +429,8 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
         if path not in current:
             current[path] = documents[uri]
     for path, text in current.items():
-        disk = text_encoding.read_bytes(workspace / path)
-        content = text_encoding.bytes_like(disk, text)
+        disk = user_file.read_bytes(workspace / path)
+        content = user_file.bytes_like(disk, text)
         if content is None:
             notes.append(f"the unsaved text of {path} cannot be stored in the file's encoding and was not used")
         elif content != disk:
@@ -443,7 +443,7 @@ def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> 
     for path in paths:
         if path in buffers or git_names.looks_secret(os.fsencode(path)):
             continue
-        content = text_encoding.read_bytes(workspace / path)
+        content = user_file.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:
             buffers[path] = content
 

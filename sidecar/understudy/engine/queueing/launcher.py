@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
-from understudy.engine.queueing import dependencies, start_conditions
+from understudy.engine.queueing import start_conditions
 from understudy.engine.queueing.start_conditions import Slot, take_slot
 from understudy.files import durable
-from understudy.journal import change_notifications, delegation_folder, worker_files
+from understudy.files.durable import failpoint
+from understudy.journal import change_notifications, delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation.events import Finished, Queued
@@ -39,7 +39,6 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.verdicts import Verdict
 from understudy.process import unguarded
-from understudy.process.failpoints import failpoint
 from understudy.process.program_spec import OWN, Program
 from understudy.store import store
 from understudy.store.store import Entry
@@ -166,7 +165,7 @@ def ensure_entry(folder: Folder) -> bool:
     if (lock := worker_files.try_lock(folder)) is None:
         return False
     try:
-        if summary.load(folder).state is State.QUEUED and not store.contains(root, folder.id):
+        if reader.load(folder).state is State.QUEUED and not store.contains(root, folder.id):
             store.add(root, Entry(folder.id, delegation_folder.read_spec(folder).slots), record=False)
     except UnderstudyError as error:
         _give_up(root, Claim(folder, lock), error)
@@ -279,7 +278,7 @@ def _fill(root: Path) -> None:
     for identifier in identifiers:
         folder = _folder(identifier)
         with contextlib.suppress(UnderstudyError):  # it cannot be read: a request for it reports why
-            if folder is not None and summary.peek(folder).state is State.QUEUED:
+            if folder is not None and reader.peek(folder).state is State.QUEUED:
                 is_whole &= ensure_entry(folder)
     for place in [*(earlier / name for name in _EARLIER_FILES), root / "circuits"]:
         shutil.rmtree(place, ignore_errors=True)
@@ -328,7 +327,7 @@ def _claim(root: Path, identifier: str) -> Claim | None:
         return None
     claim = Claim(folder, lock)
     try:
-        if summary.load(folder).state in NOT_STARTED:
+        if reader.load(folder).state in NOT_STARTED:
             return claim
         store.leave(root, identifier)
     except UnderstudyError as error:
@@ -384,8 +383,8 @@ def _may_launch(root: Path, claim: Claim, entry: Entry) -> bool:
 def _settle(root: Path, claim: Claim, spec: Spec) -> bool:
     """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise."""
     try:
-        others = dependencies.unended(spec)
-    except dependencies.Blocked as blocked:
+        others = start_conditions.unended(spec)
+    except start_conditions.Blocked as blocked:
         _finish(claim, blocked.error, blocked.verdict)
         failpoint("blocked")
         store.leave(root, claim.folder.id)
@@ -404,7 +403,7 @@ def _look_at_awaited(root: Path) -> None:
     while awaited := set(store.awaited(root)) - looked:
         looked |= awaited
         for other in sorted(awaited):
-            if dependencies.has_ended(other):
+            if start_conditions.has_ended(other):
                 for identifier in store.release(root, other):
                     # One that is locked is looked at when it is its turn; so are those after a kill of this process.
                     with contextlib.suppress(UnderstudyError), _claimed(root, identifier) as claim:

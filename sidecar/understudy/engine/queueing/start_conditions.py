@@ -1,4 +1,4 @@
-"""What a start needs: a slot, keys, something left of the group's budget, and a delegator that is not paused.
+"""What a start needs: a slot, keys, a budget, earlier tasks that have succeeded, and a delegator that is not paused.
 
 A slot is a file under ``<state>/slots`` that a worker keeps locked until it exits, so a killed worker frees it.
 
@@ -7,8 +7,9 @@ worker. For any other process there is one *holder* for each set of values: ``un
 the environment of the process that asked and exits when no entry needs it. If it was killed, the environment of the
 process that starts the worker is all there is, and the worker reports a missing key.
 
-No process is in charge of a group: the process that starts the next member compares what all of them spent with the
-budget, and so does each running member whenever its model reports usage.
+No process is in charge of a group. Each process that serves the queue looks at what tasks await; that is in their
+specifications, so a crash or a restart changes nothing. The process that starts the next member compares what all of
+them spent with the budget, and so does each running member whenever its model reports usage.
 
 Pauses (*circuits*) are stored for a delegator's name, program, server and key: after a change of these, nothing is
 known about it.
@@ -21,7 +22,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,14 +31,18 @@ from typing import Any
 
 import msgspec
 
+from understudy.config import findings
 from understudy.files import durable
-from understudy.journal import change_notifications, delegation_folder, groups
-from understudy.journal.summaries import summary
+from understudy.journal import change_notifications, delegation_folder, groups, reader
+from understudy.journal.writing import dead_workers
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer
 from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.delegation.spec import PauseBounds, RelayBounds, Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, FailureClass, UnderstudyError, class_of
+from understudy.model.states import STATES_WITH_WORKER, State
+from understudy.model.text.delegation_text import meaning
+from understudy.model.verdicts import Verdict
 from understudy.model.wire import ready, retry_time
 from understudy.policy import circuit as circuits
 from understudy.policy.budget import COST, Budget, Shortage, Spending
@@ -57,6 +62,8 @@ _ByClass = dict[FailureClass, Circuit]
 _NO_PROCESS = identity.Identity(-1, -1, "")
 _NOT_ITS_FAULT = frozenset({ErrorKind.TIMED_OUT})
 """A limit of one request says nothing about the next one."""
+SUCCEEDED = frozenset({Verdict.ANSWERED, Verdict.VERIFIED, Verdict.UNVERIFIED, Verdict.NO_CHANGES})
+"""The verdicts after which a task that waited starts."""
 
 
 @dataclass
@@ -133,7 +140,7 @@ def exceeded_group_budget(group_id: str | None, own: Delegation | None = None) -
     for member in group.delegations:
         with suppress(UnderstudyError):  # one that was removed
             delegation = (
-                own if own is not None and own.id == member else summary.peek(delegation_folder.open_folder(member))
+                own if own is not None and own.id == member else reader.peek(delegation_folder.open_folder(member))
             )
             budget = budget.charge(spent_by(delegation))
     short = budget.exceeded() if own is not None else budget.reserve()
@@ -322,3 +329,156 @@ def _epoch(moment: str | None) -> float | None:
     except ValueError:
         return None
     return (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
+
+
+class Blocked(Exception):  # noqa: N818 - an outcome, not a mistake
+    """A task can never start: ``verdict`` and ``error`` are its end."""
+
+    def __init__(self, verdict: Verdict, error: ErrorInfo) -> None:
+        """Store the end."""
+        super().__init__(error.message)
+        self.verdict = verdict
+        self.error = error
+
+
+def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) -> list[list[int]]:
+    """Return, for each task of a group, the numbers of the tasks that it comes after.
+
+    ``names`` has the name of each task, ``after`` the names that each waits for. Raises ``invalid_params``, with
+    ``tasks[N]…`` as its parameter, for a name that is used twice or unknown, and for tasks that wait for each other.
+    """
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(names):
+        if name is None:
+            continue
+        if not name.strip() or name in numbers:
+            message = f"Two tasks have the name {name[:64]!r}." if name in numbers else "The name of a task is empty."
+            raise _refused(number, "name", message, "Give each task its own name.")
+        numbers[name] = number
+    predecessors: list[list[int]] = []
+    for number, wished in enumerate(after):
+        for name in wished or ():
+            if name not in numbers:
+                hint = findings.near(name, numbers) or 'Give the other task a name: name = "…".'
+                raise _refused(number, "after", f"There is no task {name[:64]!r}.", hint)
+        predecessors.append(sorted({numbers[name] for name in wished or ()}))
+    _refuse_cycles(names, predecessors)
+    return predecessors
+
+
+def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
+    """Return the numbers of tasks so that each follows those that it comes after, else in the order of the file.
+
+    ``after`` is what ``resolve`` returned.
+    """
+    left, order = list(range(len(after))), list[int]()
+    while left:
+        following = next(number for number in left if set(after[number]).isdisjoint(left))
+        left.remove(following)
+        order.append(following)
+    return order
+
+
+def unended(spec: Spec) -> list[str]:
+    """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
+    running: list[str] = []
+    for identifier in spec.after:
+        try:
+            ended = _current(identifier)
+        except UnderstudyError as error:
+            if _may_pass(error):
+                running.append(identifier)
+                continue
+            how = "was removed" if error.kind is ErrorKind.UNKNOWN_DELEGATION else "cannot be read"
+            raise Blocked(Verdict.FAILED, _failed(identifier, how)) from None
+        if ended.verdict is None or not _is_over(ended):
+            running.append(identifier)
+        elif ended.verdict not in SUCCEEDED:
+            verdict = Verdict.CANCELLED if ended.verdict is Verdict.CANCELLED else Verdict.FAILED
+            how = f"ended as “{ended.verdict.replace('_', ' ')}” ({meaning(ended.verdict, ended.error)})"
+            raise Blocked(verdict, _failed(f"{ended.title} ({identifier})", how))
+    return running
+
+
+def has_ended(identifier: str) -> bool:
+    """Return whether a task has ended, in any way, so that those that come after it must be looked at."""
+    try:
+        return _is_over(_current(identifier))
+    except UnderstudyError as error:
+        return not _may_pass(error)
+
+
+def after_retries(spec: Spec) -> list[str]:
+    """Return what a retry of ``spec`` comes after: the retries of its predecessors that have not finished.
+
+    A predecessor that has finished is not waited for, even if it failed: who asks for a retry knows that.
+    """
+    if not spec.after or spec.group_id is None:
+        return []
+    retries: dict[str, str] = {}
+    with suppress(UnderstudyError):  # the group was removed
+        for member in groups.read(spec.group_id).delegations:
+            with suppress(UnderstudyError):
+                other = delegation_folder.read_spec(delegation_folder.open_folder(member))
+                if other.origin is not None and other.origin.kind == "retry":
+                    retries[other.origin.parent] = member  # the last one, which is the newest
+    newest_tries: list[str] = []
+    for identifier in spec.after:
+        newest, seen = identifier, {identifier}
+        while (again := retries.get(newest)) is not None and again not in seen:
+            newest = again
+            seen.add(again)
+        with suppress(UnderstudyError):
+            if _current(newest).state is not State.FINISHED:
+                newest_tries.append(newest)
+    return newest_tries
+
+
+def _is_over(delegation: Delegation) -> bool:
+    return delegation.state is State.FINISHED and delegation.verdict is not None
+
+
+def _may_pass(error: UnderstudyError) -> bool:
+    """Return whether a delegation cannot be read now, but perhaps later."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError)
+
+
+def _current(identifier: str) -> Delegation:
+    """Return a delegation; first end it if its worker died."""
+    folder = delegation_folder.open_folder(identifier)
+    delegation = reader.load(folder)
+    waits = delegation.state is State.PREPARING and store.contains(delegation_folder.state_root(), identifier)
+    if delegation.state in STATES_WITH_WORKER and not waits and dead_workers.recover(folder):
+        delegation = reader.load(folder)
+    return delegation
+
+
+def _refuse_cycles(names: Sequence[str | None], after: Sequence[Sequence[int]]) -> None:
+    left = {number: set(others) for number, others in enumerate(after)}
+    while free := [number for number, others in left.items() if not others]:
+        for number in free:
+            del left[number]
+        for others in left.values():
+            others.difference_update(free)
+    if not left:
+        return
+    # Every task that is left waits for another one that is left, so this walk returns to a task.
+    walk = [min(left)]
+    while (following := min(left[walk[-1]])) not in walk:
+        walk.append(following)
+    cycle = walk[walk.index(following) :]
+    shown = " → ".join(repr((names[number] or "")[:64]) for number in [*cycle, following])
+    raise _refused(cycle[0], "after", f"Tasks wait for each other: {shown}.", "Remove one of these names from `after`.")
+
+
+def _refused(number: int, field: str, message: str, hint: str) -> UnderstudyError:
+    return UnderstudyError(ErrorKind.INVALID_PARAMS, message, hint=hint, parameter=f"tasks[{number}].{field}")
+
+
+def _failed(which: str, how: str) -> ErrorInfo:
+    return ErrorInfo(
+        ErrorKind.DEPENDENCY_FAILED,
+        f"It did not start, because it comes after {which}, which {how}.",
+        "Retry that one; when it has succeeded, retry this one.",
+    )

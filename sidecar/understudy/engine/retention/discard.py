@@ -32,14 +32,13 @@ from understudy.engine.review import decision_recovery, decisions, review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import repository
 from understudy.git.object_store import ObjectStore
 from understudy.git.worktree import cleanup, rescue, worktree
-from understudy.journal import delegation_folder, worker_files
-from understudy.journal.summaries import summary
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
-from understudy.process.failpoints import failpoint
 
 RESTORE_SECONDS = 10.0
 """How long to wait for another process that is removing expired files."""
@@ -344,7 +343,7 @@ def _clear_unused(state: Path) -> None:
                 continue
             try:
                 if not (folder.path / "worktree.json").exists():
-                    if summary.load(folder).state is State.FINISHED:
+                    if reader.load(folder).state is State.FINISHED:
                         _free(state, root, folder)
                 elif Path(read_record(folder).root) != root:
                     _free(state, root)  # the next process that prepared the delegation claimed another path

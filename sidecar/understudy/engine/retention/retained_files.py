@@ -24,17 +24,16 @@ from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import repository
 from understudy.git.base import capture
 from understudy.git.worktree import rescue
-from understudy.journal import delegation_folder, ledger, worker_files
+from understudy.journal import delegation_folder, ledger, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.states import State
-from understudy.process.failpoints import failpoint
 
 WorktreeState = Literal["working", "pending", "decided", "expired", "orphaned"]
 DAY_SECONDS = 86_400.0
@@ -127,7 +126,7 @@ def _candidates(state: Path, deadline: float) -> list[_Candidate]:
             return []  # a delegation that was not examined could need one of these
         folder = Folder(identifier, root / identifier)
         try:
-            delegation = summary.peek(folder)
+            delegation = reader.peek(folder)
         except (UnderstudyError, OSError):
             continue
         if delegation.state is not State.FINISHED:
@@ -172,7 +171,7 @@ def _locked(candidate: _Candidate, remove: Callable[[Folder], None]) -> bool:
         if lock is None:
             return False
         try:
-            delegation = summary.load(folder)
+            delegation = reader.load(folder)
             is_same = delegation.state is State.FINISHED and last_event(folder, delegation) == candidate.last
             if is_same and not review_state.has_interrupted_decision(folder) and not ledger.is_open(folder):
                 remove(folder)
@@ -234,7 +233,7 @@ def _expire_groups(state: Path, days: float) -> None:
     used = set()
     for identifier in delegation_folder.ids():
         with contextlib.suppress(UnderstudyError, OSError):
-            used.add(summary.peek(delegation_folder.open_folder(identifier)).group_id)
+            used.add(reader.peek(delegation_folder.open_folder(identifier)).group_id)
     with contextlib.suppress(UnderstudyError, OSError), durable.file_lock(state / "groups.lock"):
         _unlink_older(folder, time.time() - days * DAY_SECONDS, keep=lambda name: name.partition(".")[0] in used)
 
@@ -307,7 +306,7 @@ def _place(root: Path, keep_days: float) -> WorktreeInfo:
     if folder is None:
         return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
     try:
-        delegation = summary.load(folder)
+        delegation = reader.load(folder)
     except UnderstudyError:
         return WorktreeInfo(root, chain, "orphaned", _modified(root), None)
     last = last_event(folder, delegation)
@@ -418,5 +417,5 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
         if identifier is not None and delegation_folder.is_id(identifier):
             root = worktree_record.root_of(state, identifier)
             folder = worktree_record.folder_of(identifier)
-            living = folder is not None and summary.peek(folder).state is not State.FINISHED
+            living = folder is not None and reader.peek(folder).state is not State.FINISHED
             yield name, not living and (root is None or worktree_record.removed(root) is not None)

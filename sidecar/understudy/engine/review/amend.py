@@ -11,7 +11,7 @@ import msgspec
 from understudy.engine.review import decisions as review
 from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
-from understudy.files import text_encoding
+from understudy.files import user_file
 from understudy.git import changes, path_rules, verification
 from understudy.git import diff as git_diff
 from understudy.journal import delegation_folder
@@ -44,7 +44,7 @@ def amend(folder: delegation_folder.Folder, path: str, text: str, head: str) -> 
         existing = git_diff.read_file(at.store, at.head, raw) or git_diff.read_file(
             at.store, at.record.base_commit, raw
         )
-        content = text_encoding.bytes_like(existing[0] if existing is not None else None, text)
+        content = user_file.bytes_like(existing[0] if existing is not None else None, text)
         if content is None:
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,

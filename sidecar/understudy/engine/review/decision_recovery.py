@@ -33,17 +33,16 @@ from understudy.engine.review.review_state import (
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git.apply import rollback
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder, worker_files
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.states import State
-from understudy.process.failpoints import failpoint
 
 LOCK_SECONDS = 3.0
 """How long to wait for the lock of a delegation; a finishing worker or another decision holds it only briefly."""
@@ -55,7 +54,7 @@ WORKSPACE_SECONDS = 10.0
 
 def recover_delegation(folder: delegation_folder.Folder) -> bool:
     """Recover from a process that died during a decision or a follow-up; return whether this call did anything."""
-    follow_up_failed = worktree_record.has_failed_follow_up(summary.load(folder))
+    follow_up_failed = worktree_record.has_failed_follow_up(reader.load(folder))
     if not follow_up_failed and not has_interrupted_decision(folder):
         return False
     lock = worker_files.try_lock(folder)
@@ -132,7 +131,7 @@ def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
     deadline = time.monotonic() + LOCK_SECONDS
     while (lock := worker_files.try_lock(folder)) is None:
         if time.monotonic() > deadline:
-            state = summary.load(folder).state
+            state = reader.load(folder).state
             if state is not State.FINISHED:  # the other process is its worker
                 raise unfinished(folder.id, state)
             raise UnderstudyError(

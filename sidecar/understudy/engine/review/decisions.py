@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.engine.review import decision_recovery, review_state
-from understudy.engine.review.editors import editor_accepts
-from understudy.engine.review.editors.editor_buffers import Buffers, Documents, Editor, not_saved, unsaved_text
+from understudy.engine.review import decision_recovery, editor_documents, review_state
+from understudy.engine.review.editor_documents import Buffers, Documents, Editor, not_saved, unsaved_text
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
+from understudy.files.durable import failpoint
 from understudy.git import diff as git_diff
 from understudy.git import repository
 from understudy.git.apply import transaction
@@ -33,7 +33,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.states import State
 from understudy.model.text import path_quoting
-from understudy.process.failpoints import failpoint
 
 MERGE_TRIES = 3
 """Merge attempts: a file that the user saves during a merge is merged again."""
@@ -447,7 +446,7 @@ def _carry_out(
                 )
             if edits:
                 if intent.kind == "accept":
-                    editor_accepts.remember(at.workspace, intent.token, seen.paths(edits))
+                    editor_documents.remember(at.workspace, intent.token, seen.paths(edits))
                 seen.edit(edits)
                 edited = True
                 failpoint("edited")
@@ -465,7 +464,7 @@ def _carry_out(
             review_state.intent_file(at.folder).unlink(missing_ok=True)
             if intent.kind == "accept":
                 review_state.undo_file(at.folder, intent.token).unlink(missing_ok=True)
-                editor_accepts.forget(intent.token)
+                editor_documents.forget(intent.token)
             if edited:
                 seen.revert(edits)
         raise

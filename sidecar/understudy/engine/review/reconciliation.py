@@ -26,9 +26,8 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.review import decision_recovery, decisions, review_state
-from understudy.engine.review.editors import editor_accepts
-from understudy.engine.review.editors.editor_buffers import BufferEdit, Buffers, Documents
+from understudy.engine.review import decision_recovery, decisions, editor_documents, review_state
+from understudy.engine.review.editor_documents import BufferEdit, Buffers, Documents
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.git import repository
 from understudy.git.apply import transaction
@@ -77,7 +76,7 @@ def reconcile(state: DocumentState, *, by: str) -> bool:
             if error.kind is ErrorKind.CONFLICT:  # another process decides
                 again = True
             elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
-                editor_accepts.forget(token)
+                editor_documents.forget(token)
             else:
                 raise
     return again
@@ -88,7 +87,7 @@ def reconcile_with_disk(documents: list[tuple[str, str]], *, by: str) -> None:
     for token, path in documents:
         # What cannot be read, written or locked now is tried again by the next reader.
         with contextlib.suppress(UnderstudyError, OSError):
-            accept = editor_accepts.load(token)
+            accept = editor_documents.load(token)
             if accept is not None:
                 file = Path(accept.workspace) / os.fsdecode(path_quoting.unquote(path))
                 reconcile(DocumentState(file, "ended", {}, [token]), by=by)
@@ -130,7 +129,7 @@ class _Accept:
         self._folder = delegation_folder.open_folder(token.rpartition(".")[0])
 
     def reconcile(self, by: str) -> bool:
-        accept = editor_accepts.load(self._token)
+        accept = editor_documents.load(self._token)
         if accept is None:
             return False
         workspace, event = Path(accept.workspace), self._state.event
@@ -139,23 +138,23 @@ class _Accept:
         if path not in accept.files:
             return False
         file = accept.files[path]
-        if editor_accepts.is_shown_by_another(file):
+        if editor_documents.is_shown_by_another(file):
             return event == "open"  # the other server may be about to end: an editor that restarts its server
         buffers = Buffers(workspace, _Shown(self._state.documents))
         shown = buffers.read(raw)
         is_saved = shown == transaction.read_entry(workspace, raw)
-        server = editor_accepts.this_process() if buffers.is_open(raw) else None
+        server = editor_documents.this_process() if buffers.is_open(raw) else None
         if event != "save" and file.server == server and not self._may_have_changed(path, file, shown, is_saved):
             return False
         with decisions.lock_result(self._folder) as at:
             now = review_state.read(self._folder)
             # Under the lock: another process may have decided meanwhile.
-            accept = editor_accepts.load(self._token)
+            accept = editor_documents.load(self._token)
             if accept is None or path not in accept.files or self._token not in now.applied:
-                editor_accepts.forget(self._token)
+                editor_documents.forget(self._token)
                 return False
             file = accept.files[path]
-            if editor_accepts.is_shown_by_another(file):
+            if editor_documents.is_shown_by_another(file):
                 return False
             before = msgspec.json.encode(file)
             file.server = server
@@ -166,7 +165,7 @@ class _Accept:
             if left_on_disk and event != "save":
                 # Another program changed the file, unless the notice of the save is still on its way.
                 if event in {"later", "ended"}:
-                    editor_accepts.forget(self._token, path)
+                    editor_documents.forget(self._token, path)
                 return event not in {"later", "ended"}
             self._record(at, compared, by)
             file.reverted = [hunk for hunk in file.reverted if hunk not in {ref.hunk for ref in compared.restored}]
@@ -174,11 +173,11 @@ class _Accept:
             if is_saved:
                 file.saved = [*compared.present, *(ref.hunk for ref in compared.restored)]
             if msgspec.json.encode(file) != before:
-                editor_accepts.save(self._token, accept)
+                editor_documents.save(self._token, accept)
         return False
 
     def _may_have_changed(
-        self, path: str, file: editor_accepts.EditorFile, shown: Entry | None, is_saved: bool
+        self, path: str, file: editor_documents.EditorFile, shown: Entry | None, is_saved: bool
     ) -> bool:
         """Return whether there may be something to record; false is certain, and cheap: this runs at each keystroke."""
         if file.reverted or (is_saved and not file.saved):
@@ -200,7 +199,7 @@ class _Accept:
         at: decisions.LockedResult,
         now: review_state.ReviewState,
         path: str,
-        file: editor_accepts.EditorFile,
+        file: editor_documents.EditorFile,
         shown: Entry | None,
     ) -> _Comparison:
         accepted = [ref for ref in now.accepted_by(self._token) if ref.path == path]

@@ -15,6 +15,7 @@ import msgspec
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, load_record
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import changes, repository
 from understudy.git import diff as git_diff
 from understudy.git.merge import export
@@ -22,7 +23,6 @@ from understudy.git.merge.undo import UndoRecord
 from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, reader
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing.writer import Writer
 from understudy.model.config import result_branch
 from understudy.model.delegation import events
@@ -33,7 +33,6 @@ from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import ready
-from understudy.process.failpoints import failpoint
 
 Decision = Literal["accept", "reject", "pending"]
 _STATES: dict[Decision, HunkState] = {
@@ -357,7 +356,7 @@ def update(writer: Writer, files: Iterable[FileDiff]) -> None:
 def commit(folder: delegation_folder.Folder, message: str | None, branch: str | None) -> export.Exported:
     """Commit the result on top of the commit that was the user's HEAD when the base was written."""
     record, objects, head, chosen = _chosen(folder)
-    delegation = summary.load(folder)
+    delegation = reader.load(folder)
     return export.export(
         objects,
         repository.locate(Path(delegation.workspace)),
@@ -394,7 +393,7 @@ def _chosen(
     folder: delegation_folder.Folder,
 ) -> tuple[WorktreeRecord, ObjectStore, str, changes.Selection | None]:
     record, objects = load_record(folder)
-    head = summary.load(folder).head
+    head = reader.load(folder).head
     if head is None:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,

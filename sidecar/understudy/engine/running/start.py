@@ -13,14 +13,14 @@ import msgspec
 from understudy.config.validation import delegator_rules
 from understudy.engine.bases import base_recorder
 from understudy.engine.checkout_runs import checkout_worktree
-from understudy.engine.queueing import dependencies, launcher
+from understudy.engine.queueing import launcher, start_conditions
+from understudy.files.durable import failpoint
 from understudy.git import repository
 from understudy.journal import delegation_folder, groups
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation.delegations import AskedBy, Group, GroupBudget, GroupKind
 from understudy.model.delegation.spec import Origin, Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import failpoint
 
 if TYPE_CHECKING:
     from understudy.engine.planning.plan import Plan
@@ -155,7 +155,7 @@ def start_group(
             failpoint("group created")
             # A task is held only because of others that are in the queue.
             if ids and after is not None:
-                claims[:] = [claims[number] for number in dependencies.submission_order(after)]
+                claims[:] = [claims[number] for number in start_conditions.submission_order(after)]
             while claims:
                 claim = claims.pop(0)
                 launcher.submit(claim.folder, claim.lock)

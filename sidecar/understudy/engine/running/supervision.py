@@ -7,9 +7,8 @@ import time
 from understudy.engine.queueing import launcher
 from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
-from understudy.journal import change_notifications, delegation_folder, worker_files
+from understudy.journal import change_notifications, delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.writing import dead_workers
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
@@ -29,11 +28,11 @@ def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
     With ``raise_problem``, raise ``disk_full`` or ``state_unavailable`` if that is why it cannot start now; a later
     call starts it.
     """
-    delegation = recover(summary.load(folder), folder)
+    delegation = recover(reader.load(folder), folder)
     if delegation.state in launcher.NOT_STARTED and not worker_files.is_held(folder):
         problems: dict[str, UnderstudyError] = {}
         launcher.start_waiting(delegation_folder.state_root(), problems=problems)
-        delegation = summary.load(folder)
+        delegation = reader.load(folder)
         problem = problems.get(folder.id) or problems.get("")
         if raise_problem and problem is not None and delegation.state in launcher.NOT_STARTED:
             raise UnderstudyError(
@@ -62,15 +61,15 @@ def _recover(delegation: Delegation, folder: Folder) -> Delegation:
         from understudy.engine.review import decision_recovery
 
         if decision_recovery.recover_delegation(folder):
-            delegation = summary.load(folder)
+            delegation = reader.load(folder)
     if delegation.review.accepted and not worker_files.is_held(folder):
-        from understudy.engine.review.editors import editor_accepts
+        from understudy.engine.review import editor_documents
 
-        if documents := editor_accepts.abandoned(folder.id):
+        if documents := editor_documents.abandoned(folder.id):
             from understudy.engine.review import reconciliation
 
             reconciliation.reconcile_with_disk(documents, by="understudy")
-            delegation = summary.load(folder)
+            delegation = reader.load(folder)
     if delegation.state is State.FINISHED or worker_files.is_held(folder):
         return delegation
     root = delegation_folder.state_root()
@@ -78,7 +77,7 @@ def _recover(delegation: Delegation, folder: Folder) -> Delegation:
         launcher.ensure_entry(folder)
     elif not (delegation.state is State.PREPARING and store.contains(root, folder.id)) and dead_workers.recover(folder):
         launcher.start_waiting(root)
-    return summary.load(folder)
+    return reader.load(folder)
 
 
 def has_ended(folder: Folder) -> bool:
@@ -92,16 +91,16 @@ def has_ended(folder: Folder) -> bool:
 def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     """Cancel a delegation and wait for its end. Raises ``timed_out`` when its worker cannot be killed."""
     if _ended(folder):
-        return summary.load(folder)
+        return reader.load(folder)
     worker_files.append_request(folder, worker_files.Cancel(by=by, at=at))
     with change_notifications.ChangeListener() as listener:
         change_notifications.wait_for(lambda: _ended_or_dequeued(folder), listener, CANCEL_SECONDS)
-    if summary.load(folder).state is not State.FINISHED or worker_files.is_held(folder):
+    if reader.load(folder).state is not State.FINISHED or worker_files.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
     root = delegation_folder.state_root()
     launcher.leave(root, folder.id)
     launcher.start_waiting(root)
-    return summary.load(folder)
+    return reader.load(folder)
 
 
 def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
@@ -114,7 +113,7 @@ def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
 
 def _ended_or_dequeued(folder: Folder) -> bool:
     """Return whether it has ended; a delegation in the queue has no worker, so end it here."""
-    if recover(summary.load(folder), folder).state in launcher.NOT_STARTED and not worker_files.is_held(folder):
+    if recover(reader.load(folder), folder).state in launcher.NOT_STARTED and not worker_files.is_held(folder):
         dead_workers.end_and_finish(folder, Verdict.CANCELLED)
         return True
     return _ended(folder)
@@ -122,4 +121,4 @@ def _ended_or_dequeued(folder: Folder) -> bool:
 
 def _ended(folder: Folder) -> bool:
     # Not current(), which would start a waiting delegation that is being cancelled.
-    return recover(summary.load(folder), folder).state is State.FINISHED and not worker_files.is_held(folder)
+    return recover(reader.load(folder), folder).state is State.FINISHED and not worker_files.is_held(folder)

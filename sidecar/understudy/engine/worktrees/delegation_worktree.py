@@ -28,6 +28,7 @@ from understudy.engine.worktrees.worktree_record import (
     write_review,
 )
 from understudy.files import nofollow
+from understudy.files.durable import failpoint
 from understudy.git import changes, diff, repository, verification
 from understudy.git.base import capture
 from understudy.git.object_store import ObjectStore, disk_full_errors
@@ -44,7 +45,6 @@ from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
 from understudy.process.call_checks import base_environment
-from understudy.process.failpoints import failpoint
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
 

@@ -21,19 +21,18 @@ from pathlib import Path
 import msgspec
 
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git import diff, repository, verification
 from understudy.git.base import capture
 from understudy.git.base.index import Base
 from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.worktree import extra_files
-from understudy.journal import delegation_folder
+from understudy.journal import delegation_folder, reader
 from understudy.journal import delegation_folder as journal_store
-from understudy.journal.summaries import summary
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.wire import ready
-from understudy.process.failpoints import failpoint
 
 _LIMIT = 1024 * 1024
 RESERVED = frozenset({"owners", "removed"})
@@ -114,7 +113,7 @@ def never_took_over(identifier: str) -> bool:
     if folder is None:
         return False
     with contextlib.suppress(UnderstudyError):
-        follow_up = summary.load(folder)
+        follow_up = reader.load(folder)
         return follow_up.state is State.FINISHED and follow_up.worktree is None and follow_up.head is None
     return False
 
@@ -222,7 +221,7 @@ def unpin(identifier: str, root: Path) -> None:
     folder = folder_of(identifier)
     with contextlib.suppress(UnderstudyError, OSError):
         # If the delegation's folder is gone, its object store still knows the workspace.
-        top = Path(summary.peek(folder).workspace) if folder is not None else ObjectStore.open(root / "store.git").top
+        top = Path(reader.peek(folder).workspace) if folder is not None else ObjectStore.open(root / "store.git").top
         capture.unpin(repository.locate(top), identifier)
 
 
@@ -243,7 +242,7 @@ def pin(root: Path) -> None:
         with contextlib.suppress(UnderstudyError):
             record = read_record(folder)
             if record.parent:
-                capture.pin(repository.locate(Path(summary.peek(folder).workspace)), identifier, record.parent)
+                capture.pin(repository.locate(Path(reader.peek(folder).workspace)), identifier, record.parent)
 
 
 def write_review(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> None:

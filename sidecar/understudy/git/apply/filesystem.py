@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import Self
 
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git.changes import OTHER, Entry
-from understudy.process.failpoints import failpoint
 
 EXCHANGE = 2
 """``RENAME_EXCHANGE`` of renameat2(2); ``RENAME_SWAP`` of macOS's renameatx_np(2) has the same number."""

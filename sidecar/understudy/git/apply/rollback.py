@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from understudy.files.durable import failpoint
 from understudy.git.apply import attributes, filesystem
 from understudy.git.changes import folders_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
-from understudy.process.failpoints import failpoint
 
 PART = b".part"
 """Suffix of a temporary name while the file is being written."""

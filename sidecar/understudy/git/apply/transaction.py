@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.git.apply import attributes, filesystem
 from understudy.git.apply.rollback import (
     PART,
@@ -42,7 +43,6 @@ from understudy.git.object_store import SCRATCH, TEMPORARY
 from understudy.git.path_rules import refused
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
-from understudy.process.failpoints import failpoint
 
 _FILES = frozenset({"100644", "100755"})
 

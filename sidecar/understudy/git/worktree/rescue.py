@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.files import nofollow
+from understudy.files.durable import failpoint
 from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore, borrowing_git_dir
 from understudy.git.objects import object_id, pack_into, read_kept_blobs, write_object
@@ -28,7 +29,6 @@ from understudy.git.repository import Repository
 from understudy.git.worktree.cleanup import delete_folder, repository_key
 from understudy.git.worktree.worktree import Worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.failpoints import failpoint
 
 IGNORED_FILE_BYTES = 5 * 1024 * 1024
 """A larger ignored file is not kept, just as a base does not include such an untracked file (``index.BaseLimits``)."""

@@ -10,10 +10,9 @@ import os
 import time
 from signal import SIGKILL
 
-from understudy.journal import ledger, worker_files
+from understudy.journal import ledger, reader, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.reader import Tail
-from understudy.journal.summaries import summary
 from understudy.journal.worker_files import Holder
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation.events import Finished, Note
@@ -51,7 +50,7 @@ def recover(folder: Folder) -> bool:
     """
     if worker_files.is_held(folder):
         return False
-    if summary.load(folder).state not in STATES_WITH_WORKER:
+    if reader.load(folder).state not in STATES_WITH_WORKER:
         complete_ledger(folder)
         return False
     lock = worker_files.try_lock(folder)
@@ -59,7 +58,7 @@ def recover(folder: Folder) -> bool:
         return False
     try:
         # The previous holder of the lock may have written the end.
-        if summary.load(folder).state not in STATES_WITH_WORKER:
+        if reader.load(folder).state not in STATES_WITH_WORKER:
             return False
         end_leftovers(folder)
         _finish(folder, lock, Verdict.INTERRUPTED, _INTERRUPTED)
@@ -76,7 +75,7 @@ def complete_ledger(folder: Folder) -> None:
     if lock is None:
         return
     try:
-        delegation = summary.load(folder)
+        delegation = reader.load(folder)
         if delegation.state is State.FINISHED:
             ledger.record(folder, delegation)
     finally:
@@ -104,7 +103,7 @@ def end_and_finish(folder: Folder, verdict: Verdict = Verdict.CANCELLED, *, seco
             )
         time.sleep(0.01)
     try:
-        state = summary.load(folder).state
+        state = reader.load(folder).state
         if state is State.FINISHED:
             return False
         end_leftovers(folder)

@@ -18,16 +18,16 @@ from typing import Any, Self
 import msgspec
 
 from understudy.files import durable
+from understudy.files.durable import failpoint
 from understudy.journal import change_notifications, ledger, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import fold, summary
+from understudy.journal.summaries import fold
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.events import Event, Finished, Note, Started
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import ready, timestamp
-from understudy.process.failpoints import failpoint
 
 SUMMARY_SECONDS = 1.0
 """The maximum age of ``summary.json`` while nothing changes that a list shows."""
@@ -80,7 +80,7 @@ class Writer:
             try:
                 self._end = durable.cut_torn_tail(self._journal)
                 self._hash, self._seq = _hash_and_count(self._journal, self._end)
-                self.delegation: Delegation = summary.load(folder)
+                self.delegation: Delegation = reader.load(folder)
                 """The delegation after the last event."""
                 last = reader.read_events(folder, after=max(0, self._seq - 1))
             except BaseException:
@@ -186,7 +186,7 @@ class Writer:
         if not self._dirty:
             return
         with contextlib.suppress(OSError):
-            summary.save(self.folder, self.delegation)
+            reader.save(self.folder, self.delegation)
             self._dirty = False
         self._saved = time.monotonic()
 

@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from understudy.judge.project.interpreter import PROBE_FOLDER
-from understudy.process import identity, unix_sockets
+from understudy.process import identity, pipes
 from understudy.process.guardian import marked_processes
 
 _KEEP_GOING = " --continue-on-collection-errors"
@@ -178,7 +178,7 @@ class ReportChannel:
         self._refused = 0
         self._answered: set[identity.Identity] = set()
         self._program: identity.Identity | None = None
-        self._sockets = unix_sockets.socket_folder(folder / secrets.token_hex(6))
+        self._sockets = pipes.socket_folder(folder / secrets.token_hex(6))
         self.keys = self._sockets / secrets.token_hex(6)
         """The path of the socket."""
         os.mkfifo(self.path, 0o600)
@@ -226,7 +226,7 @@ class ReportChannel:
         except OSError:  # it has given up
             return
         with connection, contextlib.suppress(OSError):
-            if self._may_sign(unix_sockets.peer_pid(connection)):
+            if self._may_sign(identity.peer_pid(connection)):
                 connection.sendall(b"%s %s" % self.new_session())
 
     def new_session(self) -> tuple[bytes, bytes]:

@@ -18,9 +18,9 @@ from typing import Protocol
 
 from understudy.config.locations import user_folder
 from understudy.files import durable, nofollow
+from understudy.files.durable import failpoint
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
-from understudy.process.failpoints import failpoint
 
 Change = tuple[str, str]
 """A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path. For ``R`` it is the new path; an

@@ -23,7 +23,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
-from understudy.process import identity, unix_sockets
+from understudy.process import identity
 
 MOST_FRAME_BYTES = 64 * 1024
 _TERM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -141,7 +141,7 @@ class PaneSocket:
             writer.close()
             return
         # Its process is killed in the end, so it must be the one that says so, where the kernel knows.
-        if self._first.done() or unix_sockets.peer_pid(writer.get_extra_info("socket")) not in {hello.pid, None}:
+        if self._first.done() or identity.peer_pid(writer.get_extra_info("socket")) not in {hello.pid, None}:
             writer.close()
             return
         self._first.set_result(PaneLink(reader, writer, hello))

@@ -18,11 +18,11 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import AgentStarted, Event, Note
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls
+from understudy.process.pipes import socket_folder
 from understudy.process.programs import children
 from understudy.process.terminals import tmux
 from understudy.process.terminals.pane_link import PaneLink, PaneSocket, Size
 from understudy.process.terminals.tmux import Opened
-from understudy.process.unix_sockets import socket_folder
 from understudy.runners.driver.child_source import END_GRACE_SECONDS, agent_program, environment_of
 from understudy.runners.driver.command_line import Command
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem

@@ -44,7 +44,7 @@ def parent(project, monkeypatch):
         (folder / f"{name}.toml").write_text(text)
     started: list[str] = []
     monkeypatch.setattr("understudy.engine.running.start.start_child", lambda *_: started.append("x") or "started")
-    monkeypatch.setattr("understudy.journal.summaries.summary.load", lambda _: None)
+    monkeypatch.setattr("understudy.journal.reader.load", lambda _: None)
     monkeypatch.setattr(delegation_folder, "open_folder", lambda _: None)
 
     def make(delegator: str, **changes):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.review.editors.editor_buffers import BufferEdit
+from understudy.engine.review.editor_documents import BufferEdit
 from understudy.frontends.lsp.editor import requests
 from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.documents import Documents, fold

@@ -396,12 +396,11 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
 
 def _workspaces(caller: Caller, delegations: list[Delegation | None]) -> set[Path]:
     """Return the workspaces to search for leftover refs: of worktrees, of recent delegations, and the caller's."""
-    from understudy.journal import delegation_folder
-    from understudy.journal.summaries import summary
+    from understudy.journal import delegation_folder, reader
 
     folders = {Path(delegation.workspace) for delegation in delegations if delegation is not None}
     for identifier in delegation_folder.ids()[:RECENT]:
         with contextlib.suppress(UnderstudyError, OSError):
-            folders.add(Path(summary.peek(delegation_folder.open_folder(identifier)).workspace))
+            folders.add(Path(reader.peek(delegation_folder.open_folder(identifier)).workspace))
     folder = caller.folder()
     return {path for path in (folders | {folder} if folder is not None else folders) if path.is_dir()}

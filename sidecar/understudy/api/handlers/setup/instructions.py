@@ -12,14 +12,14 @@ from understudy.api.other_agent_messages import (
     InstructionsResult,
 )
 from understudy.git import repository
-from understudy.integrations.agent_instructions import instruction_files, instruction_text
+from understudy.integrations.agent_instructions import instruction_files
 
 
 def read(caller: Caller, params: InstructionsParams) -> InstructionsResult:
     """List where other agents can be told when and how to delegate, and the text."""
     _ = caller
     targets = instruction_files.listed(_workspace(params.workspace))
-    return InstructionsResult(targets=targets, text=instruction_text.BLOCK, snippet=instruction_text.SNIPPET)
+    return InstructionsResult(targets=targets, text=instruction_files.BLOCK, snippet=instruction_files.SNIPPET)
 
 
 def change(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructionsResult:

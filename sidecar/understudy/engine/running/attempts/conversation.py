@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.journal import change_notifications, delegation_folder, worker_files
+from understudy.journal import change_notifications, delegation_folder, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.worker_files import Item, Say
 from understudy.journal.writing.writer import Writer
 from understudy.model.capabilities import Capabilities, MessageTime
@@ -273,11 +272,11 @@ def say(folder: Folder, delegation: Delegation, text: str, *, by: str) -> tuple[
             return item.message_id, "waiting"
 
         def answered() -> bool:
-            now = summary.load(folder)
+            now = reader.load(folder)
             return _message(now, item.message_id) is not None or now.state is State.FINISHED
 
         change_notifications.wait_for(answered, listener, ANSWER_SECONDS)
-    now = summary.load(folder)
+    now = reader.load(folder)
     message = _message(now, item.message_id)
     if message is not None:
         return item.message_id, message.delivery

@@ -22,7 +22,7 @@ from understudy.model.delegation.spec import SpecCandidate
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.checks import CheckResult, Noticed, noticed
 from understudy.model.verdicts import Reservation, Verdict
-from understudy.policy import comparison, next_step
+from understudy.policy import next_step
 from understudy.policy.candidates import Option, Turn
 from understudy.policy.next_step import (
     RULES,
@@ -305,7 +305,7 @@ class Campaign:
             return Judged(None, trial.objection)
         new = self._evidence(trial.judgement)
         with trial.objecting():
-            trial.objection = comparison.objection(
+            trial.objection = next_step.objection(
                 trial.purpose,
                 self._evidence(self._judging.judgement),
                 new,

@@ -21,10 +21,9 @@ from understudy.engine.running.run_context import Emitter, RunContext, WorkerThr
 from understudy.engine.running.user_requests import PermissionRequests, StopRequests
 from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.git import command
-from understudy.journal import delegation_folder, worker_files
+from understudy.journal import delegation_folder, reader, worker_files
 from understudy.journal.change_notifications import notify
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.worker_files import Item
 from understudy.journal.writing.writer import Writer
 from understudy.judge import verdict_rules
@@ -74,7 +73,7 @@ class DelegationRun:
     ) -> None:
         """Take over the folder that is locked by ``lock``; ``only_check``: run the checks of its result again."""
         self._held = held = HeldFolder(folder, lock)
-        self._before = summary.load(folder) if only_check else None
+        self._before = reader.load(folder) if only_check else None
         """The delegation as it had ended, if only its checks run again."""
         worktree, checkout = _worktree_of(folder, spec)
         self._run = run = RunContext(

@@ -24,9 +24,8 @@ from understudy.engine.running import start, supervision
 from understudy.engine.worktrees.worktree_record import load_record, read_record
 from understudy.files import durable
 from understudy.git import diff, path_rules
-from understudy.journal import delegation_folder, groups, worker_files
+from understudy.journal import delegation_folder, groups, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.model.config.delegators import Launch
 from understudy.model.delegation.delegations import AskedBy, Delegation, GroupBudget, StartParams
 from understudy.model.delegation.spec import RELAY, Origin, Spec, SpecCandidate, runs_in_checkout
@@ -96,7 +95,7 @@ class ChildDelegations:
             self.ids.append(identifier)
         if self._closed:  # the attempt has ended meanwhile
             self.cancel(identifier)
-        return summary.load(delegation_folder.open_folder(identifier))
+        return reader.load(delegation_folder.open_folder(identifier))
 
     def get(self, named: str) -> Delegation:
         """Return a child by its id, or the end of it. Errors: ``unknown_delegation``."""
@@ -109,7 +108,7 @@ class ChildDelegations:
     def cancel(self, named: str) -> None:
         """Ask a child to stop; it ends soon after. Errors: ``unknown_delegation``."""
         folder = self._folder_of(named)
-        if summary.load(folder).state is not State.FINISHED:
+        if reader.load(folder).state is not State.FINISHED:
             worker_files.append_request(folder, worker_files.Cancel(by=BY))
 
     def close(self) -> None:
@@ -193,7 +192,7 @@ class ChildDelegations:
         bounds, started = self._spec.relay, list[Delegation]()
         for member in members:
             with contextlib.suppress(UnderstudyError):  # one that was removed
-                delegation = summary.peek(delegation_folder.open_folder(member))
+                delegation = reader.peek(delegation_folder.open_folder(member))
                 if delegation.asked_by.frontend == RELAY:
                     started.append(delegation)
         if len(started) >= bounds.max_delegations:
@@ -301,7 +300,7 @@ def patch_of(folder: Folder, files: list[str]) -> str:
 
     Errors: ``conflict`` (no result yet), ``base_unavailable``, ``invalid_params`` (files that it does not change).
     """
-    delegation = summary.load(folder)
+    delegation = reader.load(folder)
     if delegation.state is not State.FINISHED:
         raise UnderstudyError(ErrorKind.CONFLICT, f"{delegation.id} has no result yet.", hint="Call `wait` first.")
     if delegation.head is None:

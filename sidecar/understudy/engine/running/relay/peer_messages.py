@@ -16,9 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.journal import delegation_folder, groups, worker_files
+from understudy.journal import delegation_folder, groups, reader, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.journal.summaries import summary
 from understudy.journal.worker_files import Item, PeerMessage
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
@@ -139,7 +138,7 @@ class PeerMessages:
                 continue
             with contextlib.suppress(UnderstudyError):  # one that was removed
                 folder = delegation_folder.open_folder(member)
-                peer = summary.peek(folder)
+                peer = reader.peek(folder)
                 if peer.state in _AT_WORK and delegation_folder.read_spec(folder).has_relay:
                     peers.append(peer)
         return peers

@@ -37,7 +37,7 @@ from understudy.model.states import State
 from understudy.model.text import foreign_json
 from understudy.model.text.sanitize import one_line, strip_controls
 from understudy.model.wire import ready
-from understudy.process import unix_sockets
+from understudy.process import identity, pipes
 from understudy.process.guardian import marked_processes
 from understudy.runners.runner import McpServer, Question
 
@@ -344,7 +344,7 @@ class RelaySocket:
         """Listen, unless that was done; return the folder."""
         if self._folder is not None:
             return self._folder
-        folder = unix_sockets.socket_folder(self._wanted)
+        folder = pipes.socket_folder(self._wanted)
         place = folder / SOCKET
         place.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._take, path=str(place), limit=MOST_LINE_BYTES)
@@ -418,7 +418,7 @@ class RelaySocket:
 
 def _is_ours(writer: asyncio.StreamWriter) -> bool:
     """Return whether the process at the other end descends from this one; true where the kernel does not tell."""
-    pid = unix_sockets.peer_pid(writer.get_extra_info("socket"))
+    pid = identity.peer_pid(writer.get_extra_info("socket"))
     return pid is None or marked_processes.is_below(pid, os.getpid())
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from understudy.journal import delegation_folder, reader, worker_files
-from understudy.journal.summaries import fold, summary
+from understudy.journal.summaries import fold
 from understudy.journal.writing.dead_workers import recover
 from understudy.journal.writing.writer import Writer
 from understudy.model.capabilities import Pane
@@ -187,13 +187,13 @@ def test_writing_folding_and_loading_agree(make, script) -> None:
             with pytest.raises(UnderstudyError) as caught:
                 writer.append(event, attempt=attempt)
             assert caught.value.kind is ErrorKind.INTERNAL
-        assert writer.delegation == summary.load(folder) == refolded(folder)
+        assert writer.delegation == reader.load(folder) == refolded(folder)
     finally:
         writer.close()
         os.close(lock)
-    assert summary.peek(folder) == refolded(folder)
+    assert reader.peek(folder) == refolded(folder)
     folder.summary.write_bytes(b"{}")
-    assert summary.load(folder) == refolded(folder)
+    assert reader.load(folder) == refolded(folder)
 
 
 @SETTINGS
@@ -350,7 +350,7 @@ def test_readers_neither_raise_nor_hang(make, data: bytes, after: int, limit: in
         found += more
     assert [one.seq for one in found] == list(range(max(0, after) + 1, lines + 1))
     assert found == reader.read_events(folder, after, 10**6)
-    delegation = summary.load(folder)
+    delegation = reader.load(folder)
     assert delegation.last_seq == lines == reader.last_seq(folder)
     msgspec.json.encode(delegation)
 
@@ -362,9 +362,9 @@ def test_a_corrupt_summary_is_rebuilt(make, junk: bytes) -> None:
     with Writer(folder, lock) as writer:
         writer.append(start("a"), attempt=1)
     os.close(lock)
-    true = summary.load(folder)
+    true = reader.load(folder)
     folder.summary.write_bytes(junk)
-    assert summary.load(folder) == summary.peek(folder) == true
+    assert reader.load(folder) == reader.peek(folder) == true
 
 
 def test_deep_wide_and_newer_lines_keep_their_place(make) -> None:
@@ -518,7 +518,7 @@ with Writer(folder(), int(sys.argv[2])) as writer:
         found = self.tail.read(10**6)
         self.seen += [one.seq for one in found]
         assert self.seen == list(range(1, len(self.expected) + 1))
-        delegation = summary.load(self.folder)
+        delegation = reader.load(self.folder)
         assert delegation == refolded(self.folder)
         assert delegation.last_seq == len(self.expected)
         assert worker_files.is_held(self.folder) == (self.lock is not None or self.worker is not None)
@@ -585,12 +585,12 @@ def test_pages_are_stable_while_new_ones_arrive(make_spec, tmp_path_factory, dat
         expected = [
             name
             for name in reversed(present)
-            if wanted is None or summary.peek(delegation_folder.open_folder(name)).state in wanted
+            if wanted is None or reader.peek(delegation_folder.open_folder(name)).state in wanted
         ]
         seen: list[str] = []
         cursor = None
         for _ in range(40):
-            found, cursor = summary.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
+            found, cursor = reader.page(states=wanted, limit=data.draw(st.integers(1, 5)), cursor=cursor)
             seen += [one.id for one in found]
             if cursor is None:
                 break
@@ -615,7 +615,7 @@ def test_lists_filter_and_skip_damaged_folders(make_spec, make) -> None:
     (root / "README").write_text("x")
 
     def listed(**query) -> list[str]:
-        return [found.id for found in summary.page(**query)[0]]
+        return [found.id for found in reader.page(**query)[0]]
 
     assert listed() == [two.id, one.id]
     assert listed(text="GRÖSSE") == listed(text="grÖße") == [one.id]
@@ -626,10 +626,10 @@ def test_lists_filter_and_skip_damaged_folders(make_spec, make) -> None:
     assert listed(limit=1) == [two.id]
     for bad in ("", "x", "MTou", "!" * 9, "é"):
         with pytest.raises(UnderstudyError) as caught:
-            summary.page(cursor=bad)
+            reader.page(cursor=bad)
         assert caught.value.kind is ErrorKind.INVALID_PARAMS
     with pytest.raises(UnderstudyError):
-        summary.page(limit=0)
+        reader.page(limit=0)
 
 
 _opened: list[Path] | None = None
@@ -649,7 +649,7 @@ def test_the_first_page_of_two_thousand_reads_a_hundred(make_spec, monkeypatch) 
         plant(make_spec, root, delegation_folder.new_id(1_700_000_000 + number * 61))
     opened: list[Path] = []
     monkeypatch.setattr(sys.modules[__name__], "_opened", opened)
-    found, cursor = summary.page(limit=100)
+    found, cursor = reader.page(limit=100)
     assert {path.parent for path in opened if path.name == "summary.json"} == {root / one.id for one in found}
     assert len(opened) <= 4 * len(found)
     assert len(found) == 100

@@ -1,1 +1,0 @@
-"""What editors show: their buffers, and the accepts that their documents have."""
