@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.git import verification
-from understudy.git.command import Completed, git_output, run_git
+from understudy.git.command import git_output
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -93,17 +93,8 @@ def read_blobs(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, byte
     Errors: ``base_unavailable`` when one is missing, or damaged without a good copy.
     """
     asked = list(dict.fromkeys(identifiers))
-    if not asked:
-        return {}
-    for attempt in (1, 2):
-        completed = store.run_git("cat-file", "--batch", "--buffer", stdin=_lines(asked), output_limit=_READ_LIMIT)
-        try:
-            return _contents(asked, completed, store.path, store.object_format)
-        except _DamagedError as error:
-            if attempt == 2:
-                raise
-            verification.repair(store, error.damaged)
-    raise AssertionError  # pragma: no cover - the loop returns or raises
+    objects = verification.read_objects(store, asked, limit=_READ_LIMIT) if asked else []
+    return {identifier: content for identifier, _, content in objects}
 
 
 def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, bytes]:
@@ -111,10 +102,17 @@ def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, byte
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
-    completed = run_git(
-        "cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=_lines(asked), output_limit=_READ_LIMIT
-    )
-    return _contents(asked, completed, git_dir, "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1")
+    names = "".join(f"{identifier}\n" for identifier in asked).encode()
+    output = git_output("cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=names, output_limit=_READ_LIMIT)
+    object_format = "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1"
+    objects, damaged = verification.parse_objects(asked, output, object_format)
+    if damaged:
+        raise UnderstudyError(
+            ErrorKind.BASE_UNAVAILABLE,
+            f"The object {damaged[0][:12]} is no longer in {git_dir}, or is damaged.",
+            hint="Nothing was restored. The disk may be damaged: check it, and restore from a backup of that folder.",
+        )
+    return {identifier: content for identifier, _, content in objects}
 
 
 def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | None:
@@ -127,56 +125,10 @@ def read_loose(git_dir: Path, identifier: str, object_format: str) -> bytes | No
     return content if object_id("blob", content, object_format) == identifier else None
 
 
-def _loose(path: str, limit: int = _LOOSE_LIMIT) -> bytes:
+def _loose(path: str) -> bytes:
     """Return an unpacked loose object including its header; empty if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - for tens of thousands of objects
-            return zlib.decompressobj().decompress(stream.read(), limit)
+            return zlib.decompressobj().decompress(stream.read(), _LOOSE_LIMIT)
     except (OSError, zlib.error):
         return b""
-
-
-def _lines(identifiers: list[str]) -> bytes:
-    return "".join(f"{identifier}\n" for identifier in identifiers).encode()
-
-
-class _DamagedError(UnderstudyError):
-    """An object that is missing or whose content does not match its id."""
-
-    def __init__(self, damaged: list[str], place: Path) -> None:
-        super().__init__(
-            ErrorKind.BASE_UNAVAILABLE,
-            f"The object {damaged[0][:12]} is no longer in {place}, or is damaged.",
-            hint="The result can no longer be reviewed: the commits that it is based on may have been removed.",
-        )
-        self.damaged = damaged
-
-
-def _contents(asked: list[str], completed: Completed, place: Path, object_format: str) -> dict[str, bytes]:
-    if completed.truncated:
-        raise UnderstudyError(
-            ErrorKind.FILE_TOO_LARGE,
-            f"{len(asked)} objects of {place} have over {_READ_LIMIT >> 20} MiB.",
-            hint="Work in a smaller folder, or have git ignore generated files.",
-        )
-    output = completed.stdout
-    contents: dict[str, bytes] = {}
-    damaged: list[str] = []
-    position = 0
-    for identifier in asked:
-        end = output.find(b"\n", position)
-        words = output[position:end].split(b" ") if end >= 0 else []
-        if len(words) != 3:
-            damaged.append(identifier)
-            position = end + 1 if end >= 0 else len(output)
-            continue
-        size = int(words[2])
-        content = output[end + 1 : end + 1 + size]
-        if object_id(words[1].decode(), content, object_format) == identifier:
-            contents[identifier] = content
-        else:
-            damaged.append(identifier)
-        position = end + 1 + size + 1
-    if damaged:
-        raise _DamagedError(damaged, place)
-    return contents

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +130,7 @@ def find_path(store: ObjectStore, commit: str, path: bytes) -> TreeEntry | None:
         listing = store.run_git("ls-tree", "-z", "-t", "-l", "--full-tree", "--end-of-options", commit, path)
         listed = {entry.identifier: entry for entry in map(_entry, _entries(listing.stdout))}
         trees = [entry.identifier for entry in listed.values() if entry.kind == "tree"]
-        start, root, *below = _read(store, [commit, f"{commit}^{{tree}}", *trees])
+        start, root, *below = read_objects(store, [commit, f"{commit}^{{tree}}", *trees])
         contents = {identifier: content for identifier, _, content in (root, *below)}
         identifier = _tree_in(start[2]) if start[1] == "commit" else start[0]
         *folders, name = path.split(b"/")
@@ -169,7 +169,7 @@ class VerifiedTrees:
 
     def _tree(self, identifier: str) -> dict[bytes, tuple[str, str]]:
         if identifier not in self._trees:
-            [(_, _, content)] = _read(self._store, [identifier])
+            [(_, _, content)] = read_objects(self._store, [identifier])
             self._keep(identifier, content)
         return self._trees[identifier]
 
@@ -319,7 +319,7 @@ def _roots(store: ObjectStore, revisions: list[str]) -> list[str]:
     """
     trees = {revision: _trees[revision] for revision in revisions if revision in _trees}
     unknown = [revision for revision in revisions if revision not in trees]
-    for identifier, kind, content in _read(store, unknown) if unknown else ():
+    for identifier, kind, content in read_objects(store, unknown) if unknown else ():
         trees[identifier] = [_tree_in(content)] if kind == "commit" else []
         if len(_trees) >= _MOST_TREES:
             _trees.clear()
@@ -336,27 +336,23 @@ def _tree_in(commit: bytes) -> str:
     return commit[5:].split(b"\n", 1)[0].decode(errors="replace")
 
 
-def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
-    """Return (id, kind, content) of commits and trees, verified and if necessary recovered."""
+def read_objects(
+    store: ObjectStore, names: Sequence[str], *, limit: int = _SMALL_BYTES
+) -> list[tuple[str, str, bytes]]:
+    """Return (id, kind, content) of objects with one call of git, verified and if necessary recovered.
+
+    Errors: ``base_unavailable``; ``file_too_large`` above ``limit`` bytes.
+    """
     for _ in range(_TRIES):
         stdin = "".join(f"{revision}\n" for revision in names).encode(errors="replace")
-        output = store.run_git("cat-file", "--batch", "--buffer", stdin=stdin, output_limit=_SMALL_BYTES).stdout
-        objects: list[tuple[str, str, bytes]] = []
-        damaged: list[str] = []
-        position = 0
-        for name in names:
-            end = output.find(b"\n", position)
-            words = output[position:end].decode(errors="replace").split(" ") if end >= 0 else []
-            if len(words) != 3 or not words[2].isdigit():
-                damaged.append(name)
-                position = end + 1 if end >= 0 else len(output)
-                continue
-            size = int(words[2])
-            content = output[end + 1 : end + 1 + size]
-            position = end + 2 + size
-            objects.append((words[0], words[1], content))
-            if digest(words[1], content, store.object_format) != words[0]:
-                damaged.append(words[0])
+        completed = store.run_git("cat-file", "--batch", "--buffer", stdin=stdin, output_limit=limit)
+        if completed.truncated:
+            raise UnderstudyError(
+                ErrorKind.FILE_TOO_LARGE,
+                f"{len(names)} objects of {store.path} have over {limit >> 20} MiB.",
+                hint="Work in a smaller folder, or have git ignore generated files.",
+            )
+        objects, damaged = parse_objects(names, completed.stdout, store.object_format)
         if not damaged:
             return objects
         identifiers = [name for name in damaged if _FULL_ID.fullmatch(name)]
@@ -368,6 +364,30 @@ def _read(store: ObjectStore, names: list[str]) -> list[tuple[str, str, bytes]]:
             )
         repair(store, identifiers)
     raise _changes_while_read(store)
+
+
+def parse_objects(
+    names: Iterable[str], output: bytes, object_format: str
+) -> tuple[list[tuple[str, str, bytes]], list[str]]:
+    """Return the (id, kind, content) in the output of ``cat-file --batch``, and what is missing or damaged of it."""
+    objects: list[tuple[str, str, bytes]] = []
+    damaged: list[str] = []
+    position = 0
+    for name in names:
+        end = output.find(b"\n", position)
+        words = output[position:end].decode(errors="replace").split(" ") if end >= 0 else []
+        if len(words) != 3 or not words[2].isdigit():
+            damaged.append(name)
+            position = end + 1 if end >= 0 else len(output)
+            continue
+        size = int(words[2])
+        content = output[end + 1 : end + 1 + size]
+        position = end + 2 + size
+        if digest(words[1], content, object_format) == words[0]:
+            objects.append((words[0], words[1], content))
+        else:
+            damaged.append(words[0])
+    return objects, damaged
 
 
 def _parse_tree(content: bytes, object_format: str) -> dict[bytes, tuple[str, str]]:
