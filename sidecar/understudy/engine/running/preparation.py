@@ -1,15 +1,12 @@
-"""Prepare a run (record the base, create the worktree, look at the files outside it) and the task of each attempt."""
+"""Prepare a run (record the base, create the worktree, look at the files outside it), and what its attempts need."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-
-import msgspec
 
 from understudy.config.trust import records
 from understudy.engine.bases import base_recorder
@@ -29,9 +26,8 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import unquote
 from understudy.process.call_checks import proxy_passwords
 from understudy.process.guardian import marked_processes
-from understudy.runners.runner import Ask, McpServer, Messages, ProjectPython, Relay, Task
+from understudy.runners.runner import ProjectPython
 from understudy.secrets import keys
-from understudy.secrets.redaction import Redactor
 
 _NONE: Mapping[str, str] = {}
 
@@ -121,51 +117,14 @@ class Preparation:
         )
 
 
-@dataclass(frozen=True)
-class PreparedTask:
-    """A task, and the secrets to redact from everything that is written about it."""
-
-    task: Task
-    redactor: Redactor | None
-
-
-@dataclass(frozen=True)
-class GivenRelay:
-    """The relay tools of an attempt, and the MCP server that offers them to an agent CLI."""
-
-    relay: Relay
-    servers: list[McpServer]
-    config: Path | None
-
-
-def build_task(
-    folder: Folder,
-    spec: Spec,
-    candidate: SpecCandidate,
-    *,
-    number: int,
-    worktree: DelegationWorktree | None,
-    total_seconds: float | None,
-    session_id: str | None,
-    request: str | None,
-    ask: Ask,
-    messages: Messages | None,
-    checkpoint: Callable[[], Awaitable[None]] | None,
-    relay: GivenRelay | None = None,
-    note: Callable[[events.Note], None],
-) -> PreparedTask:
-    """Build the task of attempt ``number`` on ``candidate`` and write ``prompt.md``.
-
-    ``total_seconds`` is the time that earlier attempts have not used, ``request`` what the attempt is to do that its
-    session does not know, and ``checkpoint`` commits the worktree; ``note`` takes a warning for each file that is
-    not sent. Raises ``secret_withheld`` and ``config_invalid`` for keys and variables, and the errors of the prompt.
-    """
-    delegator, server = candidate.delegator, candidate.model_server
+def prompt_of(run: RunContext, spec: Spec, candidate: SpecCandidate) -> str:
+    """Return the prompt of an attempt, and warn of each file that is not sent. Raises the errors of the prompt."""
+    folder, worktree = run.folder, run.tree
     prompt = prompt_for(
         recipe=spec.recipe,
         params=spec.asked(),
-        delegator=delegator,
-        model_server=server,
+        delegator=candidate.delegator,
+        model_server=candidate.model_server,
         tool_definition=candidate.tool_definition,
         files=paths(spec.files),
         context=paths(spec.context),
@@ -174,46 +133,8 @@ def build_task(
     )
     for item in prompt.files:
         if item.withheld:
-            note(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
-    environment, secrets = resolve_environment(delegator.env or {})
-    key: str | None = None
-    if server is not None and server.api_key is not None:
-        key = keys.resolve(server.api_key, os.environ)
-    with_key = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
-    redactor = Redactor(with_key) if with_key else None
-    text = prompt.text if redactor is None else redactor.redact(prompt.text)
-    _write_private(folder.prompt, text.encode("utf-8", "replace"))
-    task = Task(
-        delegation_id=folder.id,
-        recipe=spec.recipe,
-        prompt=text,
-        prompt_file=folder.prompt,
-        worktree=None if worktree is None else worktree.agent_path,
-        delegator=delegator,
-        model_server=server,
-        files=paths(spec.files),
-        target=target_of(spec),
-        interpreter=None if worktree is None else lambda: _interpreter(spec, folder, worktree.agent_path),
-        limits=msgspec.structs.replace(candidate.limits, total_seconds=total_seconds),
-        program_limits=spec.program_limits,
-        tools=candidate.tools,
-        session_id=session_id,
-        request=request if request is None or redactor is None else redactor.redact(request),
-        trusted=spec.trusted,
-        ask=ask,
-        messages=messages,
-        checkpoint=checkpoint,
-        relay=relay.relay if relay is not None else None,
-        mcp_servers=relay.servers if relay is not None else [],
-        mcp_config=relay.config if relay is not None else None,
-        caller_pane=spec.caller_pane,
-        environment=environment,
-        secrets=secrets,
-        key=lambda: key,
-        stdout_log=_log(folder.stdout, number),
-        stderr_log=_log(folder.stderr, number),
-    )
-    return PreparedTask(task, redactor)
+            run.tell(events.Note(level="warning", text=f"{item.path} was not sent: {item.withheld}."))
+    return prompt.text
 
 
 def resolve_environment(declared: Mapping[str, str | EnvReference]) -> tuple[dict[str, str], dict[str, str]]:
@@ -268,10 +189,11 @@ def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
         return worktree.read_base(path)
 
 
-def _interpreter(spec: Spec, folder: Folder, tree: Path) -> ProjectPython | None:
+def interpreter_of(spec: Spec, folder: Folder, worktree: DelegationWorktree) -> ProjectPython | None:
     """Return the project's Python as the checks of the result will start it."""
     from understudy.judge.project import interpreter
 
+    tree = worktree.agent_path
     project = interpreter.project_python(
         Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"
     )
@@ -280,12 +202,6 @@ def _interpreter(spec: Spec, folder: Folder, tree: Path) -> ProjectPython | None
     return ProjectPython(project.facts.executable, interpreter.first_imports(project.plan, project.shadows, tree))
 
 
-def _log(path: Path, number: int) -> Path:
+def log_of(path: Path, number: int) -> Path:
     """Return the log's name for an attempt: each one after the first has its own (``stdout.2.log``)."""
     return path if number == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)

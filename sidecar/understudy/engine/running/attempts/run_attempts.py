@@ -7,10 +7,12 @@ new one: the worktree before is kept under a rescue reference, and no change of 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +23,7 @@ from understudy.engine.running import preparation
 from understudy.engine.running.attempts.conversation import Conversation, UserMessages
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.user_requests import PermissionRequests
+from understudy.files import durable
 from understudy.journal.writing.writer import Writer
 from understudy.model.config.config_entries import Pause
 from understudy.model.config.delegators import Limits
@@ -30,13 +33,17 @@ from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
 from understudy.policy.candidates import Option, Turn, next_turn
 from understudy.runners.registry import runner_for
-from understudy.runners.runner import Emit, Outcome
+from understudy.runners.runner import Emit, McpServer, Outcome, Relay, Task
+from understudy.secrets import keys
+from understudy.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from understudy.engine.running.relay.relay_host import RelayHost
 
 SNAPSHOT_SECONDS = 300.0
 """How long git may take to commit a worktree."""
+_GivenRelay = tuple[Relay | None, list[McpServer], Path | None]
+"""The relay tools of an attempt, and the MCP server that offers them to an agent CLI, with its configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +121,11 @@ class SingleAttempt:
             spec, request = self._conversation.asked_for(order.request, candidate), order.request
             messages, emit = None, self._emit_within_budget
         relay = await self._open_relay(candidate)
-        prepared = await self._run.in_thread(
-            partial(self._prepare, order, spec, messages, request=request, relay=relay)
-        )
-        self._run.emit.redact_with(prepared.redactor)
-        self._run.emit(events.Prompt(tokens=tokens_of(len(prepared.task.prompt.encode()))))
+        task, redactor = await self._run.in_thread(self._prepare, order, spec, messages, request, relay)
+        self._run.emit.redact_with(redactor)
+        self._run.emit(events.Prompt(tokens=tokens_of(len(task.prompt.encode()))))
         runner = runner_for(candidate.delegator, candidate.model_server, candidate.tool_definition)
-        outcome = await runner.run(prepared.task, emit)
+        outcome = await runner.run(task, emit)
         self._run.emit.close()
         if spec.recipe.returns == "text" and not (outcome.text and outcome.text.strip()):
             raise UnderstudyError(
@@ -137,37 +142,63 @@ class SingleAttempt:
         if order.request is None:
             await self._links.messages.end_attempt(succeeded=succeeded)
 
-    async def _open_relay(self, candidate: SpecCandidate) -> preparation.GivenRelay | None:
+    async def _open_relay(self, candidate: SpecCandidate) -> _GivenRelay:
         relay = self._links.relay
-        if relay is None or not candidate.has_relay:
-            return None
-        return preparation.GivenRelay(relay, *await relay.open(candidate))
+        return (None, [], None) if relay is None or not candidate.has_relay else (relay, *await relay.open(candidate))
 
     def _prepare(
-        self,
-        order: Order,
-        spec: Spec,
-        messages: UserMessages | None,
-        *,
-        request: str | None,
-        relay: preparation.GivenRelay | None,
-    ) -> preparation.PreparedTask:
-        run = self._run
-        return preparation.build_task(
-            run.folder,
-            spec,
-            order.candidate,
-            number=order.number,
-            worktree=run.tree,
-            total_seconds=self._budget.of(order.candidate).seconds_left,
-            session_id=self._conversation.session(order.candidate),
+        self, order: Order, spec: Spec, messages: UserMessages | None, request: str | None, relay: _GivenRelay
+    ) -> tuple[Task, Redactor | None]:
+        """Build the task of an attempt and write ``prompt.md``; return it with the redactor of what is said about it.
+
+        ``request`` is what the attempt is to do that its session does not know. Raises ``secret_withheld`` and
+        ``config_invalid`` for keys and variables, and the errors of the prompt.
+        """
+        folder, worktree, candidate = self._run.folder, self._run.tree, order.candidate
+        delegator, server = candidate.delegator, candidate.model_server
+        text = preparation.prompt_of(self._run, spec, candidate)
+        environment, secrets = preparation.resolve_environment(delegator.env or {})
+        key: str | None = None
+        if server is not None and server.api_key is not None:
+            key = keys.resolve(server.api_key, os.environ)
+        with_key = dict(secrets) if key is None or server is None else {**secrets, server.name: key}
+        redactor = Redactor(with_key) if with_key else None
+        if redactor is not None:
+            text = redactor.redact(text)
+            request = None if request is None else redactor.redact(request)
+        durable.replace(folder.prompt, text.encode("utf-8", "replace"))
+        relay_tools, mcp_servers, mcp_config = relay
+        task = Task(
+            delegation_id=folder.id,
+            recipe=spec.recipe,
+            prompt=text,
+            prompt_file=folder.prompt,
+            worktree=None if worktree is None else worktree.agent_path,
+            delegator=delegator,
+            model_server=server,
+            files=preparation.paths(spec.files),
+            target=preparation.target_of(spec),
+            interpreter=None if worktree is None else partial(preparation.interpreter_of, spec, folder, worktree),
+            limits=msgspec.structs.replace(candidate.limits, total_seconds=self._budget.of(candidate).seconds_left),
+            program_limits=spec.program_limits,
+            tools=candidate.tools,
+            session_id=self._conversation.session(candidate),
             request=request,
+            trusted=spec.trusted,
             ask=self._links.permissions.ask,
             messages=messages,
             checkpoint=self._checkpoints.save_turn if self._makes_result(order, spec) else None,
-            relay=relay,
-            note=run.tell,
+            relay=relay_tools,
+            mcp_servers=mcp_servers,
+            mcp_config=mcp_config,
+            caller_pane=spec.caller_pane,
+            environment=environment,
+            secrets=secrets,
+            key=lambda: key,
+            stdout_log=preparation.log_of(folder.stdout, order.number),
+            stderr_log=preparation.log_of(folder.stderr, order.number),
         )
+        return task, redactor
 
     def _makes_result(self, order: Order, spec: Spec) -> bool:
         """Return whether the files of this attempt are the result so far: not where another one may be kept."""
