@@ -10,6 +10,7 @@ import base64
 import binascii
 import contextlib
 import os
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
 from pathlib import Path
@@ -362,7 +363,8 @@ def page(
     root = delegation_folder.delegations_root()
     delegations: list[Delegation] = []
     names = delegation_folder.ids()
-    start = 0 if below is None else _first_below(names, below)
+    # The newest are first.
+    start = 0 if below is None else bisect_left(range(len(names)), True, key=lambda place: names[place] < below)
     for place in range(start, len(names)):
         folder = Folder(names[place], root / names[place])
         try:
@@ -404,18 +406,6 @@ def _fits(
     if result is not None:
         texts += [result.summary or "", result.text or ""]
     return any(needle in candidate.casefold() for candidate in texts)
-
-
-def _first_below(names: list[str], below: str) -> int:
-    """Return the index of the first name, newest first, that is older than ``below``."""
-    low, high = 0, len(names)
-    while low < high:
-        middle = (low + high) // 2
-        if names[middle] < below:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _encode_cursor(last: str) -> str:

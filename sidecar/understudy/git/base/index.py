@@ -500,8 +500,5 @@ def _head_of(full: bytes) -> bytes:
 
 
 def _sha256(full: bytes) -> str:
-    digest = hashlib.sha256()
     with open(full, "rb") as stream:  # noqa: PTH123 - a path of bytes
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from understudy.git.base.capture import write_base
-from understudy.git.base.index import Base, BaseLimits
+from understudy.git.base.index import Base
 from understudy.git.changes import OTHER, Change, Entry, Reader, Selection, folders_of, reader, write_commit
 from understudy.git.diff import Split, hunk_ids, line_splits, splits
 from understudy.git.merge.line_edits import (
@@ -460,14 +460,13 @@ def follow_up(
     pending: Selection,
     *,
     buffers: Mapping[str | bytes, bytes] | None = None,
-    limits: BaseLimits | None = None,
 ) -> FollowUp:
     """Write what the user sees now as the base, and merge the pending hunks of the old result into it.
 
     Accepted hunks are in the base, with the user's later edits; rejected hunks are gone. Raises the errors of
     ``capture.write_base`` and ``hunk_merge.plan``.
     """
-    base = write_base(store, repository, buffers=buffers, limits=limits)
+    base = write_base(store, repository, buffers=buffers)
     planned = plan(store, old_base, old_head, pending, reader(store, base.commit))
     start = write_commit(store, base.commit, planned.changes, "Pending hunks")
     return FollowUp(base, start, planned.merged, planned.conflicts)

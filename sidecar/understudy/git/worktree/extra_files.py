@@ -244,11 +244,9 @@ def _fingerprint(full: bytes) -> str:
         return "link:" + hashlib.sha256(os.readlink(full)).hexdigest()
     if not stat.S_ISREG(facts.st_mode):
         return "other"
-    digest = hashlib.sha256()
     try:
         with open(full, "rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
+            digest = hashlib.file_digest(stream, "sha256")
     except OSError:
         return "unreadable"
     return f"file:{stat.S_IMODE(facts.st_mode) & 0o111:o}:{digest.hexdigest()}"

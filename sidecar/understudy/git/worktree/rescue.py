@@ -174,18 +174,6 @@ def list_rescues(state: Path) -> list[Rescue]:
     return sorted(rescues, key=lambda rescue: (-rescue.time, rescue.ref))
 
 
-def delete(state: Path, ref: str) -> None:
-    """Delete a kept worktree, if it exists, and the objects that no other one needs (retention)."""
-    place, reference = _place_of(state, ref)
-    if not place.is_dir():
-        return
-    with _typed_errors(place), _lock(place):
-        git_output("update-ref", "-d", reference, git_dir=place)
-        # Trees of a partial clone name files that were never fetched, so unneeded objects cannot be determined.
-        if run_git("repack", "-a", "-d", "-q", git_dir=place).code == 0:
-            run_git("prune", "--expire=now", git_dir=place)
-
-
 class _Saver:
     """Writes the contents of one worktree to a rescue repository."""
 

@@ -51,32 +51,33 @@ if TYPE_CHECKING:  # what judges a result is imported when there is one
 VerdictOn = Callable[["Judgement | None"], tuple[Verdict, list[Reservation]]]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Crew:
-    """The parts of a run that the campaign directs."""
-
-    attempts: Attempts
-    results: ResultCollection
-    judging: Judging
-    preparation: Preparation
-    outside: OutsideWatch
-    close_relay: Callable[[], Awaitable[None]]
-    verdict_on: VerdictOn
-    """Returns the verdict if the run ended with a result of this judgement; None: one that was not judged."""
-
-
 class Campaign:
     """The attempts of one run, and the result that is kept."""
 
-    def __init__(self, run: RunContext, crew: Crew, rules: Sequence[Rule] = RULES) -> None:
-        """Start nothing."""
+    def __init__(
+        self,
+        run: RunContext,
+        rules: Sequence[Rule] = RULES,
+        *,
+        attempts: Attempts,
+        results: ResultCollection,
+        judging: Judging,
+        preparation: Preparation,
+        outside: OutsideWatch,
+        close_relay: Callable[[], Awaitable[None]],
+        verdict_on: VerdictOn,
+    ) -> None:
+        """Start nothing. ``verdict_on`` returns the verdict if the run ended with a result of a judgement, or none."""
         self.failure: UnderstudyError | None = None
         """Why the last attempt failed, as long as none has given a result."""
         self._run = run
-        self._crew = crew
-        self._attempts = crew.attempts
-        self._results = crew.results
-        self._judging = crew.judging
+        self._attempts = attempts
+        self._results = results
+        self._judging = judging
+        self._preparation = preparation
+        self._outside = outside
+        self._close_relay = close_relay
+        self._verdict_on = verdict_on
         self._rules = rules
         self._turn = self._before = self._kept_turn = Turn(Option(place=0, name=run.spec.candidates[0].delegator.name))
         self._kept_number = 0
@@ -226,12 +227,12 @@ class Campaign:
         run = self._run
         if isinstance(step, SendBack) and step.improves:
             run.emit(events.Phase(text=self._phase(step)))
-            await self._crew.outside.start()
+            await self._outside.start()
         elif isinstance(step, NextCandidate) and step.fresh:
             if run.tree is not None:
                 await self._keep_worktree(self._attempts.number if self._has_new_work else self._kept_number)
                 run.emit(events.Phase(text="Creating a fresh worktree"))
-                await self._crew.preparation.renew()
+                await self._preparation.renew()
             self._attempts.begin_afresh()
         elif self._trial is None:
             await self._attempts.checkpoint()
@@ -269,7 +270,7 @@ class Campaign:
     async def _leave_agent(self) -> None:
         """Keep what the user says from now on for the next reply, and stop what the agent delegated."""
         self._attempts.close()
-        await self._crew.close_relay()
+        await self._close_relay()
 
     # -- a result --------------------------------------------------------------------------------------------
 
@@ -371,7 +372,7 @@ class Campaign:
     def _evidence(self, judgement: Judgement | None) -> Evidence:
         from understudy.engine.planning import prompt
 
-        verdict, reservations = self._crew.verdict_on(judgement)
+        verdict, reservations = self._verdict_on(judgement)
         measured = _noticed_by(judgement)
         return Evidence(
             verdict=verdict,

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.engine.queueing import launcher
 from understudy.engine.running.attempts.conversation import UserMessages
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
-from understudy.engine.running.lifecycle.campaign import Campaign, Crew
+from understudy.engine.running.lifecycle.campaign import Campaign
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection
 from understudy.engine.running.outside_watch import OutsideWatch
 from understudy.engine.running.preparation import Preparation, proxy_secrets
@@ -107,7 +107,9 @@ class DelegationRun:
         )
         self._results = ResultCollection(run, attempts, lambda: self._stops.stopped)
         self._judging = Judging(run, self._results, self._outside)
-        crew = Crew(
+        self._campaign = Campaign(
+            run,
+            rules,
             attempts=attempts,
             results=self._results,
             judging=self._judging,
@@ -116,7 +118,6 @@ class DelegationRun:
             close_relay=self._close_relay,
             verdict_on=self._verdict_on,
         )
-        self._campaign = Campaign(run, crew, rules)
 
     async def run(self) -> None:
         """Run everything up to the verdict. Errors of the work end up in the verdict; only journal errors raise."""
@@ -234,17 +235,23 @@ class DelegationRun:
             reservations.add(Reservation.OUTSIDE_CHANGED)
         if run.checkout is not None:
             reservations |= run.checkout.reservations()
-        return end_of(
-            RunFacts(
+        if judgement is not None:
+            reservations |= set(judgement.reservations)
+        failure = self._failure
+        verdict, listed = verdict_rules.verdict_of(
+            verdict_rules.VerdictFacts(
                 cancelled=self._stops.cancelled_by is not None,
                 interrupted=self._stops.interrupted,
-                failure=self._failure,
+                limit=_LIMITS.get(failure.kind) if failure is not None else None,
+                failed=failure is not None,
                 answer=((result and result.text) or "") if run.spec.recipe.returns == "text" else None,
                 changed=changed,
-                judgement=judgement,
-                reservations=reservations,
+                results=tuple(judgement.results) if judgement is not None else (),
+                reservations=frozenset(reservations),
             )
         )
+        facts = judgement.facts if judgement is not None else []
+        return RunEnd(verdict, listed, facts, failure.info() if failure is not None else None)
 
     def _verdict_on(self, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:
         """Return the verdict if the delegation ended with a result of this judgement; only changed files are judged."""
@@ -379,40 +386,6 @@ class RunEnd:
     facts: list[ReservationFact] = field(default_factory=list)
     """What the reservations are about."""
     error: ErrorInfo | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunFacts:
-    """Everything that decides how a run ends."""
-
-    cancelled: bool
-    interrupted: bool
-    failure: UnderstudyError | None
-    answer: str | None
-    """The answer of a text recipe; None for recipes that change files."""
-    changed: bool
-    judgement: Judgement | None
-    reservations: Iterable[Reservation]
-    """Those that do not come from the judgement."""
-
-
-def end_of(facts: RunFacts) -> RunEnd:
-    """Return how the run ends."""
-    failure, judgement = facts.failure, facts.judgement
-    verdict, reservations = verdict_rules.verdict_of(
-        verdict_rules.VerdictFacts(
-            cancelled=facts.cancelled,
-            interrupted=facts.interrupted,
-            limit=_LIMITS.get(failure.kind) if failure is not None else None,
-            failed=failure is not None,
-            answer=facts.answer,
-            changed=facts.changed,
-            results=tuple(judgement.results) if judgement is not None else (),
-            reservations=frozenset(facts.reservations).union(judgement.reservations if judgement is not None else ()),
-        )
-    )
-    about = judgement.facts if judgement is not None else []
-    return RunEnd(verdict, reservations, about, failure.info() if failure is not None else None)
 
 
 def earlier_end(before: Delegation) -> RunEnd:
