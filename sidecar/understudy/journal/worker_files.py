@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -67,19 +68,31 @@ def try_lock(folder: Folder) -> int | None:
 
     Raises ``unknown_delegation`` when the folder is gone.
     """
-    # ``is_held`` in another process holds a shared lock for some microseconds, so try more than once.
-    for pause in (0.001, 0.002, 0.0):
-        descriptor = _open(folder, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            time.sleep(pause)
-            continue
-        if _is_the_file_of(folder, descriptor):
-            return descriptor
-        os.close(descriptor)
-    return None
+    try:
+        return durable.try_lock(folder.lock)
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) or folder.path.is_dir():
+            raise durable.failure(error, folder.lock) from error
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_DELEGATION,
+            f"The folder of delegation {folder.id} is gone.",
+            hint="`understudy list` shows the IDs.",
+        ) from None
+
+
+def lock_within(folder: Folder, seconds: float, *, give_up: Callable[[], bool] = lambda: False) -> int | None:
+    """Lock a folder, and wait for it while another process holds the lock; return None after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while (lock := try_lock(folder)) is None:
+        if time.monotonic() > deadline or give_up():
+            return None
+        time.sleep(0.01)
+    return lock
+
+
+def in_use(identifier: str) -> UnderstudyError:
+    """Return the error of a delegation whose lock another process holds."""
+    return UnderstudyError(ErrorKind.CONFLICT, f"Another process is using {identifier}.", hint="Try again in a moment.")
 
 
 def holds(folder: Folder, descriptor: int) -> bool:
@@ -128,21 +141,6 @@ def read_holder(folder: Folder) -> Holder | None:
         # For kill(2), 0 and negative numbers are process groups, and 1 is the init process.
         return holder if all(process.pid > 1 for process in (holder.identity, *holder.children)) else None
     return None
-
-
-def _open(folder: Folder, flags: int) -> int:
-    try:
-        return durable.open_regular(folder.lock, flags)
-    except FileNotFoundError as error:
-        if folder.path.is_dir():
-            raise durable.failure(error, folder.lock) from error
-        raise UnderstudyError(
-            ErrorKind.UNKNOWN_DELEGATION,
-            f"The folder of delegation {folder.id} is gone.",
-            hint="`understudy list` shows the IDs.",
-        ) from None
-    except OSError as error:
-        raise durable.failure(error, folder.lock) from error
 
 
 def _is_the_file_of(folder: Folder, descriptor: int) -> bool:

@@ -24,7 +24,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -63,7 +62,7 @@ MOST_TRIES = 4
 making the store are two tries."""
 START_SECONDS = 0.5
 """A start holds its delegation for milliseconds after it added the entry."""
-SUPERSEDE_TRIES = 50
+SUPERSEDE_SECONDS = 2.5
 _LIMIT = 64 * 1024 * 1024
 _LOCK = "lock"
 """Held by the process that made a snapshot for delegations that have no entry in the queue yet."""
@@ -130,7 +129,9 @@ def _record(root: Path, identifier: str) -> bool:
     """Record one base; return False if another process has the delegation: its worker records the base itself."""
     try:
         folder = delegation_folder.open_folder(identifier)
-        lock = _lock_within(folder, START_SECONDS)
+        lock = worker_files.lock_within(
+            folder, START_SECONDS, give_up=lambda: identifier in store.launched(delegation_folder.state_root())
+        )
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNKNOWN_DELEGATION:
             return False
@@ -153,15 +154,6 @@ def _record(root: Path, identifier: str) -> bool:
         store.recorded(root, identifier)
         os.close(lock)
     return True
-
-
-def _lock_within(folder: Folder, seconds: float) -> int | None:
-    deadline = time.monotonic() + seconds
-    while (lock := worker_files.try_lock(folder)) is None:
-        if time.monotonic() > deadline or folder.id in store.launched(delegation_folder.state_root()):
-            return None
-        time.sleep(0.01)
-    return lock
 
 
 def _append(writer: Writer, event: Event) -> None:
@@ -243,20 +235,17 @@ def _supersede(parent: delegation_folder.Folder, origin: Origin, identifier: str
     """Record in the parent's journal that the reply took over its pending hunks, unless the caller has done so."""
     if not origin.undecided or review_state.read(parent).superseded_by is not None:
         return
-    for _ in range(SUPERSEDE_TRIES):
-        if review_state.read(parent).superseded_by is not None:
-            return
-        lock = worker_files.try_lock(parent)
-        if lock is None:
-            time.sleep(0.05)
-            continue
-        try:
-            with Writer(parent, lock) as writer:
-                if review_state.read(parent).superseded_by is None:
-                    writer.append(events.Superseded(by=identifier), attempt=0)
-            return
-        finally:
-            os.close(lock)
+    lock = worker_files.lock_within(
+        parent, SUPERSEDE_SECONDS, give_up=lambda: review_state.read(parent).superseded_by is not None
+    )
+    if lock is None:
+        return
+    try:
+        with Writer(parent, lock) as writer:
+            if review_state.read(parent).superseded_by is None:
+                writer.append(events.Superseded(by=identifier), attempt=0)
+    finally:
+        os.close(lock)
 
 
 def _events(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - events in order

@@ -245,9 +245,7 @@ def retry(
 @contextlib.contextmanager
 def _settled(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
     """Lock a finished delegation, with or without a worktree."""
-    with decision_recovery.lock_delegation(folder) as writer:
-        if writer.delegation.state is not State.FINISHED:
-            raise decision_recovery.unfinished(writer.delegation.id, writer.delegation.state)
+    with decision_recovery.lock_finished(folder) as writer:
         yield writer, writer.delegation
 
 
@@ -445,11 +443,10 @@ def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) 
             f"{workspace} is not trusted, so checks cannot run.",
             hint=repository.trust_hint(workspace),
         )
-    lock = supervision.lock_within(folder)
+    # A worker that has just finished still holds its lock for a moment.
+    lock = worker_files.lock_within(folder, decision_recovery.LOCK_SECONDS)
     if lock is None:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again when it has finished."
-        )
+        raise worker_files.in_use(folder.id)
     try:
         launcher.spawn_worker(folder, lock, only_check=True)
     finally:

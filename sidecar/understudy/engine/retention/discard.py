@@ -109,9 +109,7 @@ def remove(identifier: str, *, undecided: bool = True) -> str:
         return discard(folder, undecided=undecided)
     lock = worker_files.try_lock(folder) if folder is not None else None
     if folder is not None and lock is None:
-        raise UnderstudyError(
-            ErrorKind.CONFLICT, f"Another process is using {place.id}.", hint="Try again in a moment."
-        )
+        raise worker_files.in_use(place.id)
     try:
         if not undecided:
             _require_decided(root)
@@ -154,9 +152,7 @@ def restore(rescue_ref: str) -> Path:
             path = _bring_back(state, saved, root)
             worktree_record.mark_removed(root, None)
         return path
-    with decision_recovery.lock_delegation(folder) as writer:
-        if writer.delegation.state is not State.FINISHED:
-            raise decision_recovery.unfinished(folder.id, writer.delegation.state)
+    with decision_recovery.lock_finished(folder) as writer:
         path = _bring_back(state, saved, root, owner)
         seconds = round(time.monotonic() - began, 3)
         intent = review_state.DecisionIntent("restore", rescue_ref, paths=[str(path)], seconds=seconds, final=True)

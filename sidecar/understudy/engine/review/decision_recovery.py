@@ -128,22 +128,26 @@ def return_hunks(
 @contextlib.contextmanager
 def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
     """Hold the lock of a delegation for one decision; raise ``conflict`` while another process holds it."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while (lock := worker_files.try_lock(folder)) is None:
-        if time.monotonic() > deadline:
-            state = reader.load(folder).state
-            if state is not State.FINISHED:  # the other process is its worker
-                raise unfinished(folder.id, state)
-            raise UnderstudyError(
-                ErrorKind.CONFLICT, f"Another process is using {folder.id}.", hint="Try again in a moment."
-            )
-        time.sleep(0.01)
+    lock = worker_files.lock_within(folder, LOCK_SECONDS)
+    if lock is None:
+        state = reader.load(folder).state
+        # The other process may be its worker.
+        raise unfinished(folder.id, state) if state is not State.FINISHED else worker_files.in_use(folder.id)
     try:
         with Writer(folder, lock) as writer:
             recover_decision(folder, writer)
             yield writer
     finally:
         os.close(lock)
+
+
+@contextlib.contextmanager
+def lock_finished(folder: delegation_folder.Folder) -> Iterator[Writer]:
+    """Hold the lock of a finished delegation; raise ``conflict`` if it has not finished."""
+    with lock_delegation(folder) as writer:
+        if writer.delegation.state is not State.FINISHED:
+            raise unfinished(folder.id, writer.delegation.state)
+        yield writer
 
 
 def unfinished(identifier: str, state: State) -> UnderstudyError:
@@ -269,13 +273,7 @@ def dismiss(folder: Folder, by: str) -> None:
 
     Errors: ``conflict`` (it has not finished, or another process uses it).
     """
-    with lock_delegation(folder) as writer:
-        if writer.delegation.state is not State.FINISHED:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT,
-                f"{folder.id} is {writer.delegation.state}.",
-                hint=f"Wait until it is finished: understudy wait {folder.id}",
-            )
+    with lock_finished(folder) as writer:
         if not writer.delegation.dismissed:
             writer.append(events.Dismissed(by=by), attempt=0)
             writer.sync()

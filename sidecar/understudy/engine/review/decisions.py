@@ -31,7 +31,6 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
-from understudy.model.states import State
 from understudy.model.text import path_quoting
 
 MERGE_TRIES = 3
@@ -234,9 +233,7 @@ def lock_result(folder: delegation_folder.Folder) -> Iterator[LockedResult]:
 
     Errors: ``conflict`` while the delegation runs, ``base_unavailable`` if it has no worktree.
     """
-    with decision_recovery.lock_delegation(folder) as writer:
-        if writer.delegation.state is not State.FINISHED:
-            raise decision_recovery.unfinished(folder.id, writer.delegation.state)
+    with decision_recovery.lock_finished(folder) as writer:
         record, objects = load_record(folder)
         decision_recovery.return_hunks(folder, writer, record, objects)
         yield LockedResult(folder, writer, record, objects, Path(writer.delegation.workspace))

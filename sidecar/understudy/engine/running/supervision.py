@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from understudy.engine.queueing import launcher
 from understudy.engine.worktrees import worktree_record
 from understudy.files import durable
@@ -18,8 +16,6 @@ from understudy.store import store
 
 CANCEL_SECONDS = 4.0
 """A worker that has not stopped within this time after a cancel is killed."""
-LOCK_SECONDS = 3.0
-"""A worker that has just finished releases its lock within this time."""
 
 
 def current(folder: Folder, *, raise_problem: bool = False) -> Delegation:
@@ -101,14 +97,6 @@ def cancel(folder: Folder, *, by: str, at: str) -> Delegation:
     launcher.leave(root, folder.id)
     launcher.start_waiting(root)
     return reader.load(folder)
-
-
-def lock_within(folder: Folder, seconds: float = LOCK_SECONDS) -> int | None:
-    """Lock a delegation that has ended; return None when another process still holds the lock after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while (lock := worker_files.try_lock(folder)) is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return lock
 
 
 def _ended_or_dequeued(folder: Folder) -> bool:
