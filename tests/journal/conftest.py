@@ -18,9 +18,9 @@ from understudy.model.delegation.spec import Spec
 PRELUDE = """
 import os, sys, time, signal
 from pathlib import Path
-from understudy.journal import change_notifications, delegation_folder, reader, worker_lock, worker_requests
+from understudy.journal import change_notifications, delegation_folder, reader, worker_files
 from understudy.journal.writing import dead_workers
-from understudy.journal.summaries import fold, summary
+from understudy.journal.summaries import fold
 from understudy.journal.writing.writer import Writer
 from understudy.model.delegation import events
 from understudy.model.states import *; from understudy.model.verdicts import *

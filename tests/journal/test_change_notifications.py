@@ -213,7 +213,7 @@ def test_requests_arrive_in_order_and_notify(make, second) -> None:
     worker = second(
         folder,
         """
-tail = worker_requests.RequestTail(folder()); got = []
+tail = worker_files.RequestTail(folder()); got = []
 with change_notifications.ChangeListener() as ear:
     say('listening')
     def enough():
@@ -241,7 +241,7 @@ import msgspec
 from understudy.model.delegation.delegations import PermissionRequest
 request = msgspec.json.decode(sys.stdin.readline(), type=PermissionRequest)
 try:
-    worker_requests.append_answer(folder(), worker_requests.Answer(request_id='r1', option='yes', by=str(os.getpid())), request)
+    worker_files.append_answer(folder(), worker_files.Answer(request_id='r1', option='yes', by=str(os.getpid())), request)
     say('won')
 except UnderstudyError as e: say(e.kind)
 """
@@ -266,7 +266,7 @@ def test_many_writers_and_killed_ones_tear_nothing_apart(make, second) -> None:
     code = """
 say('go')
 for n in range(1000):  # together less than the file may hold, however late they are killed
-    worker_requests.append_request(folder(), worker_requests.Cancel(by='x' * (n % 300)))
+    worker_files.append_request(folder(), worker_files.Cancel(by='x' * (n % 300)))
 time.sleep(600)
 """
     for round_ in range(6):

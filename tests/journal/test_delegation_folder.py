@@ -55,7 +55,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     for name in delegation_folder.ids():
         if name in known: continue
         f = delegation_folder.Folder(name, delegation_folder.delegations_root() / name)
-        if not worker_lock.is_held(f) or not f.spec.exists(): say('FREE', name); sys.exit(1)
+        if not worker_files.is_held(f) or not f.spec.exists(): say('FREE', name); sys.exit(1)
         known.add(name)
 say('seen', len(known))
 """,
@@ -309,7 +309,7 @@ lock = int(sys.argv[2])
 me = identity.current()
 say('go')
 for n in range(20000):
-    worker_lock.write_holder(lock, me, [me] * (n * 7 % 9))
+    worker_files.write_holder(lock, me, [me] * (n * 7 % 9))
 say('done')
 """,
         lock=lock,
@@ -350,7 +350,7 @@ def test_the_first_users_of_a_state_folder_do_not_disturb_each_other(tmp_path: P
 
 
 def test_importing_the_package_starts_no_event_loop() -> None:
-    modules = "worker_requests, change_notifications, worker_lock, state_folder, reader"
+    modules = "worker_files, change_notifications, reader"
     code = f"import sys; from understudy.journal import {modules}; from understudy.journal.writing import dead_workers, writer; from understudy.journal import reader; print([m for m in ('asyncio', 'httpx', 'click', 'platformdirs', 'difflib', 'subprocess') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"
-"""The environment variable with the id of the delegation to which a process belongs (``process.leftovers``)."""
+"""The environment variable with the id of the delegation to which a process belongs (``marked_processes``)."""
 MAX_NAME_CHARACTERS = 200
 """Longest name of a client or session, in characters; longer names are cut."""
 

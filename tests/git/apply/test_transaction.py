@@ -737,7 +737,6 @@ def test_a_full_disk_changes_nothing(tmp_path, journal):
 import os, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
-from understudy.files.durable import VARIABLE
 from understudy.git.apply.transaction import FileTransaction
 from understudy.git.merge.hunk_merge import Change, Entry
 from understudy.model.errors import UnderstudyError

@@ -25,7 +25,7 @@ import subprocess
 child = subprocess.Popen(
     [sys.executable, '-c', 'import time; time.sleep(120)'], start_new_session=True, stdout=subprocess.DEVNULL,
     env={**os.environ, 'UNDERSTUDY_DELEGATION': sys.argv[1] if MARKED else ''})
-worker_lock.write_holder(lock, identity.current(), [identity.of(child.pid)] if NAMED else [])
+worker_files.write_holder(lock, identity.current(), [identity.of(child.pid)] if NAMED else [])
 writer = Writer(folder(), lock)
 writer.append(events.Started(delegator='quick', model='m', reason='w'), attempt=1)
 say('ready', child.pid)
