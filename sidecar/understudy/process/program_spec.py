@@ -1,7 +1,7 @@
 """What to run: a program with everything that its start needs, and what it may reach and use.
 
 Every way to start one takes a ``Program``: ``children.start`` and ``children.run`` (guarded), ``unguarded`` (short and
-trusted), ``unguarded`` (a worker). Nothing in it is bound to this machine but its paths.
+trusted, or a worker). Nothing in it is bound to this machine but its paths.
 """
 
 from __future__ import annotations

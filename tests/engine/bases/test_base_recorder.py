@@ -127,7 +127,7 @@ def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> 
     def full(*args: object, **keywords: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(worktree_record, "capture", full)
+    monkeypatch.setattr(worktree_record, "capture_shared", full)
     monkeypatch.setattr(base_recorder, "record_base", full)
     waiting.record()
     assert store.unrecorded(waiting.root) == {}
@@ -158,7 +158,7 @@ def test_a_capture_that_kills_its_process_is_not_tried_for_ever(waiting, monkeyp
     def dies(*args: object, **keywords: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(worktree_record, "capture", dies)
+    monkeypatch.setattr(worktree_record, "capture_shared", dies)
     for _ in range(base_recorder.MOST_TRIES):
         with pytest.raises(Killed):
             base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
