@@ -100,19 +100,14 @@ from understudy.judge import test_runners
 test_runners.__path__.append(sys.argv[1])
 
 from understudy.engine.check_setup.check_trial import propose
-from understudy.judge.base_runs.suites import runs_tests, suite_of
-from understudy.engine.check_setup.known_runners import propose
 from understudy.judge.base_runs.earlier_tests import runs_tests, suite_of
 from understudy.judge.deciding.deciding_files import CheckFacts, Trees, decides, is_test_file
 from understudy.judge.check_findings import altered
 from understudy.judge.mutation.mutation_test import MutationRequest, mutation_test
 from understudy.judge.runs import runner_registry
 from understudy.judge.runs.check_run import CheckContext, Variation, run_once
-from understudy.judge.runs.console_reports import build_failed, printed_outcomes
-from understudy.model.evidence.checks import Evidence
-from understudy.judge.runs.runner_registry import build_failed, printed_outcomes
-from understudy.model.config.evidence_bounds import Evidence
-from understudy.model.evidence.checks import Check
+from understudy.judge.runs.runner_registry import PreparedCheck, build_failed, printed_outcomes
+from understudy.model.evidence.checks import Check, Evidence
 
 tree, scratch = Path("project").resolve(), Path("scratch").resolve()
 
