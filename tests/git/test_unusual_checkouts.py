@@ -17,7 +17,7 @@ from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import collisions
 from understudy.git.repository import locate, top_of
 from understudy.git.worktree.worktree import create_worktree
-from understudy.model.config import result_branch
+from understudy.model.config import delegators
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -506,7 +506,7 @@ def test_no_configured_branch_is_hidden_by_a_pin(bench):
     bench.init()
     pin(bench.locate(), "20260101-000000-abcde", bench.locate().head_commit)
     hiding = bench.sh("git for-each-ref refs/understudy --format='%(refname:lstrip=1)'").strip()
-    assert result_branch.why_invalid(hiding.replace("20260101-000000-abcde", "{id}")) is not None
+    assert delegators.why_invalid_branch(hiding.replace("20260101-000000-abcde", "{id}")) is not None
 
 
 def test_the_users_garbage_collection_cannot_break_a_base(bench, files):

@@ -1,18 +1,22 @@
 """The interface of every runner: ``Task`` in, events through ``emit``, ``Outcome`` out.
 
-Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``.
+Failures are raised as ``UnderstudyError``; there is no failed ``Outcome``. The module of a runner is
+imported when it is first needed.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
+from understudy.config.discovery import declarations
 from understudy.model.capabilities import Capabilities, Pane
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, ProgramLimits, Recipe
+from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import PermissionOption, RequestKind, Usage
 from understudy.model.delegation.events import Event
@@ -24,7 +28,6 @@ IDLE_SECONDS = 600.0
 """Agents run test suites between two events; ten minutes without an event is a stall."""
 AFTER_RESULT_SECONDS = 30.0
 """Some CLIs never exit after their result; thirty seconds is the usual grace."""
-
 Emit = Callable[[Event], None]
 """Takes one event without ``seq``, ``at`` and ``attempt``; returns at once."""
 
@@ -215,3 +218,15 @@ def decorate(prompt: str, launch: Launch | None) -> str:
     if launch is None:
         return prompt
     return "\n\n".join(part for part in (launch.prompt_prefix, prompt, launch.prompt_suffix) if part)
+
+
+def runner_for(delegator: Delegator, model_server: ModelServer | None, defined: ToolDefinition | None = None) -> Runner:
+    """Return the runner of ``delegator`` on ``model_server``; raise ``unknown_tool`` when there is none.
+
+    ``defined`` is the definition of its tool, for a tool that a file defines.
+    ``config.validation`` has checked the delegator before a delegation is created.
+    """
+    supported = declarations.require_capabilities(delegator, model_server, defined)
+    module, _, name = str(supported.runner).partition(":")
+    runner = getattr(importlib.import_module(module), name)
+    return cast("Runner", runner() if defined is None else runner(defined))

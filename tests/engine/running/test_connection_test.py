@@ -91,7 +91,7 @@ from understudy.api.caller import TerminalCaller
 found = method_table.call("delegators/test", {"name": "quick", "workspace": sys.argv[1]}, TerminalCaller(Path(sys.argv[1])))
 assert found.ok, found
 loaded = [name for name in sys.modules if name.startswith(("understudy.runners.", "understudy.secrets.keys", "httpx"))]
-print(sorted(set(loaded) - {"understudy.runners.registry", "understudy.runners.runner"}))
+print(sorted(set(loaded) - {"understudy.runners.runner", "understudy.runners.runner"}))
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(project.top)], capture_output=True, text=True, timeout=60, check=False

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.engine.queueing import launcher
-from understudy.model.config import result_branch
+from understudy.model.config import delegators
 
 DONE = "say(type='result', ok=True, text='done')"
 
@@ -142,15 +142,15 @@ def test_a_git_that_hangs_ends_at_the_limit_and_the_verdict_stays(project: Any, 
     ],
 )
 def test_a_name_that_is_not_a_branch_is_refused_with_its_own_reason(name: str, reason: str) -> None:
-    assert reason in (result_branch.why_invalid(name) or "")
+    assert reason in (delegators.why_invalid_branch(name) or "")
 
 
 @given(st.text(alphabet="ab./-@{}+_ ~^:?*[\\", max_size=8), st.text(alphabet="ab./-@{}+_", max_size=8))
 def test_git_accepts_every_name_that_is_valid(before: str, after: str) -> None:
     template = f"{before}{{id}}{after}"
-    if result_branch.why_invalid(template) is not None:
+    if delegators.why_invalid_branch(template) is not None:
         return
-    name = result_branch.filled(template, "20260101-000000-abcde", "tests", "worker")
+    name = delegators.branch_name(template, "20260101-000000-abcde", "tests", "worker")
     # The rules of git-check-ref-format(1).
     parts = name.split("/")
     assert all(part and not part.startswith(".") and not part.endswith((".lock", ".")) for part in parts)

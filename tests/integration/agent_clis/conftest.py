@@ -23,8 +23,7 @@ from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event
 from understudy.model.errors import UnderstudyError
-from understudy.runners import registry
-from understudy.runners.runner import Outcome, Task
+from understudy.runners.runner import Outcome, Task, runner_for
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +109,7 @@ class Lab:
         temporary = Path(tempfile.mkdtemp(dir=self.folder))
         try:
             with mock.patch.object(tempfile, "tempdir", str(temporary)):
-                return await registry.runner_for(task.delegator, task.model_server, defined).run(task, self.take)
+                return await runner_for(task.delegator, task.model_server, defined).run(task, self.take)
         except UnderstudyError as error:
             return error
         finally:

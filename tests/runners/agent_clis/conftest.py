@@ -16,8 +16,7 @@ import pytest
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Recipe, Scope
 from understudy.model.errors import UnderstudyError
-from understudy.runners import registry
-from understudy.runners.runner import Ask, Outcome, Task
+from understudy.runners.runner import Ask, Outcome, Task, runner_for
 
 RUNNERS = Path(__file__).parents[1]
 
@@ -75,7 +74,7 @@ class Stage:
         """Run to the end, and check that no process is left."""
         self.events = []
         try:
-            return await registry.runner_for(task.delegator, task.model_server).run(task, self.events.append)
+            return await runner_for(task.delegator, task.model_server).run(task, self.events.append)
         except UnderstudyError as error:
             return error
         finally:

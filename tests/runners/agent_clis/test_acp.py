@@ -24,11 +24,10 @@ from understudy.model.delegation.events import (
     ToolResult,
 )
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import registry
 from understudy.runners.acp import acp_stream
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished
-from understudy.runners.runner import McpServer, Message, Outcome, Question, Send
+from understudy.runners.runner import McpServer, Message, Outcome, Question, Send, runner_for
 
 AGENT = Path(__file__).with_name("acp_agent.py")
 
@@ -325,7 +324,7 @@ async def test_without_the_extra_the_error_names_it(stage, monkeypatch, missing)
     monkeypatch.setitem(sys.modules, missing, None)
     task = recorded(stage, "opencode-edit")
     with pytest.raises(UnderstudyError) as found:
-        await registry.runner_for(task.delegator, None).run(task, print)
+        await runner_for(task.delegator, None).run(task, print)
     assert found.value.kind is ErrorKind.TOOL_MISSING
     assert "uv tool install '.[acp]'" in found.value.hint
 

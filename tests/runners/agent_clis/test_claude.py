@@ -30,14 +30,13 @@ from understudy.model.delegation.events import (
     UsageReport,
 )
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners import registry
 from understudy.runners.agent_clis import claude
 from understudy.runners.agent_clis.claude import Runner
 from understudy.runners.agent_clis.streams import claude_stream
 from understudy.runners.driver import attempt
 from understudy.runners.driver.driver import MAX_COMMAND_CHARACTERS, PermissionRelay
 from understudy.runners.driver.source import AgentFinished, Heartbeat
-from understudy.runners.runner import McpServer, Outcome, Question, Task
+from understudy.runners.runner import McpServer, Outcome, Question, Task, runner_for
 
 RECORDINGS = Path(__file__).parents[1] / "recordings/claude"
 
@@ -512,7 +511,7 @@ def test_tool_servers_of_a_task_are_passed_on(stage):
 
 
 def test_it_is_registered():
-    runner = registry.runner_for(Delegator(name="c", tool="claude"), None)
+    runner = runner_for(Delegator(name="c", tool="claude"), None)
     assert isinstance(runner, Runner)
     assert runner.capabilities.protocols == ("anthropic",)
 

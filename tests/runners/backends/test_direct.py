@@ -12,7 +12,7 @@ from wait_until import until
 from understudy.model.config.delegators import Limits, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.backends import direct
-from understudy.runners.driver.background import THREAD
+from understudy.runners.driver.source import THREAD
 from understudy.runners.runner import Outcome
 
 KEY = "sk-test-SECRET/SECRET+SECRET1234567"

@@ -15,7 +15,7 @@ from wait_until import until
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, ModelServer, Price, Recipe, Scope
 from understudy.model.delegation.events import Event, File, Note, Text, Thinking, UsageReport
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.driver.background import THREAD
+from understudy.runners.driver.source import THREAD
 from understudy.runners.model_loop.loop_runner import Runner
 from understudy.runners.runner import Outcome, Task
 

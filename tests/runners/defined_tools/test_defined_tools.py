@@ -23,10 +23,9 @@ from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Lim
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import File, Plan, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import UnderstudyError
-from understudy.runners import registry
 from understudy.runners.defined_tools.defined_tool import parser_of
 from understudy.runners.driver.source import AgentFinished
-from understudy.runners.runner import Outcome, Task
+from understudy.runners.runner import Outcome, Task, runner_for
 
 RUNNERS = Path(__file__).parents[1]
 AGENTS = (RUNNERS.parents[1] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -86,7 +85,7 @@ class Stage:
         )
         self.events = []
         try:
-            return await registry.runner_for(task.delegator, None, tool).run(task, self.events.append)
+            return await runner_for(task.delegator, None, tool).run(task, self.events.append)
         except UnderstudyError as error:
             return error
 

@@ -28,10 +28,9 @@ from understudy.model.confinement import Confinement
 from understudy.model.delegation.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.ghostwriter import CAPABILITIES as GHOSTWRITER
-from understudy.runners import registry
 from understudy.runners.agent_clis.generic import Runner
 from understudy.runners.driver import attempt, command_line, driver
-from understudy.runners.runner import Outcome, Task
+from understudy.runners.runner import Outcome, Task, runner_for
 
 AGENT = [sys.executable, "-m", "understudy.testing.agent"]
 SIDECAR = Path(driver.__file__).parents[3]
@@ -489,12 +488,12 @@ def test_what_has_no_effect_is_refused(delegator, words):
 
 def test_a_runner_is_chosen_from_delegator_and_model_server():
     loop = Delegator(name="d", model_server="s", model="m")
-    assert registry.runner_for(loop, SERVER).capabilities.name == "openai"
-    assert registry.runner_for(Delegator(name="c", tool="claude"), None).capabilities.name == "claude"
+    assert runner_for(loop, SERVER).capabilities.name == "openai"
+    assert runner_for(Delegator(name="c", tool="claude"), None).capabilities.name == "claude"
     messages = msgspec.structs.replace(SERVER, protocols=["grpc"])
     for unknown in (Delegator(name="d", tool="goose"), Delegator(name="d", tool="no-such"), loop):
         with pytest.raises(UnderstudyError) as caught:
-            registry.runner_for(unknown, messages)
+            runner_for(unknown, messages)
         assert caught.value.kind is ErrorKind.UNKNOWN_TOOL
 
 

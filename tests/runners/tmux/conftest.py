@@ -17,8 +17,7 @@ from tmux_server import TMUX, TmuxServer, tmux_server
 from understudy.model.capabilities import DONE_NOTE
 from understudy.model.config.delegators import AppliesTo, Delegator, Launch, Limits, Recipe, Scope
 from understudy.model.errors import UnderstudyError
-from understudy.runners import registry
-from understudy.runners.runner import Outcome, Task
+from understudy.runners.runner import Outcome, Task, runner_for
 
 AGENT = Path(__file__).with_name("terminal_agent.py")
 
@@ -59,7 +58,7 @@ class Desk:
     async def run(self, task: Task, defined: Any = None) -> Outcome | UnderstudyError:
         """Run to the end, and check that nothing is left: no process, and no file of the run."""
         try:
-            runner = registry.runner_for(task.delegator, task.model_server, defined)
+            runner = runner_for(task.delegator, task.model_server, defined)
             return await runner.run(task, self.events.append)
         except UnderstudyError as error:
             return error

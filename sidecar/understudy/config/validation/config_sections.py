@@ -27,7 +27,7 @@ from understudy.config.configuration import (
 )
 from understudy.config.findings import Finding, close, near
 from understudy.config.validation import delegator_rules
-from understudy.model.config import result_branch
+from understudy.model.config import delegators
 from understudy.model.config.delegators import (
     PROGRAM_FILE_BYTES,
     PROGRAM_PROCESSES,
@@ -158,7 +158,7 @@ def _launch(values: Values, context: FileContext) -> Iterator[Finding]:
     if mode is not None and mode not in modes:
         message = f"No tool has the permission mode `{mode}`."
         yield Finding(("permission_mode",), message, near(mode, modes), code="not_allowed", names=close(mode, modes))
-    if "branch" in values and (reason := result_branch.why_invalid(values["branch"])) is not None:
+    if "branch" in values and (reason := delegators.why_invalid_branch(values["branch"])) is not None:
         yield delegator_rules.branch_finding(("branch",), reason)
 
 

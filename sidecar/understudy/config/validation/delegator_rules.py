@@ -16,7 +16,7 @@ from understudy.config import locality
 from understudy.config.discovery import declarations
 from understudy.config.findings import Finding, KeyPath, close, near
 from understudy.model.capabilities import USAGE_LIMITS, Capabilities
-from understudy.model.config import result_branch, tool_definitions
+from understudy.model.config import delegators, tool_definitions
 from understudy.model.config.delegators import (
     MOST_FALLBACKS,
     NAME_PATTERN,
@@ -251,7 +251,7 @@ def _check_launch(launch: Launch | None, supported: Capabilities, what: str) -> 
         message = "`launch.permission_mode` contradicts `launch.yolo`."
         yield Finding(("launch", "permission_mode"), message, "Remove one of them.")
     branch = launch.branch if launch is not None else None
-    if branch is not None and (reason := result_branch.why_invalid(branch)) is not None:
+    if branch is not None and (reason := delegators.why_invalid_branch(branch)) is not None:
         yield branch_finding(("launch", "branch"), reason)
     if launch is not None and branch is not None and launch.use_worktree is False:
         message = "`launch.branch` has no effect with `launch.use_worktree = false`: such a result is never verified."

@@ -139,13 +139,13 @@ def _ask(
 ) -> ConnectionTestStep:
     from understudy.engine.running import preparation
     from understudy.git import command
-    from understudy.runners import registry
     from understudy.runners import runner as base
+    from understudy.runners.runner import runner_for
     from understudy.secrets import keys
 
     began = time.monotonic()
     try:
-        runner = registry.runner_for(delegator, server, defined)
+        runner = runner_for(delegator, server, defined)
         if "text" not in runner.capabilities.returns:
             return _step("It uses no model, so there is nothing to test.", began)
         tree = top / "tree"

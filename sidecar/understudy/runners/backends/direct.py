@@ -22,8 +22,7 @@ from understudy.runners.backends.dialects import dialect_of
 from understudy.runners.backends.exchange import Exchange
 from understudy.runners.backends.http import http_client
 from understudy.runners.driver.attempt import Attempt, add_key_or_logs
-from understudy.runners.driver.background import Background
-from understudy.runners.driver.source import AgentFinished, SourceItem
+from understudy.runners.driver.source import AgentFinished, Background, SourceItem
 from understudy.runners.runner import Emit, Outcome, Task
 from understudy.secrets import Redactor
 

@@ -11,8 +11,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import Event
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.runners.backends.exchange import Exchange
-from understudy.runners.driver.background import CLOSE_SECONDS, Background
-from understudy.runners.driver.source import AgentFinished, SourceItem
+from understudy.runners.driver.source import CLOSE_SECONDS, AgentFinished, Background, SourceItem
 from understudy.runners.runner import Message
 
 Deliver = Callable[[str], tuple[AgentFinished, Sequence[Event]]]

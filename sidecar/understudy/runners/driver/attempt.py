@@ -33,14 +33,7 @@ from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import strip_controls, strip_controls_json
 from understudy.policy.budget import COST, Budget, Spending, estimate_tokens, estimate_tokens_of, priced
 from understudy.runners.driver.source import AgentFinished, Heartbeat, Retrying, SourceItem, Unrecognized
-from understudy.runners.runner import (
-    AFTER_RESULT_SECONDS,
-    FIRST_EVENT_SECONDS,
-    IDLE_SECONDS,
-    Emit,
-    Outcome,
-    Task,
-)
+from understudy.runners.runner import AFTER_RESULT_SECONDS, FIRST_EVENT_SECONDS, IDLE_SECONDS, Emit, Outcome, Task
 from understudy.secrets import Redactor, keys
 
 MAX_EMITTED_CHARACTERS = 64 << 20

@@ -69,11 +69,11 @@ class Runner:
     async def _headless(self, task: Task, emit: Emit) -> Outcome:
         import msgspec
 
-        from understudy.runners import registry
+        from understudy.runners.runner import runner_for
 
         launch = msgspec.structs.replace(task.delegator.launch or Launch(), without_tmux=None)
         delegator = msgspec.structs.replace(task.delegator, mode=None, launch=launch)
-        runner = registry.runner_for(delegator, task.model_server, self._defined)
+        runner = runner_for(delegator, task.model_server, self._defined)
         prompt = task.prompt.removesuffix(DONE_NOTE)
         return await runner.run(msgspec.structs.replace(task, delegator=delegator, prompt=prompt), emit)
 

@@ -32,8 +32,7 @@ from understudy.model.delegation.spec import Spec, SpecCandidate
 from understudy.model.errors import ErrorKind, UnderstudyError, scope_of
 from understudy.policy.budget import Budget, Shortage, Spending, billed, spent_in
 from understudy.policy.candidates import Option, Turn, next_turn
-from understudy.runners.registry import runner_for
-from understudy.runners.runner import Emit, McpServer, Outcome, Relay, Task
+from understudy.runners.runner import Emit, McpServer, Outcome, Relay, Task, runner_for
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
