@@ -5,7 +5,6 @@ import json
 import agent_model_server as scripted
 import httpx
 import pytest
-from agent_model_server import messages_scenarios
 
 
 @pytest.fixture
@@ -56,8 +55,3 @@ def test_counts_own_answers_and_faults(server):
     assert post(server, "/s/429_once/v1/messages", model="m1").status_code == 200
     with pytest.raises(httpx.RemoteProtocolError):
         post(server, "/s/cut/v1/messages")
-
-
-def test_every_scenario_is_listed():
-    words = set((scripted.__doc__ or "").replace(",", " ").split())
-    assert {*messages_scenarios.SCRIPTS, *messages_scenarios.FAULTS} <= words

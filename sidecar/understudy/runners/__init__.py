@@ -6,6 +6,6 @@ judge results or run checks: the engine does that. It must not trust an exit cod
 *and* exit code 0 *and* no error flag *and* a text if the recipe returns one.
 
 Start with ``runner`` (``Task``, ``Outcome``, ``Runner``, and ``runner_for``, which says what drives a delegator).
-``driver`` runs every agent as a ``Source``; ``agent_clis/generic`` is the smallest example, and ``backends/exchange`` is the
-source for a model server.
+``driver`` runs every agent as a ``Source``; ``agent_clis/generic`` is the smallest example, and ``backends/exchange``
+is the source for a model server.
 """
