@@ -24,6 +24,7 @@ from understudy.git.object_store import ObjectStore
 from understudy.journal import delegation_folder, reader
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writing.writer import Writer
+from understudy.model.config import delegators
 from understudy.model.delegation import events
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
@@ -32,7 +33,6 @@ from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import ready
-from understudy.store import store
 
 Decision = Literal["accept", "reject", "pending"]
 _STATES: dict[Decision, HunkState] = {
@@ -414,7 +414,7 @@ def name_for(spec: Spec, identifier: str, delegator: str) -> str | None:
     )
     if launch is None or launch.branch is None or spec.recipe.returns == "text":
         return None
-    return store.filled(launch.branch, identifier, spec.recipe.name, delegator)
+    return delegators.branch_name(launch.branch, identifier, spec.recipe.name, delegator)
 
 
 def keep(folder: Folder, name: str) -> str:
