@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import signal
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import understudy
 from understudy.process.guardian import marked_processes
 
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
@@ -23,8 +25,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_configure() -> None:
-    """Refuse to run inside a run of Understudy, where nearly every test would get ``permission_denied``."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to run inside a run of Understudy, and compile the sidecar for the processes that the tests start.
+
+    Without the latter, each process compiles every changed module again, which takes longer than most tests.
+    """
     run = marked_processes.surrounding_run()
     if run is not None:
         raise pytest.UsageError(
@@ -32,6 +37,8 @@ def pytest_configure() -> None:
             "They cannot be a check of a delegation. Run them in a terminal that no agent opened and that has no "
             "variable UNDERSTUDY_DELEGATION."
         )
+    if not hasattr(config, "workerinput"):  # once for all workers of pytest-xdist
+        compileall.compile_dir(understudy.__path__[0], quiet=2)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
