@@ -79,7 +79,7 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
     "edits",
     [
         pytest.param({"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-k add"\n'}, id="pyproject.toml"),
-        pytest.param({"conftest.py": SILENT}, id="a conftest that swallows"),
+        pytest.param({"conftest.py": SILENT}, id="a conftest that swallows", marks=pytest.mark.heavy),
         pytest.param(
             {
                 "double_hidden.py": "",
@@ -88,6 +88,7 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
                 "other/test_x.py": "def test_x(): pass\n",
             },
             id="pyvenv.cfg and testpaths",
+            marks=pytest.mark.heavy,
         ),
         pytest.param(
             {"pytest.py": "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n"}, id="a module named pytest"
@@ -158,6 +159,7 @@ async def test_examples_that_are_edited_are_a_question(project: Any) -> None:
     assert {changed.test.partition("::")[0] for changed in judged.only.base.tests} == set(base)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 async def test_failing_tests_of_node_that_are_edited_are_a_question(project: Any) -> None:
     head = "const test = require('node:test');\nconst assert = require('node:assert');\nconst { double } = require('./calc.js');\n"

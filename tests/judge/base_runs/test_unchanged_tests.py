@@ -156,7 +156,9 @@ def test_earlier_tests_and_their_copies_are_emptied(
     "result",
     [
         pytest.param({"tests/test_new.py": "from tests.test_old import test_add as test_sum\n"}, id="imported"),
-        pytest.param({"tests/test_new.py": IN_CLASS.replace("TestOld", "TestNew")}, id="copied"),
+        pytest.param(
+            {"tests/test_new.py": IN_CLASS.replace("TestOld", "TestNew")}, id="copied", marks=pytest.mark.heavy
+        ),
     ],
 )
 async def test_earlier_tests_under_new_names_notice_nothing(project: Any, result: dict[str, str]) -> None:
@@ -170,7 +172,7 @@ async def test_earlier_tests_under_new_names_notice_nothing(project: Any, result
     "result",
     [
         pytest.param({"tests/test_new.py": HONEST.replace("1, 2) == 3", "2, 2) == 4")}, id="own values"),
-        pytest.param({"tests/test_table.py": MORE_CASES["table"]}, id="a new case"),
+        pytest.param({"tests/test_table.py": MORE_CASES["table"]}, id="a new case", marks=pytest.mark.heavy),
     ],
 )
 async def test_what_new_tests_do_themselves_counts(project: Any, result: dict[str, str]) -> None:
@@ -181,6 +183,7 @@ async def test_what_new_tests_do_themselves_counts(project: Any, result: dict[st
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"], configured_by=["pyproject.toml"])
 
 
+@pytest.mark.heavy
 async def test_the_earlier_tests_of_a_check_of_all_tests_do_not_count(project: Any) -> None:
     judged = await project.has(BASE).judge({"tests/test_new.py": "from tests.test_old import *\n"}, checks=(SUITE,))
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
@@ -203,6 +206,7 @@ test("adds", () => assert.equal(add(1, 2), 3));
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
 @pytest.mark.parametrize(("own", "looped"), [(False, True), (True, False)], ids=["earlier tests", "own test"])
 async def test_earlier_tests_of_node_do_not_count(empty_project: Any, own: bool, looped: bool) -> None:

@@ -53,10 +53,11 @@ async def judged(project: Any, **files: Any) -> Any:
             {"tests/test_area.py": EARLIER.replace("helpers.same(shapes.area(w, h), area)", "shapes.area(w, h)")},
             id="the assertion is gone, the name stays",
         ),
-        pytest.param({"tests/areas.json": "[[0, 0, 0]]"}, id="data that any code passes"),
+        pytest.param({"tests/areas.json": "[[0, 0, 0]]"}, id="data that any code passes", marks=pytest.mark.heavy),
         pytest.param(
             {"tests/test_edge.py": "import helpers\nhelpers.same = lambda *_: None\n" + NEW},
             id="a new test file that patches a helper when it is loaded",
+            marks=pytest.mark.heavy,
         ),
     ],
 )
@@ -67,6 +68,7 @@ async def test_earlier_tests_that_notice_less_are_found(shapes: Any, files: dict
     assert "no longer notice" in result.notes
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "files",
     [
@@ -85,6 +87,7 @@ async def test_a_new_test_of_the_same_code_hides_nothing(shapes: Any, files: dic
     assert "no longer notice" in result.notes
 
 
+@pytest.mark.heavy
 async def test_a_new_file_that_cannot_be_loaded_with_a_change_hides_nothing(shapes: Any) -> None:
     new = "import shapes\n\nassert shapes.area(2, 3) == 6\n\n" + NEW.partition("\n\n")[2]
     weak = {"tests/helpers.py": "def same(a, b):\n    pass\n"}
@@ -102,6 +105,7 @@ def name(word):
 """
 
 
+@pytest.mark.heavy
 async def test_a_change_that_no_test_ever_noticed_is_not_lost(project: Any) -> None:
     """The last line never runs, and is the same as one that tests notice."""
     earlier = "from name import name\n\ndef test_empty():\n    assert name(' ') == ' '\n"
@@ -119,6 +123,7 @@ def test_equal_changes_in_a_function_have_names_of_their_own() -> None:
     assert set(names.values()) <= set(identities("name.py", moved, mutants_of("name.py", moved)).values())
 
 
+@pytest.mark.heavy
 async def test_honest_additions_lose_nothing(shapes: Any) -> None:
     additions = {
         "tests/test_area.py": EARLIER + "\ndef test_more():\n    assert shapes.edge(1, 1) == 4\n",

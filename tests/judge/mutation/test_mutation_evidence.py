@@ -75,6 +75,7 @@ async def test_failures_elsewhere_do_not_count(project: Any) -> None:
     assert judged.only.mutation.killed == 0
 
 
+@pytest.mark.heavy
 async def test_tests_that_get_stuck_on_a_change_notice_it(project: Any) -> None:
     project.has({"calc.py": "def count(n):\n    i = 0\n    while i < n:\n        i += 1\n    return 0\n"})
     judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    calc.count(3)\n"})
@@ -151,6 +152,7 @@ async def test_a_link_out_of_the_tree_is_not_written_through(project: Any) -> No
     assert outside.read_text() == "def f():\n    return 1\n"
 
 
+@pytest.mark.heavy
 async def test_a_nested_pytest_is_not_watched(project: Any) -> None:
     inner = "def test_inner():\n    assert False\n"
     test = "import os, subprocess, sys\nfrom calc import add\ndef test_it(tmp_path):\n    assert not [name for name in os.environ if 'PROBE' in name or name == 'PYTEST_ADDOPTS']\n"

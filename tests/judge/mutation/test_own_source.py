@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from understudy.model.verdicts import Reservation, Verdict
 
 CODE = '''\
@@ -60,11 +62,13 @@ def test_add():
 """
 
 
+@pytest.mark.heavy
 async def test_a_decorator_that_reads_the_source_is_no_test_that_does(project: Any) -> None:
     judged = await project.has({"calc.py": CODE}).judge({"test_calc.py": HONEST})
     assert judged.is_(Verdict.VERIFIED), judged.notes
 
 
+@pytest.mark.heavy
 async def test_a_test_that_reads_the_source_is_still_found(project: Any) -> None:
     code = CODE.replace("@again\n", "")
     judged = await project.has({"calc.py": code}).judge({"test_calc.py": READS})

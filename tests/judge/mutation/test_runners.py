@@ -175,6 +175,7 @@ const { double, count } = require("./calc.js");
         place.argv, place.file = ["node", "--test"], "calc.js"
         return place
 
+    @pytest.mark.heavy
     async def test_every_status(self, node: Place) -> None:
         runs = await node.judge([node.edit("x * 2", "x *", BROKEN), node.edit("x * 2", "x.y.z", "raises")])
         [broken] = [one for one in runs.results if one.mutant.operator == BROKEN]
@@ -344,7 +345,7 @@ UNITTEST_CHECKS = {
 }
 
 
-@pytest.fixture(params=["built in", pytest.param("command", marks=pytest.mark.heavy), "no names"])
+@pytest.fixture(params=["built in", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("command", "no names"))])
 def python_tests(place: Place, request: pytest.FixtureRequest) -> Place:
     place.kind, place.argv = UNITTEST_CHECKS[request.param]  # type: ignore[assignment]
     place.tests, place.file = ("test_calc.py",), "calc.py"

@@ -93,6 +93,7 @@ async def judged(project: Any, text: str, **more: str) -> Any:
     return await project.judge({"tests/test_prices.py": USE + text, **more}, files=("prices.py",))
 
 
+@pytest.mark.heavy
 async def test_honest_tests_are_verified(prices: Any) -> None:
     result = await judged(prices, HONEST)
     assert result.is_(Verdict.VERIFIED)

@@ -83,6 +83,7 @@ def run(path):
 }
 
 
+@pytest.mark.heavy
 async def test_no_environment_of_make_or_a_shell_has_the_key(project: Any) -> None:
     project.has({"Makefile": "test:\n\t@sh ./run.sh || exit 1\n", "run.sh": "pytest -q\ntrue\n", "test_old.py": OLD})
     judged = await project.judge(CHANGE | {"test_new.py": NO_KEY}, recipe="fix", checks=(MAKE,))
