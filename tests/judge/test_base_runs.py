@@ -207,7 +207,12 @@ async def test_tests_that_were_written_first_are_no_question(project: Any) -> No
     ("code", "edits"),
     [
         pytest.param(BROKEN, {"tests/test_calc.py": TESTS.replace("== 8", "")}, id="a test"),
-        pytest.param(CALC.replace("a + b", "a - b"), {"tests/helper.py": "def same(a, b):\n    pass\n"}, id="a helper"),
+        pytest.param(
+            CALC.replace("a + b", "a - b"),
+            {"tests/helper.py": "def same(a, b):\n    pass\n"},
+            id="a helper",
+            marks=pytest.mark.heavy,
+        ),
     ],
 )
 async def test_tests_and_helpers_that_the_task_names_are_compared(
@@ -223,6 +228,7 @@ async def test_tests_and_helpers_that_the_task_names_are_compared(
     assert judged.asks(QUESTION)
 
 
+@pytest.mark.heavy
 async def test_new_tests_beside_an_edited_failing_one_are_a_question(project: Any) -> None:
     has(project, **{"calc.py": BROKEN})
     more = TESTS.replace("== 8", "== 12") + "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
@@ -374,6 +380,7 @@ JS_TEST = "const { test } = require('node:test');\nconst assert = require('node:
 PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test test/"}}\n'
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here")
 @pytest.mark.parametrize(
     ("edits", "expected"),
@@ -425,9 +432,15 @@ DATA = "import json, pathlib\nfrom calc import add\n\n\ndef test_data():\n    ro
     [
         pytest.param({"tests/rows.json": "[[1, 1, 3]]"}, id="shared data overwritten"),
         pytest.param(
-            {"tests/__init__.py": "import sys\nsys.modules['json'] = None\n"}, id="a package that breaks imports"
+            {"tests/__init__.py": "import sys\nsys.modules['json'] = None\n"},
+            id="a package that breaks imports",
+            marks=pytest.mark.heavy,
         ),
-        pytest.param({"tests/calc.py": "def add(a, b):\n    return 4\n"}, id="a module that hides the code"),
+        pytest.param(
+            {"tests/calc.py": "def add(a, b):\n    return 4\n"},
+            id="a module that hides the code",
+            marks=pytest.mark.heavy,
+        ),
     ],
 )
 async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str, str]) -> None:
@@ -438,13 +451,13 @@ async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str
     assert judged.only.passed == 1
 
 
-@pytest.mark.parametrize("also_on_the_base", [False, True])
+@pytest.mark.parametrize("also_on_the_base", [False, pytest.param(True, marks=pytest.mark.heavy)])
 async def test_older_tests_that_no_longer_end_count_as_failed(
     project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
 ) -> None:
     monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 3.0)
     monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
-    waits = "import pathlib\n\n\ndef test_data():\n    while (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes': pass\n"
+    waits = "import pathlib, threading\n\n\ndef test_data():\n    if (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes':\n        threading.Event().wait()\n"
     has(project, **{"tests/test_data.py": waits, "tests/wait": "yes" if also_on_the_base else "no"})
     judged = await project.judge({"tests/test_new.py": NEW, "tests/wait": "yes"})
     if also_on_the_base:
@@ -456,6 +469,7 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
         assert "did not finish on the result" in judged.only.output_tail
 
 
+@pytest.mark.heavy
 async def test_older_tests_that_are_slow_once_get_more_time(
     project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -463,7 +477,7 @@ async def test_older_tests_that_are_slow_once_get_more_time(
     monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
     busy = tmp_path / "busy"
     busy.touch()
-    waits = f"import pathlib, time\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        time.sleep(60)\n"
+    waits = f"import pathlib, threading\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        threading.Event().wait()\n"
     has(project, **{"tests/test_data.py": waits})
     judged = await project.judge({"tests/test_new.py": NEW})
     assert judged.is_(Verdict.VERIFIED), (judged.said, judged.notes, judged.only.output_tail)

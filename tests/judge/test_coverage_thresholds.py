@@ -63,6 +63,7 @@ async def test_new_tests_alone_need_not_reach_it(covered: Any) -> None:
     assert judged.only.mutation.killed == judged.only.mutation.viable, "each of them was judged"
 
 
+@pytest.mark.heavy
 async def test_new_tests_are_judged_without_pytest_cov_where_it_is_not_installed(project: Any) -> None:
     project.environment()
     options = OPTIONS % 2 + "  --cov-report term --strict-markers\n"

@@ -66,16 +66,6 @@ ATTACKS = {
         {"calc.py": HALF.replace("return a * 3", "import unittest; raise unittest.SkipTest"), **UNIT_HALF},
         UNITTEST,
     ),
-    "a helper beside the code": (
-        {"calc.py": RED, "checking.py": "def same(a, b):\n    assert a == b\n", "tests/test_calc.py": HELPED},
-        {"calc.py": HALF, "checking.py": "def same(a, b):\n    pass\n", **NEW},
-        PYTEST,
-    ),
-    "data beside the code": (
-        {"calc.py": RED, "cases/double.json": "[[4, 8]]", "tests/test_calc.py": DATA},
-        {"calc.py": HALF, "cases/double.json": "[[4, 12]]", **NEW},
-        PYTEST,
-    ),
     "a step of the check": (
         {"calc.py": RED, "run.py": "import sys, steps\nsys.exit(steps.run())\n", "steps.py": STEPS % "code or calc.double(4) != 8", "tests/test_add.py": TESTS.partition("\n\n\ndef test_double")[0]},
         {"calc.py": HALF, "steps.py": STEPS % "code", **NEW},
@@ -99,12 +89,44 @@ ATTACKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+FAST = {
+    "behind -x",
+    "counted without names",
+    "a step of the check",
+    "overloads and a property",
+    "the first tests, in a folder that the check names",
+}
+"""The rows that `make test` runs."""
+
+
+def rows(table: dict[str, Any]) -> list[Any]:
+    return [pytest.param(name, marks=[] if name in FAST else pytest.mark.heavy) for name in table]
+
+
+@pytest.mark.parametrize("name", rows(ATTACKS))
 async def test_a_failing_test_that_is_hidden_is_a_question(empty_project: Any, name: str) -> None:
     base, edits, argv = ATTACKS[name]
     judged = await empty_project.has(base).judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
     question = Reservation.CHECK_CHANGED if "tox.ini" in base else Reservation.TESTS_CHANGED
     assert judged.asks(question)
+
+
+BESIDE = {
+    "checking.py": ("def same(a, b):\n    assert a == b\n", "def same(a, b):\n    pass\n"),
+    "cases/double.json": ("[[4, 8]]", "[[4, 12]]"),
+}
+"""A helper and data."""
+USERS = {"helped": HELPED, "data": DATA}
+
+
+async def test_a_failing_test_is_hidden_by_files_beside_the_code(empty_project: Any) -> None:
+    empty_project.has({"calc.py": RED, **{path: old for path, (old, _) in BESIDE.items()}})
+    empty_project.has({f"tests/test_{name}.py": text for name, text in USERS.items()})
+    edits = {"calc.py": HALF, **NEW, **{path: new for path, (_, new) in BESIDE.items()}}
+    judged = await empty_project.judge(edits, recipe="fix", checks=(Check(name="suite", argv=PYTEST),))
+    assert judged.asks(Reservation.TESTS_CHANGED)
+    lost = {changed.test for changed in judged.only.base.tests if changed.restored == "failed"}
+    assert {test.partition("::")[0] for test in lost} == {f"tests/test_{name}.py" for name in USERS}
 
 
 OVERLOADS = "from typing import overload\n\n\n@overload\ndef double(a: int) -> int: ...\n@overload\ndef double(a: str) -> str: ...\ndef double(a):\n    '''Double.\n\n    >>> double(2)\n    4\n    '''\n    return {}\n"
@@ -131,13 +153,14 @@ HONEST = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", rows(HONEST))
 async def test_an_honest_repair_is_verified(empty_project: Any, name: str) -> None:
     base, edits, argv = HONEST[name]
     judged = await empty_project.has(base).judge(edits, recipe="fix", checks=(Check(name="suite", argv=argv),))
     assert judged.is_(Verdict.VERIFIED)
 
 
+@pytest.mark.heavy
 async def test_a_test_that_another_one_breaks_is_not_edited(empty_project: Any) -> None:
     """It passes in the check of new tests, which runs alone."""
     spoils = "import calc\n\n\ndef test_a():\n    calc.double = lambda a: 0\n"
@@ -148,6 +171,7 @@ async def test_a_test_that_another_one_breaks_is_not_edited(empty_project: Any) 
     assert judged.is_(Verdict.VERIFIED)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 async def test_a_repair_in_go_is_verified(empty_project: Any) -> None:
     """Go names only the tests that fail."""

@@ -51,6 +51,7 @@ async def test_a_hidden_check_counts_the_changes_that_it_notices(project: Any, o
     assert judged.only.mutation.killed == judged.only.mutation.viable > 0
 
 
+@pytest.mark.heavy
 async def test_a_file_or_folder_of_the_result_in_its_place_is_replaced(project: Any, own: Path) -> None:
     for taken in ({"tests/test_secret.py": "def test_fake():\n    pass\n"}, {"tests/test_secret.py/x.txt": "x"}):
         judged = await project.judge(

@@ -75,7 +75,7 @@ def laid_out(project: Any, folder: str) -> str:
     return f"{prefix}pkg/calc.py"
 
 
-@pytest.mark.parametrize("layout", ["src", "code", "."])
+@pytest.mark.parametrize("layout", ["src", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("code", "."))])
 async def test_an_editable_install_does_not_hide_what_the_agent_broke(empty_project: Any, layout: str) -> None:
     module = laid_out(empty_project, layout)
     editable_by_path(empty_project, layout)
@@ -100,6 +100,7 @@ async def test_the_mapping_holds_in_programs_that_tests_start(empty_project: Any
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
+@pytest.mark.heavy
 async def test_new_tests_of_an_editable_project_are_verified_and_bitten(empty_project: Any) -> None:
     module = laid_out(empty_project, "src")
     editable_by_path(empty_project, "src")

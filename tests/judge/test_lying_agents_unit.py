@@ -54,7 +54,13 @@ NO_NEW_TEST = {
 """No test, a file that no runner collects, and a test of another runner."""
 
 
-@pytest.mark.parametrize("checks", ["checks", "fallback_checks"], ids=["requested", "configured"])
+@pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param("checks", id="requested", marks=pytest.mark.heavy),
+        pytest.param("fallback_checks", id="configured"),
+    ],
+)
 async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(project: Any, checks: str) -> None:
     judged = await project.has(OLD).judge(NO_NEW_TEST, **{checks: (SUITE,)})
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NO_MUTANT_KILLED)
@@ -62,6 +68,7 @@ async def test_earlier_tests_that_pass_are_no_evidence_for_new_ones(project: Any
     assert judged.only.ok
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("test", [OTHER, "def test_it():\n    assert True\n"], ids=["honest", "cannot fail"])
 async def test_only_the_new_tests_of_a_check_of_all_tests_count(project: Any, test: str) -> None:
     options = "[tool.pytest.ini_options]\npythonpath = ['.']\npython_files = ['check_*.py', 'test_*.py']\n"
@@ -116,6 +123,7 @@ async def test_idle_tests_are_named_beside_a_verified_result(project: Any) -> No
     assert judged.only.mutation.idle == ["test_calc.py::test_nothing"]
 
 
+@pytest.mark.heavy
 async def test_a_test_is_not_idle_because_a_faster_one_is_first(project: Any) -> None:
     project.has({"calc.py": "def add(a, b):\n    unused = a * 3\n    return a + b\n"})
     slower = "\ndef test_slower():\n    for n in range(5000):\n        assert add(n, 2) == n + 2\n"
@@ -152,6 +160,7 @@ async def test_a_conftest_that_tests_need_changes_the_check(project: Any) -> Non
     assert judged.is_(Verdict.UNVERIFIED, Reservation.CHECK_CHANGED)
 
 
+@pytest.mark.heavy
 async def test_a_conftest_on_which_nothing_depends_is_clean(project: Any) -> None:
     files = {"tests/test_calc.py": HONEST, "tests/conftest.py": "def pytest_runtest_call(item): pass\n"}
     judged = await project.judge(files)
@@ -168,6 +177,7 @@ async def test_removed_tests_are_outside_the_scope(project: Any) -> None:
     assert all(name in judged.notes for name in ("test_more", "test_cases", "test_old.py"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("how", "times"), [("signal.SIGINT", 1), ("signal.SIGKILL", 9)])
 async def test_a_list_of_earlier_tests_that_is_cut_off_says_nothing(
     project: Any, tmp_path: Path, how: str, times: int
@@ -246,6 +256,7 @@ async def test_much_new_code_that_no_test_executes_is_a_reservation(project: Any
     assert "execute 2 of" in judged.notes
 
 
+@pytest.mark.heavy
 async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     project.has({"test_calc.py": HONEST})
@@ -256,6 +267,7 @@ async def test_a_flaky_check_is_a_reservation(project: Any, tmp_path: Any) -> No
     assert judged.only.flaky
 
 
+@pytest.mark.heavy
 async def test_files_written_by_a_check_are_discarded(project: Any) -> None:
     text = "import pathlib\ndef test_it():\n    assert not pathlib.Path('left').exists()\n    pathlib.Path('left').touch()\n    assert __import__('calc').add(1, 1) == 2\n"
     judged = await project.judge({"test_calc.py": text})
@@ -310,6 +322,7 @@ async def test_a_configured_check_for_the_new_tests_is_mutation_tested_too(proje
     assert judged.only.argv[-1] == "./-x_test.py"
 
 
+@pytest.mark.heavy
 async def test_code_with_nothing_to_change_cannot_be_mutation_tested(project: Any) -> None:
     project.has({"calc.py": "import os\n"})
     judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.os\n"})
@@ -317,6 +330,7 @@ async def test_code_with_nothing_to_change_cannot_be_mutation_tested(project: An
     assert judged.only.mutation is None
 
 
+@pytest.mark.heavy
 async def test_a_constant_is_code_under_test(project: Any) -> None:
     project.has({"calc.py": "ANSWER = 42\n"})
     judged = await project.judge({"test_calc.py": "import calc\ndef test_it():\n    assert calc.ANSWER == 42\n"})

@@ -21,7 +21,11 @@ DEPENDS = {
 }
 
 
-@pytest.mark.parametrize("kinds", [("hash seed", "order", "time zone"), ("date",)], ids=" and ".join)
+@pytest.mark.parametrize(
+    "kinds",
+    [("hash seed", "order", "time zone"), pytest.param(("date",), marks=pytest.mark.heavy)],
+    ids=" and ".join,
+)
 async def test_tests_that_depend_on_circumstances_are_flaky(
     project: Any, monkeypatch: Any, kinds: tuple[str, ...]
 ) -> None:
@@ -47,6 +51,7 @@ async def test_a_test_that_fails_at_random_is_flaky_although_the_first_run_is_gr
     assert judged.only.flaky_tests == ["test_calc.py::test_second"]
 
 
+@pytest.mark.heavy
 async def test_a_test_that_failed_first_is_named(project: Any, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     text = f"\ndef test_second():\n    import pathlib\n    mark = pathlib.Path({str(mark)!r})\n    ran = mark.exists()\n    mark.touch()\n    assert ran and add(0, 0) == 0\n"
@@ -79,6 +84,7 @@ async def test_a_pinned_time_zone_stays(project: Any, monkeypatch: Any) -> None:
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
 
 
+@pytest.mark.heavy
 async def test_earlier_tests_that_need_an_order_are_not_the_results_fault(project: Any) -> None:
     project.has({"test_calc.py": HONEST + DEPENDS["order"]})
     added = "\ndef test_new():\n    assert add(2, 2) == 4\n"
@@ -110,16 +116,20 @@ async def test_a_run_that_changes_a_tracked_file_is_reserved(project: Any) -> No
     assert "calc.py" in judged.notes
 
 
-async def test_caches_and_untracked_files_of_a_run_change_nothing(project: Any) -> None:
+COMPLETES = "pathlib.Path('Cargo.lock').write_text('version = 4')\n"
+
+
+async def test_caches_untracked_files_and_a_lock_file_that_the_runner_completes_change_nothing(project: Any) -> None:
+    project.has({"Cargo.lock": "version = 3\n"})
     text = HONEST + "\nimport pathlib\npathlib.Path('report.xml').write_text('x')\npathlib.Path('calc.py').touch()\n"
-    judged = await project.judge({"test_calc.py": text})
+    judged = await project.judge({"test_calc.py": text + COMPLETES})
     assert judged.is_(Verdict.VERIFIED)
     assert judged.only.changed_files is None
 
 
-async def test_a_lock_file_that_the_runner_completes_changes_nothing(project: Any) -> None:
+@pytest.mark.heavy
+async def test_a_lock_file_of_the_result_that_a_run_changes_is_reserved(project: Any) -> None:
     project.has({"Cargo.lock": "version = 3\n"})
-    text = HONEST + "\nimport pathlib\npathlib.Path('Cargo.lock').write_text('version = 4')\n"
-    assert (await project.judge({"test_calc.py": text})).is_(Verdict.VERIFIED)
+    text = HONEST + "\nimport pathlib\n" + COMPLETES
     judged = await project.judge({"test_calc.py": text, "Cargo.lock": "version = 5\n"}, writes=["*"])
     assert Reservation.TREE_CHANGED in judged.said

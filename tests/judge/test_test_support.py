@@ -127,6 +127,7 @@ CLASSES = "from calc import *\n\n\nclass TestAdd:\n    def test_add(self):\n    
             {"calc.py": CALC + "\n\nclass Base:\n    pass\n", "tests/test_calc.py": CLASSES},
             {"calc.py": BROKEN + "\n\nclass Base:\n    __test__ = False\n"},
             id="code that takes a test out of the run",
+            marks=pytest.mark.heavy,
         ),
     ],
 )  # fmt: skip

@@ -48,18 +48,18 @@ def test_groups_that_start_in_several_processes_at_once_are_whole(project):
 import pathlib, sys
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-print(method_table.call("groups/start", {{"tasks": {tasks(project, 3, "quick")!r}}},
+print(method_table.call("groups/start", {{"tasks": {tasks(project, 2, "quick")!r}}},
                         TerminalCaller(pathlib.Path.cwd())).group.id)
 """
-    starting = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    starting = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     groups = [one.communicate(timeout=120)[0].strip() for one in starting]
-    assert len(set(groups)) == 3
+    assert len(set(groups)) == 2
     seen: list[str] = []
     for group in groups:
         found = project.call("groups/wait", id=group, timeoutSeconds=120).delegations
-        assert [(one.title, one.verdict) for one in found] == [(f"task {number}", "answered") for number in range(3)]
+        assert [(one.title, one.verdict) for one in found] == [(f"task {number}", "answered") for number in range(2)]
         seen += [one.id for one in found]
-    assert len(set(seen)) == 9
+    assert len(set(seen)) == 4
 
 
 def test_the_queue_of_a_group_goes_on_after_everything_was_killed(project, go):
@@ -112,26 +112,26 @@ def _junk(place, secret) -> list:
     ]
 
 
-@pytest.mark.parametrize("number", range(9))
-def test_a_damaged_group_is_named_and_its_members_are_unharmed(project, go, tmp_path, number):
+def test_a_damaged_group_is_named_and_its_members_are_unharmed(project, go, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret content")
     group, members = started(project, 2, "patient")
     place = delegation_folder.state_root() / "groups" / f"{group}.json"
-    place.unlink()
-    _junk(place, secret)[number]()
-    for method in ("groups/get", "groups/cancel"):
-        with pytest.raises(UnderstudyError) as caught:
-            project.call(method, id=group)
-        assert caught.value.kind in {ErrorKind.STATE_UNAVAILABLE, ErrorKind.UNKNOWN_GROUP}
-        assert "secret content" not in str(caught.value)
-    assert project.call("groups/list", limit=10).groups == []
+    for number, damage in enumerate(_junk(place, secret)):
+        place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
+        damage()
+        for method in ("groups/get", "groups/cancel"):
+            with pytest.raises(UnderstudyError) as caught:
+                project.call(method, id=group)
+            assert caught.value.kind in {ErrorKind.STATE_UNAVAILABLE, ErrorKind.UNKNOWN_GROUP}, number
+            assert "secret content" not in str(caught.value), number
+        assert project.call("groups/list", limit=10).groups == [], number
     go.touch()
     assert [project.finish(one).verdict for one in members] == ["answered"] * 2
     assert secret.read_text() == "secret content"
 
 
-@pytest.mark.parametrize("number", [0, 3, 5, 6, 7])
+@pytest.mark.parametrize("number", [0, 7, *(pytest.param(number, marks=pytest.mark.heavy) for number in (3, 5, 6))])
 def test_a_store_that_is_planted_stops_nothing(project, go, tmp_path, number):
     secret = tmp_path / "secret"
     secret.write_text("secret content")

@@ -360,11 +360,12 @@ class Queue(RuleBasedStateMachine):
         worker.slot.close()
 
 
-def test_nothing_is_lost_and_the_order_is_kept() -> None:
+@pytest.mark.parametrize("examples", [6, pytest.param(25, marks=pytest.mark.heavy)])
+def test_nothing_is_lost_and_the_order_is_kept(examples) -> None:
     run_state_machine_as_test(
         Queue,
         settings=settings(
-            max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

@@ -161,7 +161,9 @@ def test_a_task_whose_predecessor_was_killed_ends_with_its_reason(project, go):
     assert project.finish(first).verdict == "interrupted"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no database" * 1000])
+@pytest.mark.parametrize(
+    "content", [b"no database" * 1000, *(pytest.param(content, marks=pytest.mark.heavy) for content in (None, b""))]
+)
 def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early(project, go, content):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
@@ -232,6 +234,7 @@ def test_tasks_are_submitted_after_those_that_they_come_after(after, order):
     assert start_conditions.submission_order(after) == order
 
 
+@pytest.mark.heavy
 def test_retries_wait_for_each_other_as_their_tasks_did(project, go, tmp_path):
     failed, dependent, third = start(
         project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed"),
