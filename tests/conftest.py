@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import settings
 
 import understudy
 from understudy.process.guardian import marked_processes
 
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
-settings.register_profile("without-deadline", deadline=None)
+settings.register_profile("without-deadline", deadline=None, max_examples=examples(100))
 settings.load_profile("without-deadline")
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of what tests start; this process keeps its compiled tests

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import tomli_w
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -196,7 +197,7 @@ fragments = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(
     st.sampled_from(["config.toml", "delegators/a.toml", "model-servers/a.toml", "recipes/a.md"]),
     st.one_of(

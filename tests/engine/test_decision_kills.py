@@ -291,7 +291,7 @@ def test_a_decision_killed_at_every_point(bench, method):
 
 @pytest.mark.parametrize(
     "at",
-    ["files replaced:1", "before event:3", *heavy("synced:1", "committed:1", "cleaned:1")],
+    ["files replaced:1", *heavy("before event:3", "synced:1", "committed:1", "cleaned:1")],
 )
 def test_an_interrupted_recovery_is_recovered(bench, at):
     """A process that only looks carries on what another began; killed, it leaves that to the next."""
@@ -333,6 +333,7 @@ def test_an_accept_of_what_is_there_already_killed_on_its_way(bench):
     assert set(ends) == {"pending", "accepted"}
 
 
+@pytest.mark.heavy
 def test_a_reject_killed_on_its_way(bench):
     def prepare():
         # A rejected hunk that is rejected again gets another reason; what it was before does not matter here.
@@ -380,6 +381,7 @@ def random_kills(bench, count: int, seed: int) -> list[str]:
     return ends
 
 
+@pytest.mark.heavy
 def test_an_accept_killed_at_random(bench):
     random_kills(bench, 8, 1)
 
@@ -464,6 +466,7 @@ def restore_walk(bench, step: int) -> list[str]:
     return ends
 
 
+@pytest.mark.heavy
 def test_a_discard_killed_on_its_way(bench):
     ends = discard_walk(bench, 2)
     assert ends[0] == "there"
@@ -471,6 +474,7 @@ def test_a_discard_killed_on_its_way(bench):
     assert ends == sorted(ends, reverse=True)
 
 
+@pytest.mark.heavy
 def test_a_restoration_killed_on_its_way(bench):
     ends = restore_walk(bench, 2)
     assert ends[0] == "gone"

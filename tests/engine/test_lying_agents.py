@@ -131,6 +131,7 @@ def test_a_forged_journal_line_is_tampered(project):
     assert kinds(project, done).count("finished") == 1
 
 
+@pytest.mark.heavy
 def test_a_link_out_of_the_tree_is_outside_the_scope(project, tmp_path):
     (tmp_path / "elsewhere.py").write_text(HONEST)
     source = f"os.mkdir('tests')\nos.symlink({str(tmp_path / 'elsewhere.py')!r}, 'tests/test_calc.py')\nsay(type='result', ok=True, text='done')"
@@ -181,6 +182,7 @@ replace(b"== 3", b"== 4")
 """
 
 
+@pytest.mark.heavy
 def test_an_object_that_the_check_replaces_is_neither_shown_nor_accepted(project):
     text = HONEST + REPLACE
     project.program("swapper", writing("tests/test_calc.py", text))
@@ -227,6 +229,7 @@ def hide(project):
     )
 
 
+@pytest.mark.heavy
 def test_special_cases_fail_a_hidden_check_that_the_agent_never_saw(project):
     hide(project)
     special = "def add(a, b):\n    return {(1, 2): 3}[a, b]\n"
@@ -250,6 +253,7 @@ def test_hidden_files_are_removed_after_the_worker_was_killed(project, monkeypat
     assert not (delegation_folder.open_folder(done.id).path / "checks" / "hidden.json").exists()
 
 
+@pytest.mark.heavy
 def test_tests_that_ask_git_find_a_repository_on_mutants_too(project):
     listed = "'calc.py' in subprocess.check_output(['git', 'ls-files'], text=True)"
     asks = f"import subprocess\nfrom calc import add, clamp\n\ndef test_add():\n    assert {listed}\n    assert (add(1, 2), clamp(5, 0, 3)) == (3, 3)\n"
@@ -289,6 +293,7 @@ def test_an_edit_of_the_checkout_is_noticed(project, where):
     assert shown == project.git("show", "HEAD:calc.py")
 
 
+@pytest.mark.heavy
 def test_an_edit_of_a_linked_item_is_noticed(project):
     project.write(".gitignore", "ignored.txt\n__pycache__/\nnode_modules/\n")
     project.commit()

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ def edit(top: Path, edits, *, stage: bool) -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_tree_is_what_the_user_sees_and_a_snapshot_what_the_agent_left(files, fingerprint, own_home, commit):
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
     @given(first=EDITS, second=EDITS, third=EDITS)
     def check(first, second, third):
         with tempfile.TemporaryDirectory() as name:

@@ -10,6 +10,7 @@ import sys
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -150,7 +151,12 @@ def test_many_processes_append_whole_lines_once(make, second) -> None:
     assert all(json.loads(line) for path in ledger.months() for line in path.read_bytes().splitlines())
 
 
-@settings(deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=examples(25),
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(junk=st.binary(max_size=200), torn=st.binary(min_size=1, max_size=50).filter(lambda data: b"\n" not in data))
 def test_foreign_lines_in_the_ledger_hide_no_entry(junk: bytes, torn: bytes, make) -> None:
     folder, lock = make()

@@ -12,6 +12,7 @@ from unittest import mock
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -262,7 +263,7 @@ profiles = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(profiles, st.sampled_from([None, 1]), st.booleans())
 def test_the_export_of_an_import_is_the_identity(
     profile: dict[str, Any], indent: int | None, permissions: bool
@@ -288,7 +289,7 @@ def test_the_export_of_an_import_is_the_identity(
         assert again == json.loads(json.dumps(rest))
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.builds(
         Delegator,

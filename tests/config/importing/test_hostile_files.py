@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -164,7 +165,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(import_plan.SOURCES), st.lists(pieces, max_size=30).map("".join) | st.binary(max_size=80))
 def test_any_content_is_read_or_refused(source: ImportSource, content: str | bytes) -> None:
     with TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ from unittest import mock
 
 import tomli_w
 import yaml
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -149,7 +150,7 @@ files = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(files)
 def test_every_import_is_valid_and_stable(file: tuple[Any, str]) -> None:
     source, text = file

@@ -54,6 +54,7 @@ def checking(project, tmp_path):
     return done.id, gate
 
 
+@pytest.mark.heavy
 def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
     check = f"""
         [[checks]]

@@ -199,6 +199,7 @@ def test_a_decision_while_it_runs_says_so(project):
         project.finish(started.id)
 
 
+@pytest.mark.heavy
 def test_tests_of_a_file_that_was_moved_can_be_retried(project):
     project.write("old.py", "def f():\n    return 1\n")
     project.commit()
@@ -228,6 +229,7 @@ def test_an_answer_in_text_can_be_replied_to(project):
     assert second.result.text == "Second."
 
 
+@pytest.mark.heavy
 def test_the_ghostwriter_follows_no_words(project):
     project.write(
         "calc.py",

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -360,12 +361,11 @@ class Queue(RuleBasedStateMachine):
         worker.slot.close()
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(25, marks=pytest.mark.heavy)])
-def test_nothing_is_lost_and_the_order_is_kept(examples) -> None:
+def test_nothing_is_lost_and_the_order_is_kept() -> None:
     run_state_machine_as_test(
         Queue,
         settings=settings(
-            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(25), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

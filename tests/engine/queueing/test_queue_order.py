@@ -16,6 +16,7 @@ say(type="result", ok=True, text="Done.")
 """
 
 
+@pytest.mark.heavy
 def test_what_waits_starts_in_the_order_of_the_user_once_the_queue_goes_on(project, tmp_path):
     order = tmp_path / "order.txt"
     project.program("quick", f"ORDER = {str(order)!r}\n{QUICK}")

@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numbered_lines import LINES, RESULT, changed
@@ -386,7 +387,7 @@ def test_accepted_in_the_editor_as_it_would_be_on_disk(window):
         assert set(states(window, "text.txt")) == {"pending"}
         return accepted, told, marks, (refusal, undone)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         st.fixed_dictionaries(dict.fromkeys(FILES, TEXTS)),
         st.sets(st.sampled_from(FILES), min_size=1),

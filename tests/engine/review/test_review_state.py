@@ -56,6 +56,7 @@ def state(project):
     return found.verdict, found.reservations, found.confirmed_tests
 
 
+@pytest.mark.heavy
 def test_changed_tests_are_confirmed_until_their_accept_is_undone_or_the_checks_run_again(asked):
     page = asked.call("delegations/evidence", id=asked.id).markdown
     assert "# Unverified" in page

@@ -175,6 +175,7 @@ def test_a_pause_longer_than_what_is_left_ends_it(two):
     assert [stat.path for stat in done.result.files] == ["started.txt"], "partial work is kept"
 
 
+@pytest.mark.heavy
 def test_a_policy_cannot_retry_forever(two):
     done, _ = run(two, ["first"], *["retry"] * 100)
     assert (done.verdict, len(done.attempts)) == ("failed", 20)
@@ -209,7 +210,7 @@ def notes(told):
     return " ".join(event.text for event in told if isinstance(event, events.Note))
 
 
-@pytest.mark.parametrize("how", ["fresh", "continuing"])
+@pytest.mark.parametrize("how", ["fresh", pytest.param("continuing", marks=pytest.mark.heavy)])
 def test_a_verdict_can_be_answered_with_the_next_candidate(project, monkeypatch, how):
     done, told = run_until_verified(project, monkeypatch, GOOD.format(continues=how == "continuing"), how=how)
     assert [attempt.delegator for attempt in done.attempts] == ["first", "second"]

@@ -53,6 +53,7 @@ def test_write_returns_a_file_to_review(served):
     assert not (served.top / "NOTES.md").exists()
 
 
+@pytest.mark.heavy
 def test_tests_from_a_model_server_are_verified(served):
     done = served.run("tests", "calc.py", delegator=on(served, "tester"))
     assert done.verdict == "verified", (done.reservations, done.error, done.checks)

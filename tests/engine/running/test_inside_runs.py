@@ -175,6 +175,7 @@ def test_no_way_of_starting_a_command_hides_where_it_is(project: Any, inside: An
     assert (project.top / "calc.py").read_text() != "x = 1\n"
 
 
+@pytest.mark.heavy
 def test_no_server_that_is_started_inside_a_run_decides(project: Any, inside: Any, finished: str) -> None:
     with (project.config / "config.toml").open("a") as file:
         file.write("[mcp]\ndecide = true\n")

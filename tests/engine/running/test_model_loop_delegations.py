@@ -105,6 +105,7 @@ def served(project):
         yield project
 
 
+@pytest.mark.heavy
 def test_a_model_fixes_a_bug_and_its_check_verifies_it(served):
     command = [sys.executable, "-m", "understudy", "start", "fix", "calc.py", "-t", "add subtracts", "-d", "fixer"]
     done = subprocess.run(command, cwd=served.top, capture_output=True, text=True, timeout=120, check=False)
@@ -119,6 +120,7 @@ def test_a_model_fixes_a_bug_and_its_check_verifies_it(served):
     assert found.sandbox is not None, "the card says how far its commands were confined"
 
 
+@pytest.mark.heavy
 def test_a_reply_sees_the_files_as_they_are_now(served):
     first = served.run("fix", "calc.py", delegator="forgetful", task="add subtracts")
     assert first.verdict == "verified", first.reservations
@@ -188,6 +190,7 @@ def test_a_repair_that_repairs_nothing_is_not_kept(served, name, base, verdict, 
     assert [one.path for one in result] == ["calc.py"]
 
 
+@pytest.mark.heavy
 def test_repairs_can_be_switched_off_and_end_with_the_limits(served):
     done = served.run("fix", "calc.py", delegator="careless", task="add subtracts", rounds=0)
     assert (done.verdict, len(done.attempts)) == ("unverified", 1)

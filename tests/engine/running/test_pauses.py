@@ -104,6 +104,7 @@ def test_a_task_that_was_refused_pauses_no_one(two):
     assert first(two).state.pauses == []
 
 
+@pytest.mark.heavy
 def test_the_number_of_failures_is_configured(two):
     two.settings("[fallback]\nfailures = 1\n")
     assert tried(two, fallback=["second"])[1] == ["first", "second"]

@@ -79,6 +79,7 @@ def test_a_branch_that_cannot_be_made_is_a_note_and_the_verdict_stays(project: A
     assert any(text.startswith("The result is not on the branch understudy/doer/") for text in notes(project, done.id))
 
 
+@pytest.mark.heavy
 def test_a_branch_that_the_user_deleted_is_not_made_again(project: Any) -> None:
     prepared(project, "")
     done = project.run("implement", delegator="doer", task="x")
@@ -91,6 +92,7 @@ def test_a_branch_that_the_user_deleted_is_not_made_again(project: Any) -> None:
     assert notes(project, done.id)[-1].startswith("A branch was made when this was verified before")
 
 
+@pytest.mark.heavy
 def test_checks_that_pass_later_make_the_branch(project: Any) -> None:
     prepared(project, f"import os; raise SystemExit(not os.path.exists('{project.config}/allowed'))")
     done = project.run("implement", delegator="doer", task="x")

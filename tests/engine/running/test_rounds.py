@@ -152,6 +152,7 @@ def test_a_cancel_in_a_round_leaves_the_result_before_it(project):
     assert text_of(project, done) == in_tree(done) == BETTER
 
 
+@pytest.mark.heavy
 def test_strengthen_sends_what_was_missed_to_the_same_session(project):
     agent(project, WEAK, BEST)
     first = project.run("tests", "calc.py", delegator="writer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ told_events = st.lists(
 
 
 @given(told=told_events, redacting=st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_every_character_arrives_once_and_in_order(told, redacting):
     paper = Paper()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,7 +166,7 @@ def test_the_proposed_rule_allows_what_was_asked_and_not_more(question, rule):
 WORDS = st.lists(st.sampled_from(["npm", "test", "rm", "a b", "-x", "x=1", "'", '"', "é"]), min_size=1, max_size=4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(WORDS, st.text(alphabet=" ;&|<>$`()\n\\'\"ab", max_size=6), WORDS)
 def test_what_is_allowed_begins_with_the_words_of_the_rule(rule, between, rest):
     line = f"{shlex.join(rule)}{between}{shlex.join(rest)}"

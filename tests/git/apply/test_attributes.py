@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -63,7 +64,7 @@ def names_left(folder: Path) -> list[str]:
 
 
 @given(CONTENTS, CONTENTS, MODES, st.integers(1, 3), ATTRIBUTES, st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_attributes_and_links_are_kept(  # noqa: PLR0917 - hypothesis passes them by position
     before, after, mode, links, attributes, committed, executable
 ):
@@ -131,7 +132,7 @@ def run_killed(point: str, folder: Path, *changes: Change) -> bool:
 
 
 @given(CONTENTS, CONTENTS, MODES, st.integers(1, 30))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_kill_while_a_linked_file_is_written_loses_nothing(before, after, mode, number):
     assume(before != after)
     with checkout(before, mode, 2, {}) as folder:
@@ -182,7 +183,7 @@ def renamed(before: bytes, after: bytes, mode: int) -> list[Change]:
 
 
 @given(CONTENTS, CONTENTS, MODES, st.integers(1, 2), ATTRIBUTES, st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_renamed_file_keeps_what_belongs_to_it_or_says_that_it_cannot(  # noqa: PLR0917 - hypothesis passes them
     before, after, mode, links, attributes, committed
 ):
@@ -210,7 +211,7 @@ def test_a_renamed_file_keeps_what_belongs_to_it_or_says_that_it_cannot(  # noqa
 
 
 @given(st.integers(1, 40), st.integers(1, 2))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_kill_during_a_rename_leaves_one_of_the_two_names(number, links):
     body = b"one line\n" * 50
     after = body if links > 1 else body + b"more\n"

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.git.conftest import Bench, files_of
@@ -77,7 +78,7 @@ def undo_everything(store: ObjectStore, top: Path, collected: checkout_tree.Coll
         files.commit()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     committed=st.dictionaries(st.sampled_from(NAMES[:5]), CONTENTS, max_size=5),
     untracked=st.dictionaries(st.sampled_from(NAMES[5:8]), CONTENTS, max_size=3),

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +108,7 @@ def merge_file(root: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | N
 
 
 EXAMPLES = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def merge_file(folder: Path, base: list[bytes], ours: list[bytes], theirs: bytes
 def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: ObjectStore, tmp_path: Path) -> None:
     answered = []
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
     @given(triples=TRIPLES)
     def check(triples) -> None:
         sides = []
@@ -89,7 +90,7 @@ def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: Object
     assert sum(answered) > len(answered) / 5, "it has to be of use"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(old=BASE, new=BASE)
 def test_a_difference_leads_from_one_to_the_other_and_is_the_smallest(old: list[bytes], new: list[bytes]) -> None:
     edits = difference(old, new)

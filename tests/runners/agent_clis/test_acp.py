@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -377,7 +378,7 @@ def damaged(draw):
 
 
 @given(messages=st.lists(damaged() | VALUES, max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_no_line_breaks_the_parser_and_every_request_is_answered(messages):
     stream = acp_stream.AcpStream(Path("/tree"), TOOL, acp_stream.Session(model="m", mode="plan"))
     stream.message("x")
@@ -392,6 +393,6 @@ def test_no_line_breaks_the_parser_and_every_request_is_answered(messages):
 
 
 @given(line=st.binary(max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_no_bytes_break_the_parser(line):
     acp_stream.AcpStream(Path("/tree"), TOOL, acp_stream.Session()).line(line)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -519,7 +520,7 @@ def test_it_is_registered():
 ALL_LINES = [line for path in sorted(RECORDINGS.glob("*.jsonl")) for line in path.read_text().splitlines()[1:]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_line_of_any_shape_never_breaks_it(data):
     value = json.loads(data.draw(st.sampled_from(ALL_LINES)))

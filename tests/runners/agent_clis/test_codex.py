@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,7 +226,7 @@ JSON = st.recursive(
 KEYS = ("item", "turn", "tokenUsage", "plan", "delta", "itemId", "error", "rateLimits", "requestId")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     method=st.sampled_from([*codex_stream.CodexStream._NOTIFICATIONS, "item/commandExecution/requestApproval"]),
     params=JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, JSON)),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -183,7 +184,7 @@ JSON = st.recursive(
 KEYS = ("messageId", "deltaContent", "content", "toolCallId", "toolName", "arguments", "fileEdits", "result", "success")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=st.sampled_from([*copilot_stream.CopilotStream._EVENTS]) | JSON,
     data=JSON | st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5),

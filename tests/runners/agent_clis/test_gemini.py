@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -276,7 +277,7 @@ JSON = st.recursive(
 KEYS = ("session_id", "role", "content", "tool_name", "tool_id", "parameters", "status", "error", "stats", "message")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=st.sampled_from([*gemini_stream.GeminiStream._LINES]) | JSON,
     more=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5),

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,7 +281,7 @@ PART = st.fixed_dictionaries(
 ERROR = st.fixed_dictionaries({}, optional={"name": st.just("APIError") | JSON, "data": JSON})
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=st.sampled_from(("step_start", "text", "reasoning", "tool_use", "step_finish", "error")) | JSON,
     part=PART | JSON,

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -223,7 +224,7 @@ JSON = st.recursive(
 KEYS = ("id", "command", "success", "data", "toolCallId", "args", "result", "assistantMessageEvent", "message")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=st.sampled_from([*pi_stream.PiStream._LINES]) | JSON,
     more=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,7 +197,7 @@ JSON = st.recursive(
 KEYS = ("subtype", "message", "event", "request", "error", "usage", "data", "result", "qwen_code_version", "is_error")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     kind=st.sampled_from(["system", "assistant", "user", "stream_event", "result"]),
     fields=st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS, JSON)),

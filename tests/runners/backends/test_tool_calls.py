@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def cut_into(text: str, places: list[int]) -> list[str]:
 cuts = st.lists(st.integers(1, 60), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(first=cuts, second=cuts, interleaved=st.booleans())
 def test_any_split_of_chat_arguments_gives_the_same_calls(first, second, interleaved):
     one = [delta(0, arguments=piece) for piece in cut_into(json.dumps(PATCH), first)]
@@ -59,7 +60,7 @@ def test_any_split_of_chat_arguments_gives_the_same_calls(first, second, interle
     assert [json.loads(one["function"]["arguments"]) for one in sent] == [PATCH, READ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(places=cuts)
 def test_any_split_of_messages_arguments_gives_the_same_call(places):
     block = {"type": "tool_use", "id": "t1", "name": "write_file", "input": {}}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -520,7 +521,7 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("dialect", ["json", "exit", "claude", "codex", "opencode", "pi"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(said=st.lists(values, max_size=5), code=st.integers(0, 255), raw=st.binary(max_size=20))
 def test_no_line_breaks_a_parser(dialect, said, code, raw):
     text = 'command = ["x"]\n' + ('completion = "exit"\n' if dialect == "exit" else "") + EVENTS + RESULT

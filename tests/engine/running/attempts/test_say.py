@@ -262,6 +262,7 @@ def test_no_more_messages_are_taken_than_a_summary_keeps(stage: Stage, monkeypat
     stage.project.call("delegations/cancel", id=identifier)
 
 
+@pytest.mark.heavy
 def test_an_agent_that_reads_no_words_refuses_them(project: Any) -> None:
     identifier = project.start("tests", "calc.py", delegator="ghostwriter")
     with pytest.raises(UnderstudyError) as raised:

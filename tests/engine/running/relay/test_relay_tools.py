@@ -32,7 +32,9 @@ ANSWERS = (
 )
 
 
-@pytest.mark.parametrize(("given", "answer"), ANSWERS)
+@pytest.mark.parametrize(
+    ("given", "answer"), [ANSWERS[0], *(pytest.param(*row, marks=pytest.mark.heavy) for row in ANSWERS[1:])]
+)
 def test_a_question_waits_for_the_user(project, relayed, said, given, answer):
     relayed("inquirer", [ask("Which database?", "a", "b")])
     identifier = project.start("implement", delegator="inquirer", task="x")
