@@ -87,6 +87,7 @@ def edit(top: Path, edits, *, stage: bool) -> None:
             subprocess.run(["git", "add", "-A"], cwd=top, capture_output=True, check=True)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_tree_is_what_the_user_sees_and_a_snapshot_what_the_agent_left(files, fingerprint, own_home, commit):
     @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))

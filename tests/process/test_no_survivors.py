@@ -72,7 +72,7 @@ def strike(owner, about, victim):
         finish(owner)
 
 
-@pytest.mark.parametrize("prefix", [AS_ME, AS_USER])
+@pytest.mark.parametrize("prefix", [AS_ME, pytest.param(AS_USER, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("victim", ["owner", "guardian", "both"])
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, victim, prefix):
@@ -87,7 +87,7 @@ def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, vict
     assert tagged.gone() == []
 
 
-@pytest.mark.parametrize("prefix", [AS_ME, AS_USER])
+@pytest.mark.parametrize("prefix", [AS_ME, pytest.param(AS_USER, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_without_a_namespace_nothing_survives_its_owner(tagged, until, scenario, prefix):
     owner, about = start_owner(tagged, scenario, namespace=False, prefix=prefix)

@@ -361,6 +361,7 @@ class Queue(RuleBasedStateMachine):
         worker.slot.close()
 
 
+@pytest.mark.hypothesis
 def test_nothing_is_lost_and_the_order_is_kept() -> None:
     run_state_machine_as_test(
         Queue,

@@ -133,7 +133,9 @@ def test_only_the_hunks_asked_for_and_only_the_result_on_a_dirty_file(bench, per
 @pytest.mark.parametrize(
     "rules", ["* text=auto\n", "* text eol=crlf\n", "*.txt working-tree-encoding=UTF-16LE\n", "* text=auto\nf* ident\n"]
 )
-@pytest.mark.parametrize("autocrlf", ["false", "true", "input"])
+@pytest.mark.parametrize(
+    "autocrlf", ["true", *(pytest.param(value, marks=pytest.mark.heavy) for value in ("false", "input"))]
+)
 def test_contents_are_stored_as_git_would_store_them(bench, person, rules, autocrlf):
     (bench.repo / "..").resolve()
     bench.init(f"git config core.autocrlf {autocrlf}; printf '{rules}' > .gitattributes; printf 'a\\nb\\n' > in.txt")

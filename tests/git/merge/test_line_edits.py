@@ -62,6 +62,7 @@ def merge_file(folder: Path, base: list[bytes], ours: list[bytes], theirs: bytes
     return done.stdout if done.returncode == 0 else None
 
 
+@pytest.mark.hypothesis
 def test_where_it_answers_the_merge_is_that_of_gits_own_difference(store: ObjectStore, tmp_path: Path) -> None:
     answered = []
 
