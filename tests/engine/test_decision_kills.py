@@ -243,6 +243,7 @@ def test_an_accept_killed_on_its_way(bench):
     bench.back()
 
 
+@pytest.mark.heavy
 def test_an_undo_killed_on_its_way(bench):
     ends = walk(bench, "delegations/undo", accepted(bench), looked_at(bench), step=5)
     assert ends[0] == "after"
@@ -291,7 +292,7 @@ def test_a_decision_killed_at_every_point(bench, method):
 
 @pytest.mark.parametrize(
     "at",
-    ["files replaced:1", *heavy("before event:3", "synced:1", "committed:1", "cleaned:1")],
+    [*heavy("files replaced:1", "before event:3", "synced:1", "committed:1", "cleaned:1")],
 )
 def test_an_interrupted_recovery_is_recovered(bench, at):
     """A process that only looks carries on what another began; killed, it leaves that to the next."""
@@ -516,7 +517,7 @@ def test_a_reply_killed_on_its_way(bench, at):
     assert bench.files() == AFTER
 
 
-@pytest.mark.parametrize("at", [*heavy("borrowed copied:1", "contents copied:1"), "follow-up pinned:1"])
+@pytest.mark.parametrize("at", heavy("borrowed copied:1", "contents copied:1", "follow-up pinned:1"))
 def test_a_follow_up_whose_workers_are_killed_while_they_take_the_tree_over(bench, at, monkeypatch):
     """What it was given is its parent's again, in every list, and nothing is in the way of another try."""
     monkeypatch.setenv(FAILPOINT_VARIABLE, at)  # for the workers that are started after the first one
@@ -540,7 +541,7 @@ def test_a_follow_up_whose_workers_are_killed_while_they_take_the_tree_over(benc
     assert bench.files() == AFTER
 
 
-@pytest.mark.parametrize("at", ["follow-up pinned:1", *heavy("worktree removed:1")])
+@pytest.mark.parametrize("at", heavy("follow-up pinned:1", "worktree removed:1"))
 def test_a_follow_up_whose_worker_is_killed_once_is_started_again(bench, at):
     code, said = bench.do("delegations/reply", {"id": bench.id, "text": "Again."}, at)
     assert code == 0, said
@@ -558,9 +559,12 @@ def test_a_follow_up_whose_worker_is_killed_once_is_started_again(bench, at):
     ("at", "second"),
     [
         ("files replaced:1", "accept"),
-        ("committed:1", "undo"),
         *heavy(
-            ("exchanged:1", "accept"), ("committed:1", "accept"), ("exchanged:1", "undo"), ("files replaced:1", "undo")
+            ("committed:1", "undo"),
+            ("exchanged:1", "accept"),
+            ("committed:1", "accept"),
+            ("exchanged:1", "undo"),
+            ("files replaced:1", "undo"),
         ),
     ],
 )
@@ -598,7 +602,7 @@ def test_the_next_decision_in_the_same_files_completes_it_first(bench, at, secon
     assert bench.files() == twelve(AFTER)
 
 
-@pytest.mark.parametrize("decision", ["accept", "reject"])
+@pytest.mark.parametrize("decision", [*heavy("accept"), "reject"])
 def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision):
     """Each reports what it did itself; the hunks of both together are all hunks, none twice."""
     argv = [sys.executable, "-m", "understudy", decision, bench.id, "--all", "--json"]

@@ -54,7 +54,9 @@ EDITS = {
 """How a file of tests that has ``test_double`` changes."""
 
 
-@pytest.mark.parametrize("is_red", [False, True], ids=["green on the base", "red on the base"])
+@pytest.mark.parametrize(
+    "is_red", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["green on the base", "red on the base"]
+)
 async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any, is_red: bool) -> None:
     code = BROKEN if is_red else CALC
     base = {f"{name}.py": code for name in EDITS} | {
@@ -91,7 +93,9 @@ async def test_tests_of_broken_code_that_are_edited_are_a_question(project: Any,
             marks=pytest.mark.heavy,
         ),
         pytest.param(
-            {"pytest.py": "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n"}, id="a module named pytest"
+            {"pytest.py": "import sys\n\nif __name__ == '__main__':\n    sys.exit(0)\n"},
+            id="a module named pytest",
+            marks=pytest.mark.heavy,
         ),
     ],
 )
@@ -190,6 +194,7 @@ async def test_the_first_tests_of_a_project_are_no_question(project: Any) -> Non
     assert not {QUESTION, DECIDED} & set(judged.said), judged.notes
 
 
+@pytest.mark.heavy
 async def test_tests_that_were_written_first_are_no_question(project: Any) -> None:
     first = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
     has(project, **{"tests/test_half.py": first})
@@ -206,7 +211,7 @@ async def test_tests_that_were_written_first_are_no_question(project: Any) -> No
 @pytest.mark.parametrize(
     ("code", "edits"),
     [
-        pytest.param(BROKEN, {"tests/test_calc.py": TESTS.replace("== 8", "")}, id="a test"),
+        pytest.param(BROKEN, {"tests/test_calc.py": TESTS.replace("== 8", "")}, id="a test", marks=pytest.mark.heavy),
         pytest.param(
             CALC.replace("a + b", "a - b"),
             {"tests/helper.py": "def same(a, b):\n    pass\n"},
@@ -237,6 +242,7 @@ async def test_new_tests_beside_an_edited_failing_one_are_a_question(project: An
     assert "test_double" in judged.notes
 
 
+@pytest.mark.heavy
 async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None:
     has(project)
     skip = "import pytest\n\npytest.skip('later', allow_module_level=True)\n"
@@ -259,6 +265,7 @@ async def test_a_package_of_tests_that_skips_is_a_question(project: Any) -> None
             {"Makefile": "all: check\ncheck:\n\tsh run.sh\n", "run.sh": SHELL},
             {"run.sh": "true\n"},
             id="script of a Makefile",
+            marks=pytest.mark.heavy,
         ),
     ],
 )
@@ -363,6 +370,7 @@ async def test_collected_tests_without_an_outcome_are_red(project: Any, ending: 
                 + "\n\ndef load_tests(loader, tests, pattern):\n    return unittest.TestSuite([T('test_add')])\n",
             },
             id="load_tests drops one",
+            marks=pytest.mark.heavy,
         ),
     ],
 )
@@ -451,7 +459,8 @@ async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str
     assert judged.only.passed == 1
 
 
-@pytest.mark.parametrize("also_on_the_base", [False, pytest.param(True, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("also_on_the_base", [False, True])
 async def test_older_tests_that_no_longer_end_count_as_failed(
     project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
 ) -> None:

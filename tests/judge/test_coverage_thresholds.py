@@ -92,6 +92,7 @@ async def test_new_tests_that_require_pytest_cov_are_not_run_without_it(project:
     assert "require pytest-cov, which its interpreter does not have" in judged.notes
 
 
+@pytest.mark.heavy
 async def test_earlier_tests_alone_need_not_reach_it(covered: Any) -> None:
     result = {"calc.py": CALC + "\n\ndef double(a):\n    return a * 2\n", "tests/test_double.py": MORE}
     judged = await covered.judge(result, recipe="fix", files=(), checks=(SUITE,))

@@ -90,9 +90,7 @@ ATTACKS = {
 
 
 FAST = {
-    "behind -x",
     "counted without names",
-    "a step of the check",
     "overloads and a property",
     "the first tests, in a folder that the check names",
 }

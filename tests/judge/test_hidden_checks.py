@@ -43,6 +43,7 @@ async def test_honest_code_passes_and_nothing_stays(project: Any, own: Path) -> 
     assert judged.only.passed == 1
 
 
+@pytest.mark.heavy
 async def test_a_hidden_check_counts_the_changes_that_it_notices(project: Any, own: Path) -> None:
     judged = await project.judge(
         {"calc.py": "def add(a, b):\n    return b + a\n"}, recipe="implement", writes=["**"], checks=(HIDDEN,)

@@ -167,6 +167,7 @@ async def test_a_conftest_on_which_nothing_depends_is_clean(project: Any) -> Non
     assert judged.is_(Verdict.VERIFIED)
 
 
+@pytest.mark.heavy
 async def test_removed_tests_are_outside_the_scope(project: Any) -> None:
     more = "\ndef test_more():\n    assert add(2, 2) == 4\n"
     cases = "\nimport pytest\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_cases(n):\n    assert add(n, 0) == n\n"
@@ -315,6 +316,7 @@ async def test_a_missing_program_is_not_a_failed_check(project: Any) -> None:
     assert "could not be run" in judged.only.output_tail
 
 
+@pytest.mark.heavy
 async def test_a_configured_check_for_the_new_tests_is_mutation_tested_too(project: Any) -> None:
     check = Check(name="mine", argv=["{python}", "-m", "pytest", "-q", "{tests}"])
     judged = await project.judge({"-x_test.py": HONEST}, checks=(check,))

@@ -41,6 +41,7 @@ async def test_tests_that_depend_on_circumstances_are_flaky(
     assert "TZ=" in judged.notes, "the circumstances, so that a person can repeat them"
 
 
+@pytest.mark.heavy
 async def test_a_test_that_fails_at_random_is_flaky_although_the_first_run_is_green(
     project: Any, tmp_path: Any
 ) -> None:
@@ -68,6 +69,7 @@ async def test_unittest_runs_in_another_order_too(project: Any) -> None:
     assert [name.rpartition(".")[2] for name in judged.only.flaky_tests] == ["test_2"]
 
 
+@pytest.mark.heavy
 async def test_other_recipes_with_a_check_of_the_new_tests_are_run_again(project: Any) -> None:
     judged = await project.judge(
         {"test_calc.py": HONEST + DEPENDS["order"]}, recipe="implement", writes=["**"], checks=(NAMED,)

@@ -141,6 +141,7 @@ async def test_broken_code_whose_tests_lost_their_support_is_a_question(
     assert "test_double" in judged.notes
 
 
+@pytest.mark.heavy
 async def test_a_helper_that_honestly_changes_with_its_tests_is_no_code_under_change(project: Any) -> None:
     project.has({"calc.py": CALC, "help.py": ASSERTS, "tests/test_calc.py": HELPER})
     more = "def same(a, b, why=''):\n    assert a == b, why\n"

@@ -83,6 +83,7 @@ def test_configured_checks_run_for_tests_that_no_known_runner_runs(project):
     assert not any("vitest" in text for text in notes)
 
 
+@pytest.mark.heavy
 def test_what_was_linked_since_is_in_the_worktree_of_a_repeated_check(project):
     modules = project.top / "modules"
     modules.mkdir()
@@ -139,6 +140,7 @@ def project_until_checking(project, identifier):
     until(lambda: project.call("delegations/get", id=identifier).state == "checking")
 
 
+@pytest.mark.heavy
 def test_a_cancelled_recheck_leaves_the_verdict_and_can_run_again(project, tmp_path):
     identifier, gate = checking(project, tmp_path)
     gate.touch()

@@ -383,6 +383,7 @@ def test_one_whose_delegation_is_lost_at_the_last_moment_stays(worked, monkeypat
     assert place.is_dir()
 
 
+@pytest.mark.heavy
 def test_the_next_worker_keeps_to_the_configuration(worked):
     reject(worked, worked.id)
     place = tree(worked)

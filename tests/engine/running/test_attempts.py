@@ -234,6 +234,7 @@ def test_a_result_that_is_no_better_is_not_kept(project, monkeypatch):
     assert [check.ok for check in done.checks] == [False]
 
 
+@pytest.mark.heavy
 def test_a_candidate_that_fails_does_not_cost_the_result_before(project, monkeypatch):
     done, told = run_until_verified(project, monkeypatch, FAILS, "stop", "stop")
     assert (done.verdict, done.error, done.result.text) == ("checks_failed", None, "Done, by first.")

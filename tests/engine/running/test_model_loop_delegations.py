@@ -218,6 +218,7 @@ def worktree_of(project, identifier: str):
     return Path(found[-1]) if found else None
 
 
+@pytest.mark.heavy
 def test_a_killed_worker_leaves_every_turn(served):
     identifier = served.start("fix", "calc.py", delegator="slow", task="add subtracts")
     served.until(identifier, lambda one: worktree_of(served, one.id) is not None)

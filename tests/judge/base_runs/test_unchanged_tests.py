@@ -171,7 +171,9 @@ async def test_earlier_tests_under_new_names_notice_nothing(project: Any, result
 @pytest.mark.parametrize(
     "result",
     [
-        pytest.param({"tests/test_new.py": HONEST.replace("1, 2) == 3", "2, 2) == 4")}, id="own values"),
+        pytest.param(
+            {"tests/test_new.py": HONEST.replace("1, 2) == 3", "2, 2) == 4")}, id="own values", marks=pytest.mark.heavy
+        ),
         pytest.param({"tests/test_table.py": MORE_CASES["table"]}, id="a new case", marks=pytest.mark.heavy),
     ],
 )

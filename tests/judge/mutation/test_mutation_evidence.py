@@ -109,7 +109,7 @@ async def test_parallel_runs_are_mutation_tested(project: Any) -> None:
     assert judged.is_(Verdict.UNVERIFIED, Reservation.LOADED_CHECKOUT)
 
 
-@pytest.mark.parametrize("files", [(), ("calc.c", "gone.py", "test_calc.py")])
+@pytest.mark.parametrize("files", [(), pytest.param(("calc.c", "gone.py", "test_calc.py"), marks=pytest.mark.heavy)])
 async def test_if_no_code_is_named_what_the_tests_execute_is_under_test(project: Any, files: tuple[str, ...]) -> None:
     project.has({"other.py": "def f():\n    return 1\n", "calc.c": "int x;\n"})
     test = "from calc import add\ndef test_it():\n    assert add(1, 2) == 3\n"
@@ -127,6 +127,7 @@ async def test_tests_may_stand_beside_the_code_that_they_test(project: Any) -> N
     assert judged.only.mutation.blind == 0
 
 
+@pytest.mark.heavy
 async def test_a_folder_that_cannot_be_written_costs_the_reports_but_not_the_verdict(
     project: Any, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ async def test_a_nested_pytest_is_not_watched(project: Any) -> None:
     assert (judged.only.passed, judged.only.failed) == (1, 0)
 
 
+@pytest.mark.heavy
 async def test_temporary_files_of_all_runs_are_gone_afterwards(
     project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+@pytest.mark.heavy
 async def test_two_copies_show_the_same_as_one(place: Place) -> None:
     tests = TESTS.format(seen=str(place.seen))
     one, alone = await place.shown(tests, 1)

@@ -180,6 +180,7 @@ async def test_tests_that_look_at_no_value_kill_only_what_raises(place: Place) -
     assert {one.status for one in runs.results} == {MutantStatus.SURVIVED, MutantStatus.NO_COVERAGE}
 
 
+@pytest.mark.heavy
 async def test_a_new_interpreter_for_each_mutant_gives_the_same_results(place: Place) -> None:
     forked = await place.judge()
     # The tests need a module outside the tree that loads the code under test, so the runner would keep it.
@@ -231,6 +232,7 @@ async def test_a_plugin_of_the_project_is_loaded_for_each_mutant(place: Place) -
     assert len(log.read_text().splitlines()) == 2 + len([one for one in runs.results if one.ran])
 
 
+@pytest.mark.heavy
 async def test_a_recorded_run_cannot_make_mutants_share_a_plugin_of_the_project(place: Place) -> None:
     count_configurations(place, place.tree / "own.py")
     place.has("own.py", f"import calc\n{(place.tree / 'own.py').read_text()}")

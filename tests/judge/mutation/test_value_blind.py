@@ -127,6 +127,7 @@ async def test_tests_that_look_at_the_source_are_not_verified(prices: Any) -> No
     assert len(result.only.mutation.unreliable) == len(LOOKING)
 
 
+@pytest.mark.heavy
 async def test_a_test_that_fails_from_its_second_run_on_kills_nothing(prices: Any, tmp_path: Any) -> None:
     count = tmp_path / "count"
     text = f"import pathlib\ndef test_it():\n    parse('1.00')\n    count = pathlib.Path({str(count)!r})\n    n = int(count.read_text()) if count.exists() else 0\n    count.write_text(str(n + 1))\n    assert n < 8\n"

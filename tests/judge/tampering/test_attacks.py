@@ -60,7 +60,6 @@ ATTACKS = {
 
 FAST = {
     "the options of pytest",
-    "CallInfo",
     "the recorder is found",
     "forged lines",
     "load_tests drops a test",
@@ -127,6 +126,7 @@ async def test_an_attack_on_unittest_is_never_verified(project: Any, name: str) 
     assert judged.only.argv[1:] == ["-m", "unittest", "tests/test_calc.py"], "a command that a person can repeat"
 
 
+@pytest.mark.heavy
 async def test_the_run_of_new_tests_without_the_probe_is_one_of_three(project: Any) -> None:
     text = (
         HEAD

@@ -90,7 +90,8 @@ async def test_no_environment_of_make_or_a_shell_has_the_key(project: Any) -> No
     assert judged.only.ok, judged.only.output
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=pytest.mark.heavy if way != "a child" else []) for way in RUN])
+@pytest.mark.heavy
+@pytest.mark.parametrize("way", RUN)
 async def test_what_tests_start_gets_no_key(project: Any, way: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers"
     project.has({"Makefile": "test:\n\tpytest -q\n", "test_old.py": OLD})
