@@ -558,8 +558,8 @@ def test_a_follow_up_whose_worker_is_killed_once_is_started_again(bench, at):
 @pytest.mark.parametrize(
     ("at", "second"),
     [
-        ("files replaced:1", "accept"),
         *heavy(
+            ("files replaced:1", "accept"),
             ("committed:1", "undo"),
             ("exchanged:1", "accept"),
             ("committed:1", "accept"),

@@ -306,6 +306,7 @@ def test_an_edit_of_a_linked_item_is_noticed(project):
     assert str(program) in notes_of(project, done)
 
 
+@pytest.mark.heavy
 def test_an_edit_of_the_environment_is_noticed(project, tmp_path):
     site = make_environment(tmp_path / "env", PYTEST)
     (site / "packages.pth").write_text("\n")
@@ -322,6 +323,7 @@ def test_what_the_persons_editor_saves_is_no_accusation(project):
     assert notes(project, "editor", save + "saves.record([calc])\n").reservations == ["no_checks"]
 
 
+@pytest.mark.heavy
 def test_a_file_that_is_written_again_with_the_same_content_is_no_change(project):
     same = f"calc = pathlib.Path({str(project.top / 'calc.py')!r})\ncalc.write_text(calc.read_text())\n"
     assert notes(project, "toucher", same).reservations == ["no_checks"]

@@ -153,6 +153,7 @@ def test_a_cancelled_recheck_leaves_the_verdict_and_can_run_again(project, tmp_p
     assert kinds(project, identifier).count("finished") == 3
 
 
+@pytest.mark.heavy
 def test_a_killed_recheck_leaves_the_verdict(project, tmp_path):
     identifier, gate = checking(project, tmp_path)
     gate.touch()
@@ -211,6 +212,7 @@ def test_a_damaged_one_in_the_queue_does_not_hold_up_the_others(single):
     assert store.queued(delegation_folder.state_root()) == []
 
 
+@pytest.mark.heavy
 def test_a_worker_that_always_dies_before_it_starts_is_given_up(single, monkeypatch):
     dying = queued(single)
     (delegation_folder.open_folder(dying).path / "worktree.json").write_text("{")
@@ -229,6 +231,7 @@ def test_a_worktree_of_a_dead_worker_is_recreated(single):
     assert not (Path(done.worktree) / "half").exists()
 
 
+@pytest.mark.heavy
 def test_a_queued_delegation_keeps_its_own_keys(single, monkeypatch):
     single.program("keyed", "say(type='result', ok=True, text='got ' + str(len(os.environ['AGENT_KEY'])))")
     file = single.config / "delegators" / "keyed.toml"
@@ -259,6 +262,7 @@ def test_a_queued_text_delegation_sees_the_files_at_the_request(project):
         assert "changed after the request" not in str(server.requests[-1].body)
 
 
+@pytest.mark.heavy
 def test_an_old_cancel_is_not_for_the_checks_of_later(project, tmp_path):
     identifier, _ = checking(project, tmp_path)
     folder = delegation_folder.open_folder(identifier)

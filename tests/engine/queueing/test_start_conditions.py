@@ -184,6 +184,7 @@ def test_a_store_that_was_removed_or_damaged_loses_no_task_and_starts_none_early
     assert project.finish(second).verdict == "answered"
 
 
+@pytest.mark.heavy
 def test_a_store_that_was_removed_while_a_task_is_locked_lets_it_wait_later(project, go):
     first, second = start(project, task(project, "first"), task(project, "second", "first"))
     running(project, first)
@@ -202,6 +203,7 @@ def test_a_store_that_was_removed_while_a_task_is_locked_lets_it_wait_later(proj
     assert project.finish(second).verdict == "answered"
 
 
+@pytest.mark.heavy
 def test_a_start_that_is_killed_ends_the_tasks_that_it_did_not_submit(project, go):
     tasks = [task(project, "third", "second"), task(project, "second", "first"), task(project, "first")]
     script = f"""

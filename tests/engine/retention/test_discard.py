@@ -278,6 +278,7 @@ def test_a_rescued_worktree_is_restored_after_the_history_is_gone(worked):
     assert everything(place) == before
 
 
+@pytest.mark.heavy
 def test_the_whole_chain_comes_back(worked):
     """An accept of the first result can be undone after both worktrees were removed, collected and restored."""
     [first, *_] = next(
@@ -342,6 +343,7 @@ def test_by_age_only_decided_work_expires(worked):
     assert everything(place) == before
 
 
+@pytest.mark.heavy
 def test_by_size_the_oldest_decided_go_until_the_rest_fits(worked):
     pending = worked.id
     first, second = another(worked), another(worked)
@@ -651,6 +653,7 @@ def test_the_doctor_names_what_is_stale(worked):
         assert doctor(worked)[0]
 
 
+@pytest.mark.heavy
 def test_the_doctor_reports_a_deleted_worktree_and_a_leftover_export(worked):
     delegation = worked.call("delegations/get", id=worked.id)
     shutil.rmtree(delegation.worktree)

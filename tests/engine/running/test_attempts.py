@@ -76,6 +76,7 @@ def two(project):
     return project
 
 
+@pytest.mark.heavy
 def test_the_second_candidate_begins_again_from_the_base(two):
     done, told = run(two, ["first", "second"], "next")
     assert (done.state, done.error) == ("finished", None)
@@ -153,6 +154,7 @@ def test_a_session_is_resumed_by_its_own_tool_only(project):
     assert again == "resumes ['session of first']"
 
 
+@pytest.mark.heavy
 def test_all_attempts_together_have_one_total_time(project):
     project.program("slow", "sys.stdin.read()\ntime.sleep(60)")
     project.program("failing", FAILS)

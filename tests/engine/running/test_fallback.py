@@ -95,6 +95,7 @@ def test_nothing_is_kept_of_an_attempt_that_changed_nothing(two):
     assert (done.attempts[0].failure.kind, done.attempts[0].rescue_ref) == ("tool_missing", None)
 
 
+@pytest.mark.heavy
 def test_the_set_up_command_runs_for_each_worktree(two):
     two.settings('[worktrees]\nsetup = ["sh", "-c", "echo once >> set-up.txt"]\n')
     two.write(".gitignore", "set-up.txt\n")
@@ -130,6 +131,7 @@ def test_a_delegator_names_its_own_fallbacks_and_a_request_replaces_them(two):
     assert [one.delegator for one in work(two, fallback=[]).attempts] == ["first"]
 
 
+@pytest.mark.heavy
 def test_all_attempts_share_the_tokens(two):
     done = work(two, fallback=["second"], limits={"maxTokens": 110})
     assert [one.delegator for one in done.attempts] == ["first"]
@@ -152,6 +154,7 @@ def test_a_refused_login_leaves_a_budget_in_money_as_it_was(two):
     assert [one.delegator for one in done.attempts] == ["first", "second"]
 
 
+@pytest.mark.heavy
 def test_a_reply_after_a_fallback_uses_the_same_chain(two):
     done = work(two, fallback=["second"])
     two.program(
@@ -245,6 +248,7 @@ def test_mistakes_in_a_file_are_found_where_they_are(two):
     assert not entry.state.ready
 
 
+@pytest.mark.heavy
 def test_the_delegators_of_a_comparison_do_not_take_over(two):
     file = two.config / "delegators" / "first.toml"
     file.write_text(file.read_text().replace("[launch]", 'fallback = ["second"]\n[launch]'))

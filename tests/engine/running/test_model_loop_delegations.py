@@ -174,7 +174,7 @@ def test_a_check_that_fails_is_sent_back_in_the_same_conversation(served):
 @pytest.mark.parametrize(
     ("name", "base", "verdict", "reservations"),
     [
-        ("stubborn", WRONG, "unverified", ["fails_on_base"]),
+        pytest.param("stubborn", WRONG, "unverified", ["fails_on_base"], marks=pytest.mark.heavy),
         ("cheat", WRONG.replace("-", "+"), "checks_failed", []),
     ],
 )

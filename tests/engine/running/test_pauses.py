@@ -90,6 +90,7 @@ def test_the_first_success_after_a_pause_ends_it(two):
     assert first(two).state.pauses == []
 
 
+@pytest.mark.heavy
 def test_a_failed_probe_makes_the_next_pause_longer(two):
     fail(two, 3, pause_minutes=1e-9)
     assert tried(two, fallback=["second"])[1] == ["first", "second"], "the pause is over"

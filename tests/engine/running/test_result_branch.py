@@ -71,6 +71,7 @@ def test_a_result_that_is_not_verified_is_no_branch(project: Any) -> None:
     assert project.git("branch", "--list", "understudy/*") == ""
 
 
+@pytest.mark.heavy
 def test_a_branch_that_cannot_be_made_is_a_note_and_the_verdict_stays(project: Any) -> None:
     prepared(project, "")
     project.git("branch", "understudy")  # so that no branch below it can be made

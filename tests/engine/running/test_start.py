@@ -87,6 +87,7 @@ def test_a_budget_that_is_none_is_refused(project, budget):
     assert (caught.value.kind, caught.value.parameter) == (ErrorKind.INVALID_PARAMS, "budget")
 
 
+@pytest.mark.heavy
 def test_what_waits_does_not_start_when_the_budget_is_spent(project):
     project.program("spending", SPENDING)
     project.settings("[limits]\nslots = 1\n")

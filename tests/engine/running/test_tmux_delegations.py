@@ -72,6 +72,7 @@ def test_the_report_is_a_claim_and_a_check_decides(project):
     assert sorted(stat.path for stat in done.result.files) == ["facts.json", "half.txt"]
 
 
+@pytest.mark.heavy
 def test_a_user_attaches_in_the_same_tmux_and_from_elsewhere(project, server, monkeypatch):
     for name, value in server.variables.items():
         monkeypatch.setenv(name, value)

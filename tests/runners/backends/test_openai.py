@@ -194,11 +194,12 @@ async def test_an_endless_line_takes_no_memory(server, tmp_path):
 
 
 async def test_a_healthy_stream_beside_hostile_ones(server, tmp_path):
+    before = len(server.requests)
     hostile = [
         asyncio.create_task(ask(a_task(server, model, tmp_path)))
         for model in ["endless_events", "slow_loris", "comments", "endless_thinking"] * 3
     ]
-    await asyncio.sleep(0.1)
+    await asyncio.to_thread(until, lambda: len(server.requests) >= before + len(hostile), "all were asked")
     outcome, _ = await ask(a_task(server, "good", tmp_path))
     assert isinstance(outcome, Outcome), outcome
     assert not all(task.done() for task in hostile)
