@@ -89,9 +89,8 @@ PROGRAMS = {"ghostwriter": ({"mutants", "process", "model"}, "is an agent CLI, a
 STARTS_PROCESSES = {
     "process": "the only way to start a program",
     "git/command.py": "the only way to call git",
-    "frontends/cli/terminal/pager.py": "the user's pager needs the user's terminal and environment",
-    "frontends/cli/terminal/editor.py": "so does the user's editor",
-    "frontends/cli/attach.py": "so does tmux, which it becomes",
+    "frontends/cli/terminal/editor.py": "the user's editor needs the user's terminal and environment",
+    "frontends/cli/delegate/watch.py": "so does tmux, which it becomes",
     **{name: why for name, (_, why) in PROGRAMS.items()},
     **ALONE,
 }

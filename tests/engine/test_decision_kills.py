@@ -631,7 +631,7 @@ def test_two_who_decide_everything_at_once_count_each_hunk_once(bench, decision)
 
 def test_one_who_decides_a_moment_later_says_that_nothing_changed(bench):
     """The second of two who have read the same diff has moved nothing, and does not claim the other one's hunks."""
-    from understudy.frontends.cli.review import send_decisions
+    from understudy.frontends.cli.review import decide
     from understudy.frontends.cli.terminal import terminal
 
     before = bench.call("delegations/diff", id=bench.id).files
@@ -640,5 +640,5 @@ def test_one_who_decides_a_moment_later_says_that_nothing_changed(bench):
     second = bench.call("delegations/decide", id=bench.id, decisions=decisions)
     assert (len(first.decided), second.decided, second.undo_token) == (5, [], None)
     plain = terminal.Paint(on=False)
-    assert "accepted: 5 hunks in 3 files" in send_decisions.summary(bench.id, before, first, plain)
-    assert "accepted" not in send_decisions.summary(bench.id, before, second, plain)
+    assert "accepted: 5 hunks in 3 files" in decide.summary(bench.id, before, first, plain)
+    assert "accepted" not in decide.summary(bench.id, before, second, plain)

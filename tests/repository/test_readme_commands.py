@@ -19,8 +19,8 @@ import click
 import pytest
 
 from understudy.frontends.cli import app
+from understudy.frontends.cli.calls import command_group
 from understudy.frontends.cli.calls.command_group import DefaultGroup
-from understudy.frontends.cli.moving_in import familiar
 
 TOP = Path(__file__).resolve().parents[2]
 COMMANDS = [
@@ -76,7 +76,7 @@ def test_every_line_is_a_command_or_listed():
 
 def known_options(words: list[str]) -> tuple[list[str], set[str]]:
     """Return the words after the command's name, and the options that the command has."""
-    words = familiar.translated(words)
+    words = command_group.translated(words)
     command: click.Command = app.group
     context = click.Context(app.group)
     while isinstance(command, click.Group) and words:

@@ -12,13 +12,17 @@ from understudy.files.user_file import require_current_folder as require_current
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting, sanitize
+from understudy.process.guardian.marked_processes import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
+from understudy.process.identity import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
+from understudy.process.identity import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import msgspec
 
     from understudy.engine.review.editor_documents import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends
     from understudy.engine.review.editor_documents import Editor as Editor  # noqa: PLC0414
-
 
 DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"
 """The environment variable with the id of the delegation to which a process belongs (``marked_processes``)."""
@@ -73,7 +77,12 @@ def _name(text: str | None) -> str | None:
 
 
 class Caller:
-    """The caller of one request: identity, open documents and subscriptions. What is here is a caller without them."""
+    """The caller of one request: identity, open documents and subscriptions. What is here is a caller without them.
+
+    A process that an agent starts can call the API as the user's own programs do. ``Method.effect`` says what a method
+    does; those that decide answer only outside of runs, in every frontend. This keeps an agent from deciding with
+    Understudy's own programs. It does not confine the agent: without a sandbox, it can write to the same files.
+    """
 
     name: str
     """The frontend: ``cli``, ``rpc``, ``lsp``, ``mcp`` or ``acp``."""
@@ -107,8 +116,29 @@ class Caller:
         """Stop distrusting this workspace: the user trusted it through this caller."""
 
     def surrounding_run(self) -> str | None:
-        """Return the run that the process of a client belongs to which did not start this one (``api.inside_runs``)."""
+        """Return the run that the process of a client belongs to which did not start this one."""
         return None
+
+    def refuse_inside_runs(self, what: str, *, except_in: Iterable[str] = ()) -> None:
+        """Raise ``permission_denied`` if this process, or the one that it stands for, belongs to a run.
+
+        It may belong to a run in ``except_in``, which is read only inside a run.
+        """
+        run = surrounding_run()
+        if run is None:
+            run = self.surrounding_run()
+        if run is None or run in except_in:
+            return
+        where, hint = f"the run {run!r} of Understudy", ""
+        if not run:
+            where = "a run of Understudy, is in a container, or has already ended"
+            hint = " The client of a socket must run outside containers until it has the answer."
+        raise UnderstudyError(
+            ErrorKind.PERMISSION_DENIED,
+            f"{what} is for the user: the process that asks belongs to {where}.",
+            hint="Finish the work; the user decides about it. If you are the user, do it in your editor, or in a "
+            "terminal that no agent opened and that has no variable UNDERSTUDY_DELEGATION." + hint,
+        )
 
     def cancelled(self) -> bool:
         """Return whether the caller cancelled this request; checked at least once a second while it waits."""

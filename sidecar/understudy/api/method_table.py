@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.api import inside_runs, messages
+from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.wire import ready
@@ -26,7 +26,7 @@ PREFIX = "understudy/"
 
 Effect = Literal["reads", "delegates", "decides"]
 """What a method does: it changes nothing; it adds work or stops it; or it changes what is the user's: files, decisions,
-verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``api.inside_runs``), and one
+verdicts, worktrees, configuration, trust. Inside a run, a method that decides is refused (``Caller``), and one
 that delegates stops only what the run itself delegated."""
 
 
@@ -90,12 +90,12 @@ class Method(msgspec.Struct, frozen=True):
 
 
 _ROWS: tuple[Method, ...] = (
-    Method("version", "reads", "setup.installation:version"),
+    Method("version", "reads", "setup.overview:version"),
     Method("doctor", "reads", "setup.doctor:doctor", slow=True),
     Method("status", "reads", "setup.overview:status"),
     Method("configuration/init", "decides", "setup.overview:init", slow=True),
-    Method("configuration/import", "decides", "setup.import_configuration:import_configuration", only_looks=_DRY_RUN),
-    Method("tools/list", "reads", "setup.installation:tools", slow=True),
+    Method("configuration/import", "decides", "setup.importing:import_configuration", only_looks=_DRY_RUN),
+    Method("tools/list", "reads", "setup.overview:tools", slow=True),
     Method("tools/create", "decides", "configuration:create_tool"),
     Method("workspace/trust", "decides", "configuration:trust", only_looks=_ONLY_ASKS),
     Method("recipes/list", "reads", "configuration:recipes"),
@@ -104,8 +104,8 @@ _ROWS: tuple[Method, ...] = (
     Method("delegators/get", "reads", "configuration:delegator"),
     Method("delegators/create", "decides", "configuration:create_delegator"),
     Method("delegators/createFromTool", "decides", "configuration:create_delegator_from_tool"),
-    Method("delegators/importProfile", "decides", "setup.agent_profiles:import_profile", only_looks=_DRY_RUN),
-    Method("delegators/exportProfile", "reads", "setup.agent_profiles:export_profile"),
+    Method("delegators/importProfile", "decides", "setup.importing:import_profile", only_looks=_DRY_RUN),
+    Method("delegators/exportProfile", "reads", "setup.importing:export_profile"),
     Method("delegators/update", "decides", "configuration:update_delegator"),
     Method("delegators/reset", "decides", "configuration:reset_delegator"),
     Method("delegators/delete", "decides", "configuration:delete_delegator"),
@@ -137,22 +137,22 @@ _ROWS: tuple[Method, ...] = (
     Method("delegations/subscribe", "reads", "delegations:subscribe", needs_notifications=True),
     Method("delegations/unsubscribe", "reads", "delegations:unsubscribe", needs_notifications=True),
     Method("delegations/cancel", "delegates", "delegations:cancel"),
-    Method("delegations/attach", "reads", "agent_terminals:attach"),
+    Method("delegations/attach", "reads", "delegations:attach"),
     Method("groups/create", "delegates", "groups:create"),
     Method("groups/start", "delegates", "groups:start", slow=True),
     Method("groups/get", "reads", "groups:get"),
     Method("groups/list", "reads", "groups:list_newest"),
     Method("groups/wait", "reads", "groups:wait", slow=True),
     Method("groups/cancel", "delegates", "groups:cancel", slow=True),
-    Method("queue/get", "reads", "queued_delegations:get"),
-    Method("queue/pause", "decides", "queued_delegations:pause"),
-    Method("queue/move", "decides", "queued_delegations:move"),
+    Method("queue/get", "reads", "groups:get_queue"),
+    Method("queue/pause", "decides", "groups:pause"),
+    Method("queue/move", "decides", "groups:move"),
     Method("delegations/diff", "reads", "review:diff"),
     Method("delegations/file", "reads", "delegations:file"),
     Method("delegations/logs", "reads", "delegations:logs"),
     Method("delegations/check", "decides", "delegations:check", slow=True),
-    Method("delegations/evidence", "reads", "evidence:page"),
-    Method("delegations/dismiss", "decides", "evidence:dismiss"),
+    Method("delegations/evidence", "reads", "review:page"),
+    Method("delegations/dismiss", "decides", "review:dismiss_mutants"),
     Method("delegations/decide", "decides", "review:decide"),
     Method("delegations/undo", "decides", "review:undo"),
     Method("delegations/amend", "decides", "review:amend"),
@@ -170,10 +170,10 @@ _ROWS: tuple[Method, ...] = (
     Method("worktrees/remove", "decides", "review:remove_worktree"),
     Method("worktrees/restore", "decides", "review:restore_worktree"),
     Method("ledger/read", "reads", "ledger:read"),
-    Method("instructions/list", "reads", "setup.instructions:read"),
-    Method("instructions/change", "decides", "setup.instructions:change", only_looks=_DRY_RUN),
-    Method("mcpClients/list", "reads", "setup.mcp_clients:read"),
-    Method("mcpClients/change", "decides", "setup.mcp_clients:change", only_looks=_DRY_RUN),
+    Method("instructions/list", "reads", "setup.other_agents:instructions"),
+    Method("instructions/change", "decides", "setup.other_agents:change_instructions", only_looks=_DRY_RUN),
+    Method("mcpClients/list", "reads", "setup.other_agents:clients"),
+    Method("mcpClients/change", "decides", "setup.other_agents:change_clients", only_looks=_DRY_RUN),
 )
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
@@ -226,7 +226,7 @@ def call(name: str, params: Any, caller: Caller) -> Any:
     try:
         decoded = params if isinstance(params, ready(declared.params)) else decode_params(declared, params)
         if declared.decides(decoded):
-            inside_runs.refuse(caller, declared.wire_name)
+            caller.refuse_inside_runs(declared.wire_name)
         distrusts = caller.distrusts
         if distrusts is not None:
             from understudy.config.trust import records
@@ -237,7 +237,7 @@ def call(name: str, params: Any, caller: Caller) -> Any:
     except UnderstudyError:
         raise
     except Exception as error:
-        from understudy.api.internal_errors import internal_error
+        from understudy.api.error_answers import internal_error
 
         raise internal_error(declared.name, error) from error
 

@@ -1,4 +1,4 @@
-"""Parameters and results of the requests about agents, the first configuration file and the state of everything."""
+"""Parameters and results of requests about the set-up: configuration, other agents, the ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 
 from understudy.api.messages import EditableScope
 from understudy.model.config.config_entries import AgentEntry, ImportSource, Problem
-from understudy.model.delegation.ledger import LedgerTotals
+from understudy.model.config.other_agents import InstructionChange, InstructionTarget, McpClient, McpClientChange
+from understudy.model.delegation.ledger import GroupBy, LedgerGroup, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.errors import Location
 from understudy.model.states import State
 from understudy.model.wire import Strict, Wire
@@ -174,3 +175,125 @@ class ImportResult(Wire, kw_only=True):
     """Changes whenever something else would be written."""
     written: bool
     """Whether this request changed the configuration."""
+
+
+class LedgerPrices(Strict, kw_only=True):
+    """Prices to compare with, in US dollars per million tokens, as decimal numbers."""
+
+    read_usd: str
+    written_usd: str
+    cached_usd: str | None = None
+    """For tokens that were read from a provider's cache; default: ``readUsd``."""
+
+
+class LedgerParams(Strict, kw_only=True):
+    """Select attempts and group them; ``limit`` is at most 1000, default 100.
+
+    ``since`` and ``until`` (exclusive) are dates or times in RFC 3339; a date is its beginning in UTC.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    workspace: str | None = None
+    delegator: str | None = None
+    tool: str | None = None
+    model_server: str | None = None
+    model: str | None = None
+    recipe: str | None = None
+    verdict: str | None = None
+    session: str | None = None
+    """Session of the agent that asked."""
+    by: GroupBy | None = None
+    compare: LedgerPrices | None = None
+    share: bool = False
+    """Also read the session files of Claude Code and Codex, and return the share of the work that was delegated; only
+    with `since`, `until`, `workspace` and `session`."""
+    limit: int | None = None
+    cursor: str | None = None
+
+
+class LedgerResult(Wire, kw_only=True):
+    """Attempts, newest first (``cursor`` if more follow), and totals of all selected attempts."""
+
+    lines: list[LedgerLine]
+    totals: LedgerTotals
+    groups: list[LedgerGroup]
+    """Empty without ``by``."""
+    cursor: str | None = None
+    share: LedgerShare | None = None
+    """Only with ``share``."""
+
+
+class InstructionsParams(Strict, kw_only=True):
+    """List the places for instructions."""
+
+    workspace: str | None = None
+    """Also list the places in this workspace."""
+
+
+class InstructionsResult(Wire, kw_only=True):
+    """The places, and the texts for other applications, which have no file for it."""
+
+    targets: list[InstructionTarget]
+    text: str
+    """For an agent with a command line."""
+    snippet: str
+    """For an application that has only the tools of the MCP server."""
+
+
+class ChangeInstructionsParams(Strict, kw_only=True):
+    """Install or remove instructions.
+
+    ``names``: default is to install where an agent's folder exists, and to remove wherever they are.
+    """
+
+    action: Literal["install", "uninstall"]
+    names: list[str] | None = None
+    workspace: str | None = None
+    dry_run: bool = False
+    force: bool = False
+    """Also replace or remove instructions that someone has edited."""
+
+
+class ChangeInstructionsResult(Wire, kw_only=True):
+    """One entry for each place that was named or found."""
+
+    changes: list[InstructionChange]
+
+
+class McpClientsParams(Strict, kw_only=True):
+    """List the clients that the MCP server can be registered in."""
+
+    workspace: str | None = None
+    """Also list the files that clients have in this workspace."""
+    entry: str | None = None
+    """The name of the entry; default: ``understudy``."""
+
+
+class McpClientsResult(Wire, kw_only=True):
+    """The clients, those of the user first."""
+
+    clients: list[McpClient]
+
+
+class ChangeMcpClientsParams(Strict, kw_only=True):
+    """Register the MCP server in clients, or remove it.
+
+    ``names``: default is to register in all clients that are here, and to remove wherever it is registered.
+    """
+
+    action: Literal["install", "uninstall"]
+    names: list[str] | None = None
+    workspace: str | None = None
+    """Use the files that clients have in this workspace, not the user's own."""
+    entry: str | None = None
+    """The name of the entry; default: ``understudy``."""
+    tools: list[Literal["delegate-local"]] | None = None
+    """Further sets of tools that the server lists."""
+    dry_run: bool = False
+
+
+class ChangeMcpClientsResult(Wire, kw_only=True):
+    """One entry for each client that was named or found."""
+
+    changes: list[McpClientChange]

@@ -65,58 +65,18 @@ class TextAnswer(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class PreparedText:
+class PreparedText(msgspec.Struct, kw_only=True):
     """A request that is ready to be sent, or to be shown."""
 
-    def __init__(
-        self,
-        prepared: text_request.PreparedRequest,
-        folder: Path,
-        target: Target | None,
-        left_out: Sequence[corpora.LeftOut],
-        *,
-        writes: bool,
-    ) -> None:
-        """Take what ``prepare`` decided."""
-        self._prepared = prepared
-        self._folder = folder
-        self._target = target
-        self._writes = writes
-        self._difference = ""
-        self.left_out = left_out
-        """Files of named folders that are not sent."""
-
-    @property
-    def delegator(self) -> str:
-        """The name of the delegator."""
-        return self._prepared.chosen.delegator.name
-
-    @property
-    def model(self) -> str:
-        """The model's ID."""
-        return self._prepared.chosen.delegator.model or ""
-
-    @property
-    def model_server(self) -> str | None:
-        """The name of the model server."""
-        return self._prepared.chosen.delegator.model_server
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Warnings."""
-        return self._prepared.notes
-
-    def preview(self) -> PreviewResult:
-        """Return exactly what would be sent."""
-        from understudy.api.messages import PreviewFile, PreviewResult
-
-        prompt = self._prepared.prompt
-        return PreviewResult(
-            prompt=prompt.shown,
-            files=[PreviewFile(path=f.path, bytes=f.size, tokens=f.tokens, withheld=f.withheld) for f in prompt.files],
-            tokens=prompt.tokens,
-            explain=self._prepared.chosen.explain,
-        )
+    request: text_request.PreparedRequest
+    folder: Path
+    left_out: Sequence[corpora.LeftOut]
+    """Files of named folders that are not sent."""
+    target: Target | None
+    writes: bool
+    """Whether the answer is written to the target."""
+    difference: str = ""
+    """The unified diff between the target as it was and the answer; empty before there is an answer."""
 
     def answer(self, say: Callable[[str], None], note: Callable[[str], None]) -> TextAnswer:
         """Send the request; ``say`` gets the text as it arrives, ``note`` gets warnings such as retries.
@@ -134,8 +94,8 @@ class PreparedText:
             elif isinstance(event, events.Note):
                 note(event.text)
 
-        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self._folder, environ=os.environ)
-        identifier, outcome = text_request.run(self._prepared, asked_by, on_event=tell, deliver=self._deliver)
+        asked_by = describe_asker("cli", pid=os.getpid(), cwd=self.folder, environ=os.environ)
+        identifier, outcome = text_request.run(self.request, asked_by, on_event=tell, deliver=self._deliver)
         return TextAnswer(
             id=identifier,
             text=outcome.text or "",
@@ -144,18 +104,14 @@ class PreparedText:
             seconds=time.monotonic() - began,
         )
 
-    def difference(self) -> str:
-        """Return the unified diff between the target as it was and the answer; empty before there is an answer."""
-        return self._difference
-
     def _deliver(self, text: str) -> None:
-        if self._target is None:
+        if self.target is None:
             return
         from understudy.engine.text_recipes import request_paths
 
-        self._difference = request_paths.difference(self._target, text)
-        if self._writes:
-            request_paths.write(self._target, text)
+        self.difference = request_paths.difference(self.target, text)
+        if self.writes:
+            request_paths.write(self.target, text)
 
 
 def prepare(params: TextParams) -> PreparedText:
@@ -196,9 +152,22 @@ def prepare(params: TextParams) -> PreparedText:
         configured=configured,
     )
     return PreparedText(
-        text_request.prepare(request),
-        folder,
-        target,
-        corpus.left_out,
+        request=text_request.prepare(request),
+        folder=folder,
+        left_out=corpus.left_out,
+        target=target,
         writes=target is not None and params.writes_target,
+    )
+
+
+def preview_of(request: text_request.PreparedRequest) -> PreviewResult:
+    """Return exactly what would be sent."""
+    from understudy.api.messages import PreviewFile, PreviewResult
+
+    prompt = request.prompt
+    return PreviewResult(
+        prompt=prompt.shown,
+        files=[PreviewFile(path=f.path, bytes=f.size, tokens=f.tokens, withheld=f.withheld) for f in prompt.files],
+        tokens=prompt.tokens,
+        explain=request.chosen.explain,
     )

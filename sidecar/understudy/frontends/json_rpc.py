@@ -1,11 +1,13 @@
-"""The envelope of JSON-RPC 2.0, for every transport: what is a request, what is an id, what an answer looks like."""
+"""JSON-RPC 2.0, for every transport: what is a request, an id, an answer; and the descriptors of stdin and stdout."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-from understudy.api import error_codes
+from understudy.api import error_answers
 from understudy.model.errors import UnderstudyError
 
 Message = dict[str, Any]
@@ -77,4 +79,15 @@ def error(identifier: Any, code: int, message: str, data: Any = None) -> Message
 
 def failure(identifier: Any, problem: UnderstudyError, *, cancelled: bool = False) -> Message:
     """Return the response for a typed error; ``cancelled``: the client cancelled the request."""
-    return error(identifier, *error_codes.to_json_rpc(problem, cancelled=cancelled))
+    return error(identifier, *error_answers.to_json_rpc(problem, cancelled=cancelled))
+
+
+def take_stdio() -> tuple[int, int]:
+    """Move stdin and stdout to new descriptors and return them; libraries and children then cannot use the stream."""
+    reading, writing = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(2, 1)
+    os.close(nowhere)
+    sys.stdout = sys.stderr
+    return reading, writing

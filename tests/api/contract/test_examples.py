@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from understudy.api import error_codes, method_table
+from understudy.api import error_answers, method_table
 from understudy.model.delegation.events import AnyEvent
 from understudy.model.errors import ErrorInfo, UnderstudyError
 
@@ -32,8 +32,8 @@ def is_request(path: Path) -> bool:
 def refused(path: Path) -> bool:
     """Return whether decoding refuses the request, before any handler runs."""
     return load(path).get("expect", {}).get("error", {}).get("code") in {
-        error_codes.INVALID_PARAMS,
-        error_codes.METHOD_NOT_FOUND,
+        error_answers.INVALID_PARAMS,
+        error_answers.METHOD_NOT_FOUND,
     }
 
 
@@ -89,7 +89,7 @@ def test_answers_survive_decoding_and_encoding(path: Path):
     if "error" in expected:
         error = expected["error"]
         info = msgspec.convert(error["data"], ErrorInfo, strict=True)
-        assert error_codes.to_json_rpc(UnderstudyError.from_info(info)) == (
+        assert error_answers.to_json_rpc(UnderstudyError.from_info(info)) == (
             error["code"],
             error["message"],
             error["data"],
@@ -106,12 +106,12 @@ def test_bad_requests_are_refused_by_the_decoder_and_by_the_schema(path: Path):
     example = load(path)
     with pytest.raises(UnderstudyError) as caught:
         method_table.decode_params(method_table.method(example["method"]), example.get("params"))
-    code, message, data = error_codes.to_json_rpc(caught.value)
+    code, message, data = error_answers.to_json_rpc(caught.value)
     expected = example["expect"]["error"]
     assert message
     assert code == expected["code"]
     assert {key: data.get(key) for key in expected["data"]} == expected["data"]
-    if code == error_codes.INVALID_PARAMS:
+    if code == error_answers.INVALID_PARAMS:
         with pytest.raises(jsonschema.ValidationError):
             fits(method_table.method(example["method"]).params.__name__, example["params"])
 

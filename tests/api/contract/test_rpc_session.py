@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from understudy import __version__
-from understudy.api import error_codes
+from understudy.api import error_answers
 
 EXAMPLES = Path(__file__).parents[3] / "protocol" / "examples"
 SESSION = [json.loads(line) for line in (EXAMPLES / "session.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -77,11 +77,11 @@ def test_the_session_contains_every_kind_of_answer():
     answers = [entry["server"] for entry in SESSION if "server" in entry]
     shown = {answer["error"]["code"] for answer in answers if isinstance(answer, dict) and "error" in answer}
     assert shown == {
-        error_codes.PARSE_ERROR,
-        error_codes.INVALID_REQUEST,
-        error_codes.METHOD_NOT_FOUND,
-        error_codes.INVALID_PARAMS,
-        error_codes.UNDERSTUDY_ERROR,
+        error_answers.PARSE_ERROR,
+        error_answers.INVALID_REQUEST,
+        error_answers.METHOD_NOT_FOUND,
+        error_answers.INVALID_PARAMS,
+        error_answers.UNDERSTUDY_ERROR,
     }
     assert any(isinstance(answer, list) for answer in answers)
 
@@ -92,7 +92,7 @@ def test_a_client_gets_the_errors_of_the_examples(server: subprocess.Popen[str])
         name: example
         for name, example in examples.items()
         if example.get("expect", {}).get("error", {}).get("code")
-        in {error_codes.INVALID_PARAMS, error_codes.METHOD_NOT_FOUND}
+        in {error_answers.INVALID_PARAMS, error_answers.METHOD_NOT_FOUND}
     }
     lines = [
         json.dumps({"jsonrpc": "2.0", "id": name, "method": example["method"], "params": example["params"]})

@@ -11,7 +11,7 @@ import pytest
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
-from understudy.frontends.cli.output import preview_page
+from understudy.frontends.cli.output import output
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -77,7 +77,7 @@ def test_the_preview_of_the_ghostwriter_shows_no_prompt_because_it_reads_none(
     params = {"recipe": "tests", "files": [str(project / "a.py")]}
     found = method_table.call("delegations/preview", {**params, "delegator": "ghostwriter"}, TerminalCaller(project))
     assert (found.prompt, found.tokens, [file.path for file in found.files]) == ("", 0, ["a.py"])
-    preview_page.show(found, as_json=False)
+    output.preview(found, as_json=False)
     assert "No prompt is sent" in capsys.readouterr().out
     assert preview(project, **params)
     then = {**params, "delegator": "ghostwriter", "fallback": ["echo"]}

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from understudy.frontends.cli import app
-from understudy.frontends.cli.terminal import trust_prompt
+from understudy.frontends.cli.calls import workspace_trust
 from understudy.model.errors import UnderstudyError
 
 
@@ -89,7 +89,7 @@ def test_a_missing_program_is_reported_with_its_installation(programs: Path) -> 
 def test_the_questions_of_add_end_with_the_help_for_an_agent_that_is_missing(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust_prompt, "can_ask", lambda: True)
+    monkeypatch.setattr(workspace_trust, "can_ask", lambda: True)
     install(programs, "gemini")
     shown = CliRunner().invoke(app.group, ["delegators", "add"], input="99\n", standalone_mode=False).output
     number = next(line.split()[0] for line in shown.splitlines() if "Codex CLI (not installed)" in line)

@@ -107,12 +107,12 @@ def test_what_was_shown_is_what_is_written(profiles: Path) -> None:
 
 def test_doctor_mentions_what_can_be_imported(profiles: Path) -> None:
     from understudy.api.caller import TerminalCaller
-    from understudy.api.handlers.setup import import_configuration
+    from understudy.api.handlers.setup import importing
 
     caller = TerminalCaller(Path.cwd())
-    assert import_configuration.importable(caller) == ["agent-delegate"]
+    assert importing.importable(caller) == ["agent-delegate"]
     assert "understudy import agent-delegate" in run("doctor")
     run("import", "agent-delegate", "--yes")
-    assert import_configuration.importable(caller) == []
+    assert importing.importable(caller) == []
     profiles.write_text("not TOML")
-    assert import_configuration.importable(caller) == []
+    assert importing.importable(caller) == []

@@ -200,35 +200,6 @@ def test_half_a_character_in_a_change_is_not_lost(editor, tmp_path: Path):
     assert "�" in editor.response_to(5)["error"]["message"]
 
 
-def test_an_id_with_half_a_character_is_the_id_of_the_answer(editor, tmp_path: Path):
-    started(editor, tmp_path)
-    for method in ("understudy/version", "textDocument/codeLens", "no/such"):
-        for half in (r"\ud83d", r"a\udc00b", r"\ud83d\ude00"):
-            identifier = half + method
-            editor.send(
-                b'{"jsonrpc":"2.0","id":"%b","method":"%b","params":{}}' % (identifier.encode(), method.encode())
-            )
-            assert editor.response_to(json.loads(f'"{identifier}"'))["id"]
-    assert lives(editor)
-
-
-def test_a_request_whose_id_has_half_a_character_is_cancelled_by_it(editor, journal):
-    started(editor)
-    writer = journal()
-    for one in ("\ud83d", "\ud83e"):
-        editor.request(*waiting("understudy/delegations/events", writer), identifier=one)
-    editor.notify("$/cancelRequest", {"id": "\ud83e"})
-    assert editor.result_of("\ud83e", 10)["events"] == []
-    assert len(editor.heard) == 2
-
-
-def test_an_id_with_half_a_character_and_a_result_with_half_a_path(editor):
-    editor.begin()
-    params = {"workspace": "file:///not/there/%ff"}
-    found = editor.response_to(editor.request("understudy/workspace/trust", params, identifier="\ud83d"))
-    assert found["error"]["message"].startswith("/not/there/\ufffd is not a folder")
-
-
 def test_standard_requests_have_a_limit(editor, workshop):
     """A request above the limit is refused at once; the others are answered in turn."""
     workshop.call("workspace/trust", workspace=str(workshop.top), trusted=False)

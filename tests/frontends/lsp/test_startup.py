@@ -15,8 +15,7 @@ from pygls.capabilities import ServerCapabilitiesBuilder
 
 from understudy.api import method_table
 from understudy.api.method_table import PROTOCOL_VERSION
-from understudy.frontends.lsp import pygls_server
-from understudy.frontends.lsp.editor import server_capabilities
+from understudy.frontends.lsp import pygls_server, session
 from understudy.frontends.lsp.editor.client import Client
 
 
@@ -34,7 +33,7 @@ def test_the_declared_capabilities_are_those_that_pygls_derives_from_the_feature
         features,
         {
             types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(
-                code_action_kinds=list(server_capabilities.CODE_ACTION_KINDS), resolve_provider=False
+                code_action_kinds=list(session.CODE_ACTION_KINDS), resolve_provider=False
             ),
         },
         [*(method_table.PREFIX + name for name in method_table.METHODS), *server.protocol.fm.commands],
@@ -42,7 +41,7 @@ def test_the_declared_capabilities_are_those_that_pygls_derives_from_the_feature
         None,
         "utf-16",
     ).build()
-    declared = server_capabilities.initialize_result("utf-16")["capabilities"]
+    declared = session.initialize_result("utf-16")["capabilities"]
     ours = {"workspace", "experimental"}
     derived = converter.unstructure(built)
     assert _plain({key: value for key, value in declared.items() if key not in ours}) == _plain(

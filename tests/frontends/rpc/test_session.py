@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from understudy.api import method_table
 from understudy.frontends.json_lines import Malformed, parse
-from understudy.frontends.rpc import dispatch, session
+from understudy.frontends.rpc import session
 from understudy.model.delegation import events as e
 
 VERSION = {"jsonrpc": "2.0", "id": 1, "method": "understudy/version"}
@@ -143,7 +143,7 @@ def test_a_last_line_without_newline_counts() -> None:
 
 
 def test_a_fault_is_answered_in_a_sentence_and_kept_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch.jsonrpcserver, "dispatch_to_serializable", lambda *_, **__: {"text": object()})
+    monkeypatch.setattr(session.jsonrpcserver, "dispatch_to_serializable", lambda *_, **__: {"text": object()})
     (answer,) = served(line(VERSION))
     assert answer["error"]["data"]["kind"] == "internal"
     assert "Traceback" not in json.dumps(answer)
@@ -307,7 +307,9 @@ def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatc
 
 
 def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> None:
-    program = "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers.setup import installation as i\n"
+    program = (
+        "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers.setup import overview as i\n"
+    )
     program += "real = i.version\n"
     program += "def loud(caller, params):\n print('oops'); os.write(1, b'oops'); os.system('echo oops'); return real(caller, params)\n"
     program += "i.version = loud\nsys.exit(rpc.serve_stdio())\n"
@@ -408,7 +410,7 @@ def test_a_stranger_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     assert identity.peer_uid(ours) == os.getuid()
-    monkeypatch.setattr(listeners.inside_runs, "peer_uid", lambda _: os.getuid() + 1)
+    monkeypatch.setattr(listeners.caller, "peer_uid", lambda _: os.getuid() + 1)
     listeners._admit(ours, threading.BoundedSemaphore(1))
     theirs.settimeout(5)
     assert theirs.recv(1) == b""

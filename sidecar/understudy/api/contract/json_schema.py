@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.api import error_codes
+from understudy.api import error_answers
 from understudy.api.contract.catalogue import Contract, Structure
 
 OPENRPC = "1.3.2"
@@ -56,17 +56,17 @@ def openrpc(contract: Contract) -> str:
     info = {"$ref": "#/components/schemas/ErrorInfo"}
     errors = {
         "Understudy": {
-            "code": error_codes.UNDERSTUDY_ERROR,
+            "code": error_answers.UNDERSTUDY_ERROR,
             "message": "What failed and why; `data` is the machine-readable form.",
             "data": info,
         },
         "InvalidParams": {
-            "code": error_codes.INVALID_PARAMS,
+            "code": error_answers.INVALID_PARAMS,
             "message": "Which parameter is invalid and why.",
             "data": info,
         },
         "Cancelled": {
-            "code": error_codes.REQUEST_CANCELLED,
+            "code": error_answers.REQUEST_CANCELLED,
             "message": "The client cancelled the request.",
             "data": info,
         },

@@ -1,4 +1,4 @@
-"""Requests about delegations: start, list, wait, cancel, read files, check."""
+"""Requests about delegations: start, list, wait, cancel, attach to their terminals, read files, check."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterator
 from typing import cast
 
-from understudy.api import inside_runs, messages
+from understudy.api import messages
 from understudy.api.caller import Caller
+from understudy.config.discovery import installed_tools
 from understudy.engine.queueing import launcher
 from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
@@ -22,6 +23,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
 from understudy.model.wire import timestamp
+from understudy.process.terminals import tmux
 
 EVENTS_AT_ONCE = 1000
 EVENTS_WAIT_SECONDS = 60.0
@@ -40,7 +42,7 @@ def start(caller: Caller, params: StartParams) -> messages.StartResult:
 
     decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened())
     if decided.in_checkout:
-        inside_runs.refuse(caller, "An agent in the user's checkout")
+        caller.refuse_inside_runs("An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
     return messages.StartResult(id=identifier, explain=decided.explain)
 
@@ -190,7 +192,7 @@ def cancel(caller: Caller, params: messages.IdParams) -> Delegation:
     It has finished when this returns.
     """
     folder = folder_of(params.id)
-    inside_runs.refuse(caller, f"Cancelling {folder.id}", except_in=_delegated_by(folder))
+    caller.refuse_inside_runs(f"Cancelling {folder.id}", except_in=_delegated_by(folder))
     return supervision.cancel(folder, by=caller.name, at=timestamp())
 
 
@@ -271,3 +273,28 @@ def head_of(delegation: Delegation) -> str:
         f"{delegation.id} has no changes; its verdict is {delegation.verdict}.",
         hint=f"Show it: understudy show {delegation.id}",
     )
+
+
+def attach(caller: Caller, params: messages.AttachParams) -> messages.AttachResult:
+    """Return the command that shows the terminal of an agent that runs in tmux."""
+    _ = caller
+    delegation = supervision.current(folder_of(params.id))
+    if delegation.terminal is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"The agent of {delegation.id} has no terminal: it has finished, or does not run in tmux.",
+            hint=f"`understudy show {delegation.id}` shows how it is or ended.",
+        )
+    program = installed_tools.find_tmux()
+    if program is None:
+        raise UnderstudyError(
+            ErrorKind.TOOL_MISSING, "tmux was not found on PATH.", hint="Start this where tmux is on PATH."
+        )
+    if not tmux.exists(program, delegation.terminal):
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"The pane of delegation {delegation.id} was closed.",
+            hint=f"`understudy show {delegation.id}` tells how it ended.",
+        )
+    server, _, pane = (params.tmux or "").rpartition(" ")
+    return messages.AttachResult(argv=tmux.attach_command(program, delegation.terminal, tmux.pane_of(server, pane)))

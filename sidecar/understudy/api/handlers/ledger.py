@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import page_limit
-from understudy.api.ledger_messages import LedgerParams, LedgerResult
+from understudy.api.setup_messages import LedgerParams, LedgerResult
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, ledger, reader
 from understudy.journal.writing import dead_workers

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from understudy.api import messages
+from understudy.api import messages, text_requests
 from understudy.api.caller import Caller
 from understudy.engine.text_recipes import corpus as corpora
 from understudy.engine.text_recipes import text_request
@@ -22,16 +22,7 @@ PIECE_SECONDS = 0.05
 
 def preview(caller: Caller, params: messages.TextParams) -> messages.PreviewResult:
     """Return exactly what `text/run` would send; refused if the delegator runs an agent CLI."""
-    prepared, _ = _prepare(caller, params)
-    return messages.PreviewResult(
-        prompt=prepared.prompt.shown,
-        files=[
-            messages.PreviewFile(path=file.path, bytes=file.size, tokens=file.tokens, withheld=file.withheld)
-            for file in prepared.prompt.files
-        ],
-        tokens=prepared.prompt.tokens,
-        explain=prepared.chosen.explain,
-    )
+    return text_requests.preview_of(_prepare(caller, params)[0])
 
 
 def run(caller: Caller, params: messages.TextParams) -> messages.TextResult:

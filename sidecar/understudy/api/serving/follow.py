@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator
 
@@ -64,9 +65,8 @@ def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation
     """
     latest: dict[str, Delegation] = {}
     caller = TerminalCaller()
-    with ChangeListener() as changes:
-        while True:
-            began = time.monotonic()
+    with contextlib.closing(_looks(idle_seconds)) as looks:
+        for _ in looks:
             members = groups.get(caller, messages.IdParams(id=group)).delegations
             for member in members:
                 if member in latest and latest[member].state is State.FINISHED:
@@ -81,22 +81,27 @@ def follow_group(group: str, *, idle_seconds: float) -> Iterator[list[Delegation
             yield present
             if all(delegation.state is State.FINISHED for delegation in present):
                 return
-            changes.wait(idle_seconds)
-            time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))
 
 
 def follow_all(*, idle_seconds: float, newest: int) -> Generator[list[Delegation], None, None]:
     """Yield what is in progress in all workspaces, and the ``newest`` that have finished, oldest first, without end."""
     caller = TerminalCaller()
     live: list[State] = [state for state in State if state is not State.FINISHED]
-    with ChangeListener() as changes:
-        while True:
-            began = time.monotonic()
+    with contextlib.closing(_looks(idle_seconds)) as looks:
+        for _ in looks:
             working = delegations.list_page(caller, messages.ListParams(states=live, limit=MOST_FOLLOWED)).delegations
             ended = []
             if newest:
                 page = delegations.list_page(caller, messages.ListParams(states=[State.FINISHED], limit=newest))
                 ended = page.delegations
             yield sorted([*working, *ended], key=lambda delegation: delegation.started_at)
+
+
+def _looks(idle_seconds: float) -> Generator[None, None, None]:
+    """Yield at once, and again after changes and every ``idle_seconds``, without end."""
+    with ChangeListener() as changes:
+        while True:
+            began = time.monotonic()
+            yield
             changes.wait(idle_seconds)
             time.sleep(max(0.0, PAUSE_SECONDS - (time.monotonic() - began)))

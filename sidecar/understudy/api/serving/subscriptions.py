@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.api import internal_errors, messages
+from understudy.api import error_answers, messages
 from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.journal.reader import Tail
 from understudy.journal.summaries import fold
@@ -163,7 +163,7 @@ class Subscriptions:
                     break
                 except Exception as error:
                     # An error (no descriptor free, a folder that cannot be listed) must not end the subscription.
-                    internal_errors.internal_error("subscriptions", error)
+                    error_answers.internal_error("subscriptions", error)
                     time.sleep(change_notifications.POLL_SECONDS)
                     for stream in self._active.values():
                         stream.dirty = True

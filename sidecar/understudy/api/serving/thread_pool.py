@@ -1,12 +1,17 @@
-"""Bounded threads that answer requests: handlers are synchronous, and some wait for minutes."""
+"""Bounded threads that answer requests, also for an event loop: handlers are synchronous, and some wait for minutes."""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from understudy.api import internal_errors, method_table
+from understudy.api import error_answers, method_table
+
+if TYPE_CHECKING:
+    import asyncio
 
 FAST_THREADS = 8
 SLOW_THREADS = 64
@@ -47,7 +52,7 @@ class ThreadPool:
             try:
                 job()
             except Exception as error:  # the thread runs other jobs after this one
-                internal_errors.internal_error("request", error)
+                error_answers.internal_error("request", error)
             finally:
                 with self._lock:
                     self._unfinished -= 1
@@ -70,3 +75,20 @@ class RequestThreads:
         """End the threads once all submitted jobs are done."""
         self._fast.close()
         self._slow.close()
+
+
+def settle(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], result: Any, error: BaseException | None = None
+) -> None:
+    """Set the result or error of a future from a thread, unless it is done or the loop has ended."""
+
+    def set_it() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(set_it)

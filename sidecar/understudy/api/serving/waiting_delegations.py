@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from understudy.api import internal_errors
+from understudy.api import error_answers
 from understudy.model.errors import UnderstudyError
 
 FIRST_SECONDS = 1.0
@@ -30,5 +30,5 @@ def _watch() -> None:
         except UnderstudyError:
             pass  # a full disk or a state folder that cannot be used: every request reports it
         except Exception as error:
-            internal_errors.internal_error("queue", error)
+            error_answers.internal_error("queue", error)
         pause.wait(LOOK_SECONDS)

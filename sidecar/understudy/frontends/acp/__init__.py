@@ -19,9 +19,9 @@ def serve_stdio() -> int:
     Errors: ``tool_missing`` without the official SDK.
     """
     require_sdk()
-    from understudy.frontends.acp import stdio_server
+    from understudy.frontends.acp import acp_agent
 
-    return stdio_server.serve()
+    return acp_agent.serve()
 
 
 def require_sdk() -> None:

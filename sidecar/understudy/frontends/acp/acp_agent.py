@@ -1,24 +1,29 @@
-"""The handlers of the official SDK: sessions, their options, prompts, and cancelling."""
+"""The agent of one editor, and its server on stdin and stdout."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from acp import schema
+from acp.agent.connection import AgentSideConnection
 from acp.exceptions import RequestError
 from acp.interfaces import Client
 from acp.meta import PROTOCOL_VERSION
 
 from understudy import __version__
-from understudy.api import error_codes
-from understudy.api.internal_errors import internal_error
+from understudy.api import error_answers
+from understudy.api.error_answers import internal_error
+from understudy.api.serving import waiting_delegations
+from understudy.frontends import json_rpc
 from understudy.frontends.acp import prompt_blocks, session_options, sessions, turns
 from understudy.frontends.acp.event_updates import Update
+from understudy.frontends.acp.message_transport import MessageTransport
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.sessions import Session
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -43,7 +48,7 @@ def _typed(
             failure = error
         except Exception as error:
             failure = internal_error(f"acp {function.__name__}", error)
-        code, message, data = error_codes.to_json_rpc(failure)
+        code, message, data = error_answers.to_json_rpc(failure)
         # Clients show the message only.
         raise RequestError(code, f"{message} {failure.hint or ''}".strip(), data)
 
@@ -102,7 +107,7 @@ class AcpAgent:
         return schema.NewSessionResponse(
             session_id=session.id,
             modes=session.options.modes(session.delegator),
-            config_options=[*session.options.config_options(session.delegator, session.recipe)],
+            config_options=session.settings,
         )
 
     @_typed
@@ -111,7 +116,7 @@ class AcpAgent:
         session = await self._reopen(cwd, session_id, replays=True)
         return schema.LoadSessionResponse(
             modes=session.options.modes(session.delegator),
-            config_options=[*session.options.config_options(session.delegator, session.recipe)],
+            config_options=session.settings,
         )
 
     @_typed
@@ -120,7 +125,7 @@ class AcpAgent:
         session = await self._reopen(cwd, session_id, replays=False)
         return schema.ResumeSessionResponse(
             modes=session.options.modes(session.delegator),
-            config_options=[*session.options.config_options(session.delegator, session.recipe)],
+            config_options=session.settings,
         )
 
     @_typed
@@ -161,7 +166,7 @@ class AcpAgent:
         await self._choose(session, session_options.DELEGATOR, mode_id)
         changed = schema.ConfigOptionUpdate(
             session_update="config_option_update",
-            config_options=[*session.options.config_options(session.delegator, session.recipe)],
+            config_options=session.settings,
         )
         self._after_answer(self._send(session, [changed]))
         return schema.SetSessionModeResponse()
@@ -176,9 +181,7 @@ class AcpAgent:
         if config_id == session_options.DELEGATOR:
             mode = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=session.delegator)
             self._after_answer(self._send(session, [mode]))
-        return schema.SetSessionConfigOptionResponse(
-            config_options=[*session.options.config_options(session.delegator, session.recipe)]
-        )
+        return schema.SetSessionConfigOptionResponse(config_options=session.settings)
 
     @_typed
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
@@ -220,15 +223,6 @@ class AcpAgent:
         session = self._sessions.get(session_id)
         if session is not None:
             await self._cancel(session)
-
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Raise: there are no extensions."""
-        _ = params
-        raise RequestError.method_not_found(f"_{method}"[:100])
-
-    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore it."""
-        _ = method, params
 
     # -- parts -----------------------------------------------------------------------------------------------
 
@@ -344,3 +338,25 @@ async def _quietly(coroutine: Coroutine[Any, Any, Any]) -> None:
     """Run a coroutine that no request waits for; its errors are those of a client that is gone, or of a journal."""
     with contextlib.suppress(ConnectionError, UnderstudyError):
         await coroutine
+
+
+def serve() -> int:
+    """Serve until stdin ends."""
+    # The SDK logs what it cannot handle, which may be text of the user.
+    logging.getLogger().addHandler(logging.NullHandler())
+    reading, writing = json_rpc.take_stdio()
+    waiting_delegations.watch()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(reading, writing))
+    return 0
+
+
+async def _serve(reading: int, writing: int) -> None:
+    agent: Any = AcpAgent()  # forking a session is the part of the SDK's `Agent` that it does not offer
+    transport = MessageTransport(reading, writing)
+    connection = AgentSideConnection(agent, transport, listening=False, use_unstable_protocol=True)
+    try:
+        await connection.listen()
+    finally:
+        await agent.close()
+        await connection.close()

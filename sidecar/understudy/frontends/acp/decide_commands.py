@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from understudy.frontends.acp.event_updates import Update, message, one_line
+from understudy.frontends.acp.event_updates import Update, message
 from understudy.frontends.acp.result_updates import Numbered, decided_calls, diff_calls, numbered
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import HunkState
 from understudy.model.text import sanitize
+from understudy.model.text.sanitize import one_line
 
 Decision = Literal["accept", "reject"]
 

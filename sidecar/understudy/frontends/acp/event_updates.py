@@ -13,6 +13,8 @@ from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult
 from understudy.model.text import path_quoting, sanitize
+from understudy.model.text.delegation_text import test_counts
+from understudy.model.text.sanitize import one_line
 
 Update = Any
 """One of the SDK's models for ``session/update``."""
@@ -198,7 +200,7 @@ class Translator:
 
     def _checked(self, name: str, result: CheckResult) -> schema.ToolCallProgress:
         shown = sanitize.sanitize(result.output_tail)[-MOST_OUTPUT:]
-        text = f"{counts(result)} in {result.seconds:.1f} s"
+        text = f"{test_counts(result)} in {result.seconds:.1f} s"
         content: list[Any] = [helpers.tool_content(helpers.text_block(f"{text}\n\n{shown}".strip()))]
         return schema.ToolCallProgress(
             session_update="tool_call_update",
@@ -253,15 +255,6 @@ def plan_update(entries: list[Any]) -> schema.AgentPlanUpdate:
     return schema.AgentPlanUpdate(session_update="plan", entries=planned)
 
 
-def counts(result: CheckResult) -> str:
-    """Return how many tests passed, failed and were skipped, or the exit code."""
-    parts = ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped"))
-    shown = ", ".join(f"{count} {word}" for count, word in parts if count)
-    if shown:
-        return shown
-    return "did not start" if result.exit_code is None else f"exit code {result.exit_code}"
-
-
 def failure(error: ErrorInfo) -> str:
     """Return an error of a delegation with its hint."""
     return one_line(error.message) + (f" {one_line(error.hint)}" if error.hint else "")
@@ -275,8 +268,3 @@ def thought(text: str) -> schema.AgentThoughtChunk:
 def message(text: str) -> schema.AgentMessageChunk:
     """Return a part of the answer."""
     return helpers.update_agent_message_text(text)
-
-
-def one_line(text: str) -> str:
-    """Return sanitised text as one line."""
-    return sanitize.one_line(text)

@@ -10,13 +10,12 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from acp.meta import AGENT_METHODS
 
-from understudy.api import error_codes
-from understudy.api.serving.thread_pool import ThreadPool
+from understudy.api import error_answers
+from understudy.api.serving.thread_pool import ThreadPool, settle
 from understudy.frontends import json_lines, json_rpc
 
 LONGEST_MESSAGE = 16 * 1024 * 1024
@@ -98,22 +97,22 @@ class MessageTransport:
             except OSError as why:
                 self.broken = True
                 error = ConnectionError(f"The client is gone: {why.strerror}.")
-        _call_in(self._loop, lambda: _settle(future, error))
+        settle(self._loop, future, None, error)
 
     async def _take(self, line: bytes | None) -> None:
         """Keep a message for the connection, or answer it."""
         if line is None:
-            await self._refuse(None, error_codes.PARSE_ERROR, f"A message may have {LONGEST_MESSAGE} bytes at most.")
+            await self._refuse(None, error_answers.PARSE_ERROR, f"A message may have {LONGEST_MESSAGE} bytes at most.")
             return
         if not line.strip():
             return
         try:
             message = json_lines.parse(line)
         except json_lines.Malformed as why:
-            await self._refuse(None, error_codes.PARSE_ERROR, f"This is not JSON: {why}.")
+            await self._refuse(None, error_answers.PARSE_ERROR, f"This is not JSON: {why}.")
             return
         if not isinstance(message, dict):
-            await self._refuse(None, error_codes.INVALID_REQUEST, "A message must be one JSON object.")
+            await self._refuse(None, error_answers.INVALID_REQUEST, "A message must be one JSON object.")
         elif "method" not in message:
             await self._take_response(message)
         elif "id" not in message:
@@ -122,10 +121,10 @@ class MessageTransport:
         elif not json_rpc.is_strict_id(message["id"]) or not isinstance(message["method"], str):
             reason = "A request needs a method, and an id that is a string or an integer."
             identifier = message["id"] if json_rpc.is_strict_id(message["id"]) else None
-            await self._refuse(identifier, error_codes.INVALID_REQUEST, reason)
+            await self._refuse(identifier, error_answers.INVALID_REQUEST, reason)
         elif len(self._in_flight) >= MOST_IN_FLIGHT:
             reason = f"Too many requests in flight (limit {MOST_IN_FLIGHT}). Wait until some of them are answered."
-            await self._refuse(message["id"], error_codes.UNDERSTUDY_ERROR, reason)
+            await self._refuse(message["id"], error_answers.UNDERSTUDY_ERROR, reason)
         else:
             self._in_flight.append((message["id"], message["method"]))
             self._messages.append(message)
@@ -136,11 +135,13 @@ class MessageTransport:
         if isinstance(identifier, bool) or not isinstance(identifier, int):
             if "id" in message and "result" not in message and "error" not in message:
                 await self._refuse(
-                    identifier if json_rpc.is_strict_id(identifier) else None, error_codes.INVALID_REQUEST, "No method."
+                    identifier if json_rpc.is_strict_id(identifier) else None,
+                    error_answers.INVALID_REQUEST,
+                    "No method.",
                 )
             return
         if "error" in message and "result" not in message and not isinstance(message["error"], dict):
-            message = {"id": identifier, "error": {"code": error_codes.INVALID_REQUEST, "message": "malformed"}}
+            message = {"id": identifier, "error": {"code": error_answers.INVALID_REQUEST, "message": "malformed"}}
         self._messages.append(message)
 
     async def _refuse(self, identifier: Any, code: int, why: str) -> None:
@@ -177,19 +178,3 @@ def _line_of(message: dict[str, Any]) -> bytes:
     elif isinstance(error, dict) and len(json.dumps(error.get("data"), default=str)) > _LONGEST_DATA:
         message = {**message, "error": {**error, "data": None}}
     return json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(what)
-    except RuntimeError:
-        return  # the loop has ended
-
-
-def _settle(future: asyncio.Future[None], error: ConnectionError | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

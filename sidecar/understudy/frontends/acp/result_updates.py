@@ -10,13 +10,14 @@ from typing import Any
 from acp import helpers, schema
 
 from understudy.api.messages import DiffResult
-from understudy.frontends.acp.event_updates import Update, counts
+from understudy.frontends.acp.event_updates import Update
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import path_quoting, sanitize
-from understudy.model.text.delegation_text import verdict_sentence
+from understudy.model.text.delegation_text import test_counts, verdict_sentence
+from understudy.model.text.patches import lines_of
 from understudy.model.verdicts import check_outcome
 
 CONTEXT_LINES = 3
@@ -100,7 +101,8 @@ def verdict_text(delegation: Delegation) -> str:
     name, _, meaning = sentence.partition(": ")
     lines = [f"**{name.capitalize()}**: {meaning}."]
     lines += [
-        f"- check {sanitize.one_line(check.name)}: {check_outcome(check.ok, delegation.reservations)} ({counts(check)})"
+        f"- check {sanitize.one_line(check.name)}: {check_outcome(check.ok, delegation.reservations)} "
+        f"({test_counts(check)})"
         for check in delegation.checks
     ]
     if delegation.error is not None and delegation.error.hint:
@@ -127,7 +129,7 @@ def _sides(caller: SessionCaller, delegation: str, file: FileDiff) -> tuple[list
             text = caller.call("delegations/file", id=delegation, path=path, side=side).text
         except UnderstudyError:
             text = None
-        sides.append(None if text is None else _lines(text))
+        sides.append(None if text is None else lines_of(text))
     return sides[0], sides[1]
 
 
@@ -152,12 +154,6 @@ def _diff(
         old_text=None if old is None else above + "".join(before) + below,
         new_text=above + "".join(after) + below,
     )
-
-
-def _lines(text: str) -> list[str]:
-    """Split a text as git does, at line feeds only."""
-    *complete, last = text.split("\n")
-    return [f"{line}\n" for line in complete] + ([last] if last else [])
 
 
 def _without_text(file: FileDiff, entry: Numbered) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from understudy.api import method_table
 from understudy.api.caller import Caller, describe_asker
-from understudy.api.serving.thread_pool import ThreadPool
+from understudy.api.serving.thread_pool import ThreadPool, settle
 from understudy.model.delegation.delegations import AskedBy
 
 NAME = "acp"
@@ -71,23 +71,11 @@ class Threads:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
 
-        def settle(result: _Result | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]
-
         def job() -> None:
             try:
-                result, error = function(*arguments), None
-            except Exception as why:
-                result, error = None, why
-            try:
-                loop.call_soon_threadsafe(settle, result, error)
-            except RuntimeError:
-                return  # the loop has ended
+                settle(loop, future, function(*arguments))
+            except Exception as error:
+                settle(loop, future, None, error)
 
         self._pool.submit(job)
         return await future

@@ -7,11 +7,11 @@ from typing import Any
 
 from acp import schema
 
-from understudy.frontends.acp.event_updates import one_line
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.text.sanitize import one_line
 
 DELEGATOR = "delegator"
 RECIPE = "recipe"

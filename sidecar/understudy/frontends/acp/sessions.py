@@ -11,14 +11,16 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from understudy.api.serving import conversations
-from understudy.frontends.acp.event_updates import Translator, one_line
+from understudy.frontends.acp.event_updates import Translator
 from understudy.frontends.acp.session_caller import NAME, SessionCaller
 from understudy.frontends.acp.session_options import DEFAULT, FIRST_RECIPE, Options
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.text.sanitize import one_line
 
 PREFIX = "understudy-"
 MOST_SESSIONS = 1000
@@ -54,6 +56,11 @@ class Session:
     def newest(self) -> str | None:
         """The id of the newest delegation."""
         return None if self.translator is None else self.translator.delegation
+
+    @property
+    def settings(self) -> list[Any]:
+        """What the user can choose, with what is chosen."""
+        return [*self.options.config_options(self.delegator, self.recipe)]
 
     def begin(self, delegation: str, after: int = 0) -> None:
         """Continue with a delegation, after its event with this number."""

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from understudy.api.serving import conversations
 from understudy.frontends.acp import decide_commands, result_updates
-from understudy.frontends.acp.event_updates import Translator, Update, message, one_line
+from understudy.frontends.acp.event_updates import Translator, Update, message
 from understudy.frontends.acp.prompt_blocks import Prompt
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.session_options import DECISIONS, DEFAULT
@@ -31,6 +31,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.text import delegation_text, path_quoting, sanitize
+from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
 WAIT_SECONDS = 30.0

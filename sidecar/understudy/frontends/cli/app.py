@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from understudy.frontends.cli.calls.command_group import SuggestingGroup
+from understudy.frontends.cli.calls.command_group import ALIASES, SuggestingGroup, translated
 from understudy.frontends.cli.calls.exit_codes import Exit, table
-from understudy.frontends.cli.moving_in.familiar import ALIASES, translated
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -29,18 +28,18 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "write": ("text.verbs:write", "Let a model server write one file."),
         "summarize": ("text.verbs:summarize", "Summarize files, folders or standard input."),
         "preview": ("delegate.start:preview", "Show exactly what a start would send, without sending it."),
-        "cancel": ("delegate.cancel:cancel", "Cancel delegations; their partial work is kept."),
-        "batch": ("group.batch:batch", "Start the tasks of a file as one group, and follow them."),
+        "cancel": ("delegate.watch:cancel", "Cancel delegations; their partial work is kept."),
+        "batch": ("group.groups:batch", "Start the tasks of a file as one group, and follow them."),
         "groups": ("group.groups:groups", "List groups of delegations; create, show and follow them."),
         "queue": ("group.queue_commands:queue", "Show what waits; pause it, or change its order."),
-        "check": ("delegate.check:check", "Run the checks of a result again."),
+        "check": ("delegate.evidence:check", "Run the checks of a result again."),
         "dismiss": ("delegate.evidence:dismiss", "Dismiss small changes of the code that no test can notice."),
     },
     "Inspect": {
-        "status": ("setup.status:status", "Show what runs, what waits for you, and what was spent today."),
+        "status": ("setup.first_steps:status", "Show what runs, what waits for you, and what was spent today."),
         "watch": ("delegate.watch:watch", "Follow a delegation live."),
-        "attach": ("attach:attach", "Show the terminal of an agent that runs in tmux."),
-        "wait": ("delegate.wait:wait", "Wait for delegations to finish."),
+        "attach": ("delegate.watch:attach", "Show the terminal of an agent that runs in tmux."),
+        "wait": ("delegate.watch:wait", "Wait for delegations to finish."),
         "list": ("delegate.show:list_", "List delegations, newest first."),
         "show": ("delegate.show:show", "Show one delegation with its verdict."),
         "diff": ("review.diff:diff", "Show what a delegation changed."),
@@ -63,20 +62,20 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "export": ("review.export:export", "Export a result as a branch, commit or patch."),
         "discard": ("review.worktrees:discard", "Discard a result and its worktree; `restore` undoes this."),
         "restore": ("review.worktrees:restore", "Restore a discarded worktree."),
-        "worktrees": ("review.worktrees:worktrees", "Manage worktrees on disk: list, remove, restore."),
+        "worktrees": ("review.worktrees:worktrees", "Manage worktrees on disk: list, remove, clean up."),
     },
     "Set up": {
-        "init": ("setup.starter:init", "Write a commented configuration file."),
+        "init": ("setup.first_steps:init", "Write a commented configuration file."),
         "import": ("moving_in.import_command:import_", "Import the configuration of another delegation tool."),
-        "doctor": ("setup.doctor:doctor", "Check that everything a delegation needs is installed."),
+        "doctor": ("setup.first_steps:doctor", "Check that everything a delegation needs is installed."),
         "tools": ("setup.tools:tools", "List the known agent CLIs; define and test your own."),
         "delegators": ("setup.delegators:delegators", "Manage delegators: list, add, test…"),
         "servers": ("setup.servers:servers", "Manage model servers and their keys: list, add, test…"),
         "checks": ("setup.checks:checks", "Manage the checks of results: list, add, test, remove."),
         "recipes": ("setup.agents:recipes", "List the recipes: the kinds of work to delegate."),
-        "instructions": ("instructions:instructions", "Tell other agents when to delegate, and how."),
+        "instructions": ("setup.other_agents:instructions", "Tell other agents when to delegate, and how."),
         "agents": ("setup.agents:agents", "List the agents that give a delegation instructions."),
-        "trust": ("setup.trust:trust", "Trust a workspace, or revoke its trust."),
+        "trust": ("setup.first_steps:trust", "Trust a workspace, or revoke its trust."),
     },
     _FAMILIAR: {
         "config": ("moving_in.config_keys:config", "Show or set one value of your configuration."),
@@ -86,8 +85,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rpc": ("serve:rpc", "Serve the API as JSON-RPC on stdio or a Unix socket."),
         "acp": ("serve:acp", "Be an agent for editors, over the Agent Client Protocol."),
         "mcp": ("serve:mcp", "Serve other agents over the Model Context Protocol."),
-        "completion": ("shell_completion:completion", "Print the completion script for a shell."),
-        "version": ("setup.doctor:version", "Print the version of Understudy and of its protocol."),
+        "completion": ("setup.first_steps:completion", "Print the completion script for a shell."),
+        "version": ("setup.first_steps:version", "Print the version of Understudy and of its protocol."),
     },
 }
 """Command → module and attribute below ``frontends.cli``, and its help line, so that the help imports no module."""
@@ -255,7 +254,7 @@ def _any_error(error: Exception, *, as_json: bool, code: Exit = Exit.ERROR) -> i
     if isinstance(error, UnderstudyError):
         typed: UnderstudyError = error
     else:
-        from understudy.api.internal_errors import internal_error
+        from understudy.api.error_answers import internal_error
 
         typed = internal_error("understudy", error)
     try:

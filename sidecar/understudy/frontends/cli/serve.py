@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.command_group import SuggestingGroup
 
 
@@ -68,10 +68,9 @@ class _McpGroup(SuggestingGroup):
         return ["install", "status", "uninstall"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        from understudy.frontends.cli import register_mcp
+        from understudy.frontends.cli.setup import other_agents
 
-        command: click.Command | None = getattr(register_mcp, cmd_name) if cmd_name in self.list_commands(ctx) else None
-        return command
+        return getattr(other_agents, f"mcp_{cmd_name}") if cmd_name in self.list_commands(ctx) else None
 
 
 @click.group(
@@ -84,13 +83,7 @@ class _McpGroup(SuggestingGroup):
         "understudy mcp --http 7431 --token-file ~/.understudy-token",
     ),
 )
-@click.option(
-    "--tools",
-    "tool_sets",
-    multiple=True,
-    type=click.Choice(["delegate-local"]),
-    help="Also list the tools of another program; may be repeated.",
-)
+@options.tool_sets
 @click.option(
     "--http",
     "port",

@@ -15,7 +15,7 @@ from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.editor_files.config_diagnostics import Diagnostic, Snapshot
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 OWNER = "understudy-files"
 SETTLE_SECONDS = 0.15
@@ -38,8 +38,10 @@ class ConfigFiles:
         self.diagnostics = host.aggregator.diagnostics
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._snapshots: dict[Path | None, asyncio.Task[Snapshot]] = {}
+        host.client.on_document.append(self._document)
+        host.client.on_changed.append(self._changed)
 
-    def document(self, what: str, uri: str) -> None:
+    def _document(self, what: str, uri: str) -> None:
         """Check a document again after the user paused."""
         if _config_file(uri) is None:
             return
@@ -53,7 +55,7 @@ class ConfigFiles:
             self._snapshots.clear()
         self._check_soon(uri, 0.0 if what in {"open", "save"} else SETTLE_SECONDS)
 
-    def changed(self, collections: frozenset[str]) -> None:
+    def _changed(self, collections: frozenset[str]) -> None:
         """Check everything again: names may have been added or removed."""
         if collections & _CONFIGURATION:
             self._snapshots.clear()
@@ -106,13 +108,6 @@ class ConfigFiles:
             answer = await self.client.call("workspace/trust", messages.TrustParams(workspace=str(workspace)))
             trusted = answer.trusted
         return await asyncio.to_thread(config_diagnostics.snapshot, workspace, trusted=trusted)
-
-
-def register(host: FeatureHost) -> None:
-    """Register the diagnostics of configuration files."""
-    files = ConfigFiles(host)
-    host.client.on_document.append(files.document)
-    host.client.on_changed.append(files.changed)
 
 
 def _config_file(uri: str) -> Path | None:

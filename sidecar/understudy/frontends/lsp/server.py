@@ -14,21 +14,23 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from understudy.api import error_codes
+from understudy.api import error_answers
 from understudy.api.serving import waiting_delegations
+from understudy.frontends import json_rpc
 from understudy.frontends.lsp.editor.accepted_text import AcceptedText
 from understudy.frontends.lsp.editor.client import Client
 from understudy.frontends.lsp.editor.requests import ApiRequest
 from understudy.frontends.lsp.session import Session, StandardRequests
-from understudy.frontends.lsp.transport import framing, parent_watch
+from understudy.frontends.lsp.transport import framing
 from understudy.frontends.lsp.transport.outbox import Outbox
 
 if TYPE_CHECKING:
     import cattrs
 
 log = logging.getLogger(__name__)
-
 CHUNK = 64 * 1024
+POLL_SECONDS = 5.0
+"""How often to check on systems without pidfd_open(2), which Linux has since 5.3."""
 
 
 class Server:
@@ -47,7 +49,7 @@ class Server:
     def watch_parent(self, process: int | None) -> None:
         """End the session when the client's process dies; None: the client did not name one."""
         if process is not None:
-            self._stop_watching = parent_watch.watch(process, lambda: self.leave(1))
+            self._stop_watching = watch(process, lambda: self.leave(1))
 
     def leave(self, code: int) -> None:
         """End the session; the first caller decides the exit code."""
@@ -161,7 +163,7 @@ class Stream:
             if self._ended:
                 return
             if isinstance(body, framing.Broken):
-                session.refuse(None, error_codes.PARSE_ERROR, f"{body}.")
+                session.refuse(None, error_answers.PARSE_ERROR, f"{body}.")
             elif not session.handle(body):
                 self._frames.give_back(body)
             if session.blocked_until is not None:
@@ -188,22 +190,11 @@ class Stream:
 def run() -> int:
     """Serve on stdin and stdout."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    reading, writing = descriptors()
+    reading, writing = json_rpc.take_stdio()
     waiting_delegations.watch()
     code = asyncio.run(Server().serve(reading, writing))
     sys.stderr.flush()
     return code
-
-
-def descriptors() -> tuple[int, int]:
-    """Move stdin and stdout to new descriptors and return them; libraries and children then cannot use the stream."""
-    reading, writing = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(2, 1)
-    os.close(nowhere)
-    sys.stdout = sys.stderr
-    return reading, writing
 
 
 @contextlib.contextmanager
@@ -219,3 +210,57 @@ def _signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Itera
     finally:
         for number in taken:
             loop.remove_signal_handler(number)
+
+
+def watch(process: int, died: Callable[[], None]) -> Callable[[], None]:
+    """Call ``died`` in the running loop when the process ends; return a function that stops watching.
+
+    A process that does not exist here is not watched: the editor may run in another container, with other process ids.
+    In that case the end of the stream ends the session.
+    """
+    loop = asyncio.get_running_loop()
+    if not alive(process):
+        return _nothing
+    if hasattr(os, "pidfd_open"):
+        try:
+            descriptor = os.pidfd_open(process)
+        except OSError:
+            pass
+        else:
+            loop.add_reader(descriptor, died)
+
+            def stop() -> None:
+                loop.remove_reader(descriptor)
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+            return stop
+    task = loop.create_task(_poll(process, died))
+
+    def end() -> None:
+        task.cancel()
+
+    return end
+
+
+def alive(process: int) -> bool:
+    """Return whether there is such a process."""
+    if process <= 0:
+        return False
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+async def _poll(process: int, died: Callable[[], None]) -> None:
+    while alive(process):  # noqa: ASYNC110 - such systems have no event for it
+        await asyncio.sleep(POLL_SECONDS)
+    died()
+
+
+def _nothing() -> None:
+    """Do nothing: the process is not watched."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -20,21 +19,26 @@ from typing import Any, Protocol
 
 import msgspec
 
-from understudy.api import error_codes, internal_errors, method_table
+import understudy
+from understudy.api import error_answers, method_table
 from understudy.api.serving.request import MAX_IN_FLIGHT, InFlightRequest, overloaded_error
 from understudy.frontends import json_rpc
 from understudy.frontends.json_rpc import Key
-from understudy.frontends.lsp.editor import server_capabilities, text_sync
-from understudy.frontends.lsp.editor.client import Client
-from understudy.model import wire
+from understudy.frontends.lsp.editor import text_sync
+from understudy.frontends.lsp.editor.client import OPEN_REVIEW, Client
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import path_quoting
+from understudy.model.text import foreign_json, path_quoting
 
 log = logging.getLogger(__name__)
-
 NOT_INITIALIZED = -32002
 """LSP 3.17: a request before ``initialize``."""
 _EXECUTE = "workspace/executeCommand"
+NAME = "Understudy"
+ENCODINGS = ("utf-8", "utf-16", "utf-32")
+"""Position encodings that ``editor.documents`` supports."""
+CODE_ACTION_KINDS = ("quickfix", "refactor")
+_INCREMENTAL = 2
+"""``TextDocumentSyncKind.Incremental``."""
 
 
 class Phase(enum.Enum):
@@ -118,16 +122,16 @@ class Session:
         try:
             message = _parse(body)
         except (ValueError, RecursionError) as why:
-            self.refuse(None, error_codes.PARSE_ERROR, f"This is not JSON: {why}.")
+            self.refuse(None, error_answers.PARSE_ERROR, f"This is not JSON: {why}.")
             return False
         if not isinstance(message, dict):
-            self.refuse(None, error_codes.INVALID_REQUEST, "A message must be an object; LSP has no batches.")
+            self.refuse(None, error_answers.INVALID_REQUEST, "A message must be an object; LSP has no batches.")
         elif "method" in message:
             self._received(message)
         elif json_rpc.is_response(message) and message.get("jsonrpc") == "2.0":
             self.client.answered(message.get("id"), message.get("result"), message.get("error"))
         else:
-            self.refuse(None, error_codes.INVALID_REQUEST, "A message must have a method, a result or an error.")
+            self.refuse(None, error_answers.INVALID_REQUEST, "A message must have a method, a result or an error.")
         return True
 
     def refuse(self, identifier: Any, code: int, why: str) -> None:
@@ -139,7 +143,9 @@ class Session:
         why = json_rpc.problem(message, json_rpc.is_strict_id)
         if why is not None:
             if is_request:
-                self.refuse(identifier if json_rpc.is_strict_id(identifier) else None, error_codes.INVALID_REQUEST, why)
+                self.refuse(
+                    identifier if json_rpc.is_strict_id(identifier) else None, error_answers.INVALID_REQUEST, why
+                )
             else:
                 log.warning("dropped an invalid notification: %s", why)
         elif is_request:
@@ -148,20 +154,20 @@ class Session:
             try:
                 self._notification(method, message.get("params"))
             except Exception as error:
-                internal_errors.internal_error(method, error)
+                error_answers.internal_error(method, error)
 
     def _request(self, identifier: Any, method: str, params: Any) -> None:
         key = json_rpc.key(identifier)
         if key in self._pending or key in self._contract:
             self.refuse(
-                identifier, error_codes.INVALID_REQUEST, f"A request with the id {identifier!r} is already pending."
+                identifier, error_answers.INVALID_REQUEST, f"A request with the id {identifier!r} is already pending."
             )
         elif self.phase is Phase.NEW and method != "initialize":
             self.refuse(identifier, NOT_INITIALIZED, "The first request must be initialize.")
         elif self.phase is Phase.SHUT_DOWN:
-            self.refuse(identifier, error_codes.INVALID_REQUEST, "The server is shut down; only exit may follow.")
+            self.refuse(identifier, error_answers.INVALID_REQUEST, "The server is shut down; only exit may follow.")
         elif self.phase is Phase.RUNNING and method == "initialize":
-            self.refuse(identifier, error_codes.INVALID_REQUEST, "The server is already initialized.")
+            self.refuse(identifier, error_answers.INVALID_REQUEST, "The server is already initialized.")
         elif method == "initialize":
             self._initialize(identifier, params)
         elif method == "shutdown":
@@ -169,7 +175,7 @@ class Session:
         elif method.startswith(method_table.PREFIX):
             self.client.requests.begin(self._contract_request(key, method, params, self._answer))
         elif len(self._pending) >= MAX_IN_FLIGHT:
-            self.client.respond(identifier, None, error_codes.to_json_rpc(overloaded_error()))
+            self.client.respond(identifier, None, error_answers.to_json_rpc(overloaded_error()))
         else:
             self._pending.add(key)
             command = _contract_command(params) if method == _EXECUTE else None
@@ -191,7 +197,7 @@ class Session:
     def _answer(self, call: InFlightRequest, result: Any, error: UnderstudyError | None) -> None:
         # Send it in this thread: a hop to the event loop would cost as much as the request itself.
         self._contract.pop(call.key, None)
-        told = None if error is None else error_codes.to_json_rpc(error, cancelled=call.cancelled())
+        told = None if error is None else error_answers.to_json_rpc(error, cancelled=call.cancelled())
         self.client.respond(call.key[1], result, told)
 
     def _run_standard(self, key: Key, method: str, params: Any) -> None:
@@ -215,7 +221,7 @@ class Session:
         try:
             await before
         except Exception as error:
-            call.finish(None, internal_errors.internal_error(call.method, error))
+            call.finish(None, error_answers.internal_error(call.method, error))
         self.client.requests.begin(call)
 
     def _answer_command(self, call: InFlightRequest, result: Any, error: UnderstudyError | None) -> None:
@@ -269,14 +275,14 @@ class Session:
                 f"initialize: processId: {error}",
                 hint="The Language Server Protocol 3.17 describes the parameters of this method.",
             )
-            self.client.respond(identifier, None, error_codes.to_json_rpc(wrong))
+            self.client.respond(identifier, None, error_answers.to_json_rpc(wrong))
             return
         declared = fields.get("capabilities")
         capabilities = declared if isinstance(declared, dict) else {}
-        encoding = server_capabilities.position_encoding(capabilities)
+        encoding = position_encoding(capabilities)
         self.client.introduce(fields, encoding)
         self.phase = Phase.RUNNING
-        self.client.respond(identifier, server_capabilities.initialize_result(encoding), None)
+        self.client.respond(identifier, initialize_result(encoding), None)
         self.client.begin_watching()  # after the answer, which must be quick, and before the next message
         self._host.watch_parent(process)
 
@@ -308,7 +314,7 @@ class Session:
         except Exception as error:
             # Without its features, for example without lsprotocol, the server is of no use to an editor.
             log.exception("The features could not be loaded")
-            internal_errors.internal_error("lsp", error)
+            error_answers.internal_error("lsp", error)
             self._host.leave(1)
             return
         if self.phase is Phase.RUNNING:
@@ -321,26 +327,9 @@ class Session:
 def _parse(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        # Strings of JavaScript may contain lone surrogates, which must not make us lose a change of a document.
-        if "surrogate" not in str(error) and b"\\u" not in body:
-            raise
-        message = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-        repaired = wire.whole(message)
-        _keep_id(message, repaired)
-        if isinstance(message, dict) and message.get("method") == json_rpc.CANCEL:
-            _keep_id(message.get("params"), repaired["params"])
-        return repaired
-
-
-def _keep_id(original: Any, repaired: Any) -> None:
-    """Copy the id unchanged, because the client matches it with its request."""
-    if isinstance(original, dict) and isinstance(original.get("id"), str):
-        repaired["id"] = original["id"]
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    except msgspec.DecodeError:
+        # JavaScript may split a text inside a surrogate pair, which must not make us lose a change of a document.
+        return msgspec.json.decode(foreign_json.with_whole_pairs(body))
 
 
 def _contract_command(params: Any) -> tuple[str, Any] | None:
@@ -359,3 +348,33 @@ def _paths(folders: Any) -> list[Path]:
     spelled = [folder.get("uri") for folder in listed if isinstance(folder, dict)]
     paths = [path_quoting.path_of(uri) for uri in spelled if isinstance(uri, str)]
     return [path for path in paths if path is not None]
+
+
+def initialize_result(encoding: str) -> dict[str, Any]:
+    """Return the ``InitializeResult`` with the negotiated position encoding."""
+    requests = [method_table.PREFIX + name for name in method_table.METHODS]
+    capabilities = {
+        "positionEncoding": encoding,
+        "textDocumentSync": {"openClose": True, "change": _INCREMENTAL, "save": True},
+        "codeActionProvider": {"codeActionKinds": CODE_ACTION_KINDS, "resolveProvider": False},
+        "codeLensProvider": {"resolveProvider": False},
+        "executeCommandProvider": {"commands": [*requests, OPEN_REVIEW]},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+        "experimental": {
+            "understudy": {
+                "protocolVersion": method_table.PROTOCOL_VERSION,
+                "version": understudy.__version__,
+                "requests": requests,
+                "notifications": [method_table.PREFIX + name for name in method_table.NOTIFICATIONS],
+            }
+        },
+    }
+    return {"capabilities": capabilities, "serverInfo": {"name": NAME, "version": understudy.__version__}}
+
+
+def position_encoding(client: dict[str, Any]) -> str:
+    """Return the first of the client's position encodings that is supported here; UTF-16 by default (LSP 3.17)."""
+    general = client.get("general")
+    offered = general.get("positionEncodings") if isinstance(general, dict) else None
+    encodings = [encoding for encoding in offered if encoding in ENCODINGS] if isinstance(offered, list) else []
+    return encodings[0] if encodings else "utf-16"

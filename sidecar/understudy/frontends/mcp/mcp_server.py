@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from understudy import __version__
 from understudy.api import result_files
 from understudy.api.caller import current_folder
-from understudy.api.internal_errors import internal_error
+from understudy.api.error_answers import internal_error
 from understudy.api.serving import waiting_delegations
 from understudy.frontends.mcp.tools import tool_functions, tool_table
 from understudy.frontends.mcp.tools.client_requests import Context, Inputs, NeedsInput

@@ -1,9 +1,8 @@
 """Layer 7: the API as JSON-RPC 2.0, one message per line, for programs.
 
-``frontends.json_lines`` splits bytes into messages, ``dispatch`` answers one request through
-jsonrpcserver, ``session`` is one client (its requests, each answered exactly once, and its subscriptions),
-``listeners`` serve stdio and a Unix socket. It must not know a method by name: the methods are in
-``api.method_table``. No other frontend imports this package.
+``frontends.json_lines`` splits bytes into messages, ``session`` is one client (its requests, each answered exactly once
+through jsonrpcserver, and its subscriptions), ``listeners`` serve stdio and a Unix socket. It must not know a method by
+name: the methods are in ``api.method_table``. No other frontend imports this package.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from understudy.api import inside_runs
+from understudy.api import caller
 from understudy.api.caller import current_folder
 from understudy.api.serving import waiting_delegations
+from understudy.frontends import json_rpc
 from understudy.frontends.rpc.session import Peer, Session
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -32,12 +33,7 @@ ANSWER_SECONDS = 1.0
 
 def stdio() -> int:
     """Serve the client on stdin and stdout until stdin ends."""
-    # Output of libraries must not mix with messages, and no child process may inherit these descriptors.
-    reading, writing = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(2, 1)
-    os.close(nowhere)
+    reading, writing = json_rpc.take_stdio()
     # The parent process is the client, and passed this environment on.
     waiting_delegations.watch()
     session = Session(lambda data: _write(writing, data), Peer(os.getppid(), current_folder(), os.environ))
@@ -69,7 +65,7 @@ def unix_socket(path: str) -> int:
 
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process at the other end of a Unix socket, as far as the platform shows it."""
-    pid = inside_runs.peer_pid(connection)
+    pid = caller.peer_pid(connection)
     if pid is None:
         return Peer(None, None, {})
     process = Path("/proc") / str(pid)
@@ -80,11 +76,11 @@ def peer_of(connection: socket.socket) -> Peer:
         for entry in (process / "environ").read_bytes().split(b"\0"):
             name, _, value = entry.partition(b"=")
             environ[os.fsdecode(name)] = os.fsdecode(value)
-    return Peer(pid, cwd, environ, run=inside_runs.surrounding_run(pid))
+    return Peer(pid, cwd, environ, run=caller.surrounding_run(pid))
 
 
 def _admit(connection: socket.socket, clients: threading.BoundedSemaphore) -> None:
-    uid = inside_runs.peer_uid(connection)
+    uid = caller.peer_uid(connection)
     if (uid is not None and uid != os.geteuid()) or not clients.acquire(blocking=False):
         connection.close()
         return

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from understudy.api import error_codes, method_table
-from understudy.api.caller import current_folder, describe_asker
+import msgspec
+
+from understudy.api import error_answers, method_table
+from understudy.api.caller import Caller, current_folder, describe_asker
+from understudy.api.error_answers import internal_error
 from understudy.api.serving.request import InFlightRequest, RequestsInFlight, cancelled_error
 from understudy.api.serving.subscriptions import Subscriptions
 from understudy.frontends import json_lines, json_rpc
-from understudy.frontends.rpc import dispatch
+from understudy.model import wire
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-if TYPE_CHECKING:
-    import msgspec
+with warnings.catch_warnings():
+    # It reads its schema with a function that is deprecated in Python 3.11 and 3.12.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import jsonrpcserver
 
 ROOM_SECONDS = 1.0
 """How long reading pauses for a client with too many requests in flight, before ``overloaded`` is answered."""
@@ -26,7 +32,6 @@ MOST_IN_BATCH = 100
 FINISH_SECONDS = 10.0
 """How long running requests may finish after the end of the stream; then they are cancelled."""
 CANCEL_SECONDS = 2.0
-
 Send = Callable[[bytes], None]
 
 
@@ -91,7 +96,7 @@ class Session:
     def _take(self, line: bytes | None) -> None:
         if line is None:
             self.send(
-                _refusal(error_codes.PARSE_ERROR, f"A message may have at most {json_lines.LONGEST_FRAME} bytes.")
+                _refusal(error_answers.PARSE_ERROR, f"A message may have at most {json_lines.LONGEST_FRAME} bytes.")
             )
             return
         if not line.strip():
@@ -99,12 +104,12 @@ class Session:
         try:
             message = json_lines.parse(line)
         except json_lines.Malformed as why:
-            self.send(_refusal(error_codes.PARSE_ERROR, f"This is not JSON: {why}."))
+            self.send(_refusal(error_answers.PARSE_ERROR, f"This is not JSON: {why}."))
             return
         if not isinstance(message, list):
             self._take_message(message, self.send)
         elif not 0 < len(message) <= MOST_IN_BATCH:
-            self.send(_refusal(error_codes.INVALID_REQUEST, f"A batch must have 1 to {MOST_IN_BATCH} requests."))
+            self.send(_refusal(error_answers.INVALID_REQUEST, f"A batch must have 1 to {MOST_IN_BATCH} requests."))
         else:
             batch = _Batch(self.send, len(message))
             for item in message:
@@ -120,13 +125,13 @@ class Session:
             send(b"")
         elif (why := json_rpc.problem(message)) is not None:
             identifier = message.get("id") if isinstance(message, dict) else None
-            send(_refusal(error_codes.INVALID_REQUEST, why, identifier if json_rpc.is_id(identifier) else None))
+            send(_refusal(error_answers.INVALID_REQUEST, why, identifier if json_rpc.is_id(identifier) else None))
         else:
             self._requests.begin(Request(self, self._requests, message, send), ROOM_SECONDS)
 
     def notify(self, name: str, params: Any) -> None:
         """Send a notification. Errors: ``BrokenPipeError`` if the client is gone."""
-        self.send(dispatch.encode(json_rpc.notification(method_table.PREFIX + name, params)))
+        self.send(encode(json_rpc.notification(method_table.PREFIX + name, params)))
         if self._broken:
             raise BrokenPipeError
 
@@ -147,12 +152,12 @@ class Request(InFlightRequest):
 
     def perform(self) -> bytes:
         """Return the response of jsonrpcserver, which is one of an error, too."""
-        return dispatch.answer(self._message, self)
+        return answer(self._message, self)
 
     def _respond(self, response: bytes | None, error: UnderstudyError | None) -> None:
         if error is not None and "id" in self._message:
             cancelled = error.kind is ErrorKind.CANCELLED
-            response = dispatch.encode(json_rpc.failure(self._message["id"], error, cancelled=cancelled))
+            response = encode(json_rpc.failure(self._message["id"], error, cancelled=cancelled))
         try:
             self._send(response or b"")
         finally:
@@ -211,5 +216,51 @@ class _Batch:
 
 
 def _refusal(code: int, why: str, identifier: Any = None) -> bytes:
-    titles = {error_codes.PARSE_ERROR: "Parse error", error_codes.INVALID_REQUEST: "Invalid request"}
-    return dispatch.encode(json_rpc.error(identifier, code, titles[code], why))
+    titles = {error_answers.PARSE_ERROR: "Parse error", error_answers.INVALID_REQUEST: "Invalid request"}
+    return encode(json_rpc.error(identifier, code, titles[code], why))
+
+
+def answer(request: json_rpc.Message, caller: Caller) -> bytes:
+    """Answer one valid request; return the response as a line, ``b""`` for a notification. Never raises."""
+    method = request["method"]
+
+    def respond(caller: Caller, /, *positional: Any, **params: Any) -> Any:
+        try:
+            _require_prefix(method)
+            result = method_table.call(method, list(positional) or params, caller)
+            return jsonrpcserver.Success(msgspec.to_builtins(result))
+        except UnderstudyError as problem:
+            return jsonrpcserver.Error(*error_answers.to_json_rpc(problem, cancelled=caller.cancelled()))
+
+    # It knows no other members, and no null as parameters.
+    members: dict[str, Any] = {name: request[name] for name in ("jsonrpc", "method", "id") if name in request}
+    members["params"] = request.get("params") or {}
+    try:
+        response = jsonrpcserver.dispatch_to_serializable(
+            "",  # the request is parsed and checked already
+            deserializer=lambda _: members,
+            validator=lambda _: None,
+            methods={method: respond},
+            context=caller,
+        )
+        return b"" if response is None else encode(response)
+    except Exception as fault:
+        if "id" not in request:
+            return b""
+        return encode(json_rpc.failure(request["id"], internal_error(method, fault)))
+
+
+def encode(message: Any) -> bytes:
+    """Return a message as one line."""
+    return wire.encode(message) + b"\n"
+
+
+def _require_prefix(name: str) -> None:
+    if not name.startswith(method_table.PREFIX):
+        near = [f"{method_table.PREFIX}{name}"] if name in method_table.METHODS else None
+        raise UnderstudyError(
+            ErrorKind.UNKNOWN_METHOD,
+            f"There is no method {name!r}.",
+            hint=f"Method names begin with {method_table.PREFIX}; protocol/README.md lists them.",
+            names=near,
+        )

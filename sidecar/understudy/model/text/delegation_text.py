@@ -6,6 +6,7 @@ import re
 
 from understudy.model.delegation.delegations import Delegation, PermissionRequest
 from understudy.model.errors import ErrorInfo
+from understudy.model.evidence.checks import CheckResult
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
 
@@ -83,3 +84,17 @@ def _effect(request: PermissionRequest) -> list[str]:
             return ["Accesses the network", *runs, *named]
         case _:
             return [*runs, *named]
+
+
+def test_counts(result: CheckResult) -> str:
+    """Return a check's test counts, or its exit code if it reports none."""
+    parts = [
+        f"{count} {word}"
+        for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped"))
+        if count
+    ]
+    if parts:
+        return ", ".join(parts)
+    if result.passed is not None:
+        return "no test ran"
+    return "did not start" if result.exit_code is None else f"exit code {result.exit_code}"

@@ -46,6 +46,12 @@ def concerns(part: bytes, names: set[str]) -> bool:
     return any(header.endswith(b" b/" + name.encode()) for name in names)
 
 
+def lines_of(text: str) -> list[str]:
+    """Return lines with their line feeds, split as git does: only there."""
+    *complete, last = text.split("\n")
+    return [f"{line}\n" for line in complete] + ([last] if last else [])
+
+
 def unified(before: str, after: str, old_name: str, new_name: str) -> str:
     """Return the unified diff, empty for equal texts; what differs over too many lines is shown as replaced."""
     import difflib

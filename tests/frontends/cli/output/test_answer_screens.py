@@ -13,7 +13,7 @@ from agent_model_server import ModelServer
 
 from understudy.config import locations
 from understudy.frontends.cli.output import live_view
-from understudy.frontends.cli.output.printed_answer import StreamedAnswer
+from understudy.frontends.cli.output.live_view import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation import events as e
 from understudy.model.verdicts import Verdict

@@ -347,7 +347,7 @@ def test_a_worktree_is_listed_discarded_and_restored(bench: Bench, run: Run) -> 
     listed = json.loads(run("worktrees", "list", "--json")[1])["worktrees"]
     code, text, _ = run("worktrees", "remove", listed[0]["id"], "--json")
     assert code == exit_codes.Exit.OK
-    assert run("worktrees", "restore", json.loads(text)["rescueRef"])[0] == exit_codes.Exit.OK
+    assert run("restore", json.loads(text)["rescueRef"])[0] == exit_codes.Exit.OK
 
 
 @pytest.mark.parametrize("columns", [80, 60])

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pygls.lsp.server import LanguageServer
 
+from understudy.frontends.lsp.pygls_server import StrictProtocol
 from understudy.frontends.lsp.server import Server
-from understudy.frontends.lsp.strict_protocol import StrictProtocol
 from understudy.frontends.lsp.transport import framing
 from understudy.frontends.lsp.transport.outbox import Outbox
 

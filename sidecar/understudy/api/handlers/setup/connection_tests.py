@@ -99,9 +99,9 @@ def _tool_steps(
         except UnderstudyError as error:
             message = f"{error.message} {error.hint}" if error.hint else error.message
             return [ConnectionTestStep(name="binary", ok=False, message=message, seconds=time.monotonic() - began)]
-    from understudy.api.handlers.setup import installation
+    from understudy.api.handlers.setup import overview
 
-    tools = installation.tools(caller, messages.ToolsParams(refresh=True, workspace=workspace)).tools
+    tools = overview.tools(caller, messages.ToolsParams(refresh=True, workspace=workspace)).tools
     tool = next((tool for tool in tools if tool.name == delegator.tool), None)
     seconds = time.monotonic() - began
     if tool is None or not tool.found:

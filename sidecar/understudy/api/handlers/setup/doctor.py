@@ -11,7 +11,7 @@ from pathlib import Path
 
 from understudy.api import messages
 from understudy.api.caller import Caller
-from understudy.api.handlers.setup import installation
+from understudy.api.handlers.setup import overview
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
@@ -74,9 +74,9 @@ def _found(message: str, *, ok: bool = True, hint: str | None = None) -> message
 
 def _importable(caller: Caller) -> messages.DoctorCheck | None:
     """Return a check that names the tools whose configuration can be imported, or None."""
-    from understudy.api.handlers.setup import import_configuration
+    from understudy.api.handlers.setup import importing
 
-    names = import_configuration.importable(caller)
+    names = importing.importable(caller)
     if not names:
         return None
     commands = ", ".join(f"understudy import {name}" for name in names)
@@ -298,7 +298,7 @@ def _place(location: Location) -> str:
 
 
 def _tools(caller: Caller) -> messages.DoctorCheck:
-    installed = [tool for tool in installation.tools(caller, messages.ToolsParams()).tools if tool.found]
+    installed = [tool for tool in overview.tools(caller, messages.ToolsParams()).tools if tool.found]
     names = ", ".join(f"{tool.name} {tool.version or ''}".strip() for tool in installed)
     none = "No agent CLI was found on PATH. See how to install one: understudy tools TOOL"
     return _found(names or none)

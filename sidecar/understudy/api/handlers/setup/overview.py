@@ -1,22 +1,71 @@
-"""Requests about everything together: the state of all delegations, and the first configuration file."""
+"""Requests about everything together: version, tools, the state of all delegations, the first configuration file."""
 
 from __future__ import annotations
 
 import collections
 from datetime import datetime
 
+import msgspec
+
 from understudy import __version__
 from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
-from understudy.api.handlers.setup import configured_checks, installation
-from understudy.api.ledger_messages import LedgerParams
+from understudy.api.handlers.setup import configured_checks
+from understudy.api.setup_messages import LedgerParams
 from understudy.config.editing import new_files
 from understudy.journal import change_notifications
+from understudy.model.config.config_entries import BackendEntry
 from understudy.model.config.delegators import Scope
 from understudy.model.errors import Location, Position, Range
 from understudy.model.states import State
+
+
+def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult:
+    """Return the version of Understudy and of its protocol."""
+    from understudy.api.method_table import PROTOCOL_VERSION
+
+    _ = caller, params
+    return messages.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
+
+
+def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
+    """List the supported agent CLIs, installed or not, with their versions."""
+    from understudy.api.handlers import configuration
+    from understudy.config.discovery import declarations, installed_tools
+    from understudy.config.reference import supported_options
+
+    loaded = configuration.load(caller, params.workspace)
+    own = {name: one.definition.capabilities() for name, one in loaded.tools.items()}
+    # Looking at a list must not start what a workspace defines, even if the workspace is trusted.
+    silent = {name for name, one in loaded.tools.items() if one.scope is Scope.WORKSPACE}
+    looked_for = [
+        msgspec.structs.replace(one, version_arguments=()) if name in silent else one for name, one in own.items()
+    ]
+    workspace = loaded.workspace or caller.folder()
+    entries = installed_tools.detect(refresh=params.refresh, workspace=workspace, defined=looked_for)
+    for entry in entries:
+        tool = own.get(entry.name) or declarations.tools()[entry.name]
+        if (file := loaded.tools.get(entry.name)) is not None:
+            entry.scope, entry.location, entry.runnable = file.scope, file.location, file.usable
+            entry.problems = [*file.problems, *entry.problems]
+        if entry.runnable:
+            entry.supports = supported_options.describe(tool)
+        if (over_acp := tool.in_mode("acp")) is not None:
+            entry.supports_acp = supported_options.describe(over_acp)
+        if (in_terminal := tool.in_mode("tmux")) is not None:
+            entry.supports_tmux = supported_options.describe(in_terminal)
+    backends = [
+        BackendEntry(
+            name=one.name,
+            title=one.title,
+            protocols=list(one.protocols),
+            supports=supported_options.describe(one),
+        )
+        for one in declarations.backends().values()
+    ]
+    return messages.ToolsResult(tools=entries, backends=backends, problems=loaded.problems)
 
 
 def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResult:
@@ -50,7 +99,7 @@ def status(caller: Caller, params: messages.WorkspaceParams) -> setup.StatusResu
     since = midnight.isoformat()
     return setup.StatusResult(
         version=__version__,
-        protocol_version=installation.version(caller, messages.NoParams()).protocol_version,
+        protocol_version=version(caller, messages.NoParams()).protocol_version,
         workspace=str(loaded.workspace) if loaded.workspace is not None else None,
         trusted=loaded.trusted,
         delegators=len(configured),
@@ -74,16 +123,16 @@ def init(caller: Caller, params: setup.StarterParams) -> setup.StarterResult:
     proposals = [proposal for proposal in configured_checks.checks(caller, place).proposals if not proposal.configured]
     # A check of one project has no place in the configuration for all of them.
     proposals = proposals if scope is Scope.WORKSPACE else []
-    listed = installation.tools(caller, messages.ToolsParams(workspace=params.workspace)).tools
+    listed = tools(caller, messages.ToolsParams(workspace=params.workspace)).tools
     taken = configuration.load(caller, params.workspace).delegators
-    tools = [
+    proposed = [
         tool for tool in listed if tool.found and tool.runnable and tool.install is not None and tool.name not in taken
     ]
-    text = new_files.starter_config([proposal.check for proposal in proposals], [tool.name for tool in tools], scope)
+    text = new_files.starter_config([proposal.check for proposal in proposals], [tool.name for tool in proposed], scope)
     path = editor.create_config(text.encode(), scope)
     change_notifications.notify(configuration.CHANGED)
     return setup.StarterResult(
         location=Location(path.as_uri(), Range(Position(0, 0), Position(0, 0))),
         checks=[proposal.title for proposal in proposals],
-        tools=[tool.name for tool in tools],
+        tools=[tool.name for tool in proposed],
     )

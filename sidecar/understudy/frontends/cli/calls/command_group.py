@@ -1,6 +1,9 @@
-"""Groups of commands: one suggests commands for an unknown name, the other has a default command."""
+"""Groups of commands: they suggest one for an unknown name, or have a default; and other tools' names for commands."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
@@ -65,3 +68,34 @@ class DefaultGroup(SuggestingGroup):
         if not ctx.resilient_parsing and (not first or (first.startswith("-") and first not in ctx.help_option_names)):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
+
+
+class Alias(NamedTuple):
+    """What a command of another tool is here."""
+
+    command: str
+    """The words of the command, and options that it always gets."""
+    about: str
+    """Its line in the help."""
+    argument: str = ""
+    """The option of the other tool whose value is an argument here."""
+
+
+ALIASES = {
+    "capabilities": Alias("tools list", "tools: what each agent CLI can do here.", "--agent"),
+    "routes": Alias("recipes", "recipes: which delegator each of them would take."),
+    "model": Alias("ledger --by delegator --model", "ledger: what was spent on a model."),
+    "cleanup": Alias("worktrees cleanup", "worktrees cleanup: remove what is decided."),
+    "monitor": Alias("watch --all", "watch --all: everything in progress, live."),
+    "profiles init": Alias("init", "init: write a commented configuration file."),
+    "profiles": Alias("delegators", "delegators: list, show…"),
+}
+
+
+def translated(arguments: Sequence[str]) -> list[str]:
+    """Return a command line with the command of another tool replaced."""
+    for name, alias in ALIASES.items():
+        words = name.split()
+        if list(arguments[: len(words)]) == words:
+            return [*alias.command.split(), *(word for word in arguments[len(words) :] if word != alias.argument)]
+    return list(arguments)

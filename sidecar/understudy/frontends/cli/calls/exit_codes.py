@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import enum
+from typing import Self
 
 
 class Exit(enum.IntEnum):
-    """The exit code of ``understudy``."""
+    """The exit code of ``understudy``, with its meaning."""
 
-    OK = 0
-    UNVERIFIED = 1
-    USAGE = 2
-    CHECKS_FAILED = 3
-    NO_CHANGES = 4
-    FAILED = 5
-    LIMIT = 6
-    INTERRUPTED = 7
-    ERROR = 8
-    NOT_FINISHED = 9
-    CONFLICTS = 10
-    CANCELLED = 130
-    PIPE_CLOSED = 141
+    meaning: str
 
+    def __new__(cls, value: int, meaning: str) -> Self:
+        """Keep the meaning beside the number."""
+        member = int.__new__(cls, value)
+        member._value_, member.meaning = value, meaning
+        return member
 
-MEANING: dict[Exit, str] = {
-    Exit.OK: "verified or answered; other commands: success",
-    Exit.UNVERIFIED: "the result is not verified; doctor, test: a problem was found",
-    Exit.USAGE: "invalid command or option",
-    Exit.CHECKS_FAILED: "a required check failed on the result",
-    Exit.NO_CHANGES: "the agent finished without changing anything",
-    Exit.FAILED: "the last attempt failed; partial work is kept",
-    Exit.LIMIT: "a limit on time, turns, tokens or cost was reached",
-    Exit.INTERRUPTED: "the worker process died; partial work is kept",
-    Exit.ERROR: "an error; see the message",
-    Exit.NOT_FINISHED: "`wait --timeout` expired; a delegation is still running",
-    Exit.CONFLICTS: "accept, review: hunks have conflicts and stay pending",
-    Exit.CANCELLED: "cancelled, or stopped with Ctrl-C",
-    Exit.PIPE_CLOSED: "the reader of the output closed it",
-}
+    OK = 0, "verified or answered; other commands: success"
+    UNVERIFIED = 1, "the result is not verified; doctor, test: a problem was found"
+    USAGE = 2, "invalid command or option"
+    CHECKS_FAILED = 3, "a required check failed on the result"
+    NO_CHANGES = 4, "the agent finished without changing anything"
+    FAILED = 5, "the last attempt failed; partial work is kept"
+    LIMIT = 6, "a limit on time, turns, tokens or cost was reached"
+    INTERRUPTED = 7, "the worker process died; partial work is kept"
+    ERROR = 8, "an error; see the message"
+    NOT_FINISHED = 9, "`wait --timeout` expired; a delegation is still running"
+    CONFLICTS = 10, "accept, review: hunks have conflicts and stay pending"
+    CANCELLED = 130, "cancelled, or stopped with Ctrl-C"
+    PIPE_CLOSED = 141, "the reader of the output closed it"
+
 
 _BY_VERDICT: dict[str, Exit] = {
     "answered": Exit.OK,
@@ -60,4 +53,4 @@ def of_verdict(verdict: str | None) -> Exit:
 
 def table() -> str:
     """Return the exit codes as lines for a help page."""
-    return "\n".join(f"  {code.value:>3}  {meaning}" for code, meaning in MEANING.items())
+    return "\n".join(f"  {code.value:>3}  {code.meaning}" for code in Exit)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options, workspace_trust
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
-from understudy.frontends.cli.terminal import permission_prompt, terminal, trust_prompt
+from understudy.frontends.cli.terminal import permission_prompt, terminal
 from understudy.model.delegation.delegations import Delegation, Delivery, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -64,7 +64,7 @@ def answer(*, identifier: str | None, option: str | None, note: str | None, reme
         )
     if option is None:
         _show(request)
-        if json_ or not trust_prompt.can_ask():
+        if json_ or not workspace_trust.can_ask():
             raise click.UsageError(f"Name an option: understudy answer {delegation.id} OPTION.")
         option = str(click.prompt(permission_prompt.prompt(request), err=True))
     picked = _with_text(permission_prompt.parse(request, option, note))
@@ -84,7 +84,7 @@ def inbox(*, json_: bool) -> None:
     Asks on a terminal only; elsewhere it lists the questions. Enter leaves a question open.
     With --json, prints the waiting delegations as a `ListResult`.
     """
-    if json_ or not trust_prompt.can_ask():
+    if json_ or not workspace_trust.can_ask():
         _list(as_json=json_)
         return
     delegations = waiting()
@@ -117,7 +117,7 @@ def _show(request: PermissionRequest) -> None:
 
 def _with_text(picked: permission_prompt.Picked) -> permission_prompt.Picked:
     """Ask for the text of an answer that is one."""
-    if not picked.option.takes_text or picked.note or not trust_prompt.can_ask():
+    if not picked.option.takes_text or picked.note or not workspace_trust.can_ask():
         return picked
     return replace(picked, note=str(click.prompt("Your answer", err=True)))
 

@@ -13,10 +13,9 @@ from understudy.api.serving.follow import follow
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.calls.api_calls import call, caller
 from understudy.frontends.cli.output import event_lines, output, verdict_card
-from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, View
-from understudy.frontends.cli.output.printed_answer import StreamedAnswer
+from understudy.frontends.cli.output.live_view import REDRAW_SECONDS, StreamedAnswer, View
 from understudy.frontends.cli.terminal import permission_prompt, terminal
-from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.events import Event, Note, Permission, PermissionAnswered, Text
 from understudy.model.errors import UnderstudyError

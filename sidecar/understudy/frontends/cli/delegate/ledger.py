@@ -13,12 +13,11 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import option_names
+from understudy.frontends.cli.calls import api_calls, options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
-from understudy.frontends.cli.output.units import cost_origin, duration, thousands, usd
+from understudy.frontends.cli.output.output import cost_origin, duration, thousands, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
@@ -108,7 +107,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
     if export is not None:
         _EXPORTS[export](_all(asked))
         return
-    with option_names.as_options():
+    with api_calls.as_options():
         result = call("ledger/read", **asked, limit=limit, share=share or None)
     if json_:
         output.json(result)

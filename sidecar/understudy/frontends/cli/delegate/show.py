@@ -9,11 +9,11 @@ from urllib.parse import unquote
 
 import click
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve, uri, whole_group
 from understudy.frontends.cli.delegate import answer, follower
 from understudy.frontends.cli.output import output, verdict_card
-from understudy.frontends.cli.output.units import age
+from understudy.frontends.cli.output.output import age
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.states import State
 

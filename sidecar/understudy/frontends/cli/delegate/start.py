@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.arguments.trusted_call import with_trust
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import uri, whole_group
-from understudy.frontends.cli.delegate import follower, launch_options
-from understudy.frontends.cli.group import group_run, queue_commands
-from understudy.frontends.cli.output import preview_page
-from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
+from understudy.frontends.cli.calls.workspace_trust import with_trust
+from understudy.frontends.cli.delegate import follower
+from understudy.frontends.cli.group import group_table, queue_commands
+from understudy.frontends.cli.output import output
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 
 _RANGE = re.compile(r"([1-9]\d{0,8})(?::([1-9]\d{0,8}))?")
 
@@ -85,13 +84,6 @@ _what_to_do = options.all_of(
         help="Add this configured check (for recipes other than `tests`: run only the named ones); may be repeated.",
     ),
     click.option(
-        "--buffer",
-        "buffers",
-        metavar="PATH=FILE",
-        multiple=True,
-        help="Use the text in FILE as the unsaved text of PATH; may be repeated.",
-    ),
-    click.option(
         "--workspace",
         metavar="DIR",
         type=click.Path(file_okay=False),
@@ -102,7 +94,7 @@ _what_to_do = options.all_of(
     click.option(
         "--idempotency-key", metavar="KEY", help="Return the existing delegation if one was started with this key."
     ),
-    launch_options.add,
+    options.launch,
     options.rounds,
     options.limit_options,
     options.as_json,
@@ -135,10 +127,8 @@ def start(*, detach: bool, quiet: bool, trust: bool, json_: bool, **arguments: A
     held = HeldInterrupt()
     if len(tasks) > 1:
         kind = "batch" if arguments["each"] else "compare"
-        asked = {"tasks": tasks, "kind": kind, "buffers": tasks[0].get("buffers")}
-        asked["tasks"] = [{key: value for key, value in task.items() if key != "buffers"} for task in tasks]
-        started = with_trust("groups/start", asked, tasks[0], trust=trust, held=held)
-        return group_run.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)
+        started = with_trust("groups/start", {"tasks": tasks, "kind": kind}, tasks[0], trust=trust, held=held)
+        return group_table.to_the_end(started, held, detach=detach, quiet=quiet, as_json=json_)
     params = tasks[0]
     started = with_trust("delegations/start", params, params, trust=trust, held=held)
     queue_commands.warn_if_paused()
@@ -159,7 +149,7 @@ def preview(*, trust: bool, json_: bool, **arguments: Any) -> None:
     if more:
         raise click.UsageError("A preview shows one task: name one delegator, and leave out --each.")
     previewed = with_trust("delegations/preview", params, params, trust=trust)
-    preview_page.show(previewed, as_json=json_)
+    output.preview(previewed, as_json=json_)
 
 
 def _tasks(arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -205,11 +195,10 @@ def _params(arguments: dict[str, Any]) -> dict[str, Any]:
         "base": arguments["base"],
         "checks": list(arguments["checks"]) or None,
         "limits": options.limits(arguments),
-        "launch": launch_options.of(arguments),
+        "launch": options.launch_of(arguments),
         "rounds": arguments["rounds"],
         "groupId": whole_group(arguments["group"]),
         "idempotencyKey": arguments["idempotency_key"],
-        "buffers": [_buffer(text) for text in arguments["buffers"]] or None,
     }
     return {name: value for name, value in params.items() if value is not None}
 
@@ -234,19 +223,6 @@ def _range(text: str | None) -> dict[str, Any] | None:
     if last < first:
         raise click.BadParameter(f"{text!r} ends before it begins.", param_hint="--range")
     return {"start": {"line": first - 1, "character": 0}, "end": {"line": last, "character": 0}}
-
-
-def _buffer(text: str) -> dict[str, str]:
-    path, equals, file = text.partition("=")
-    if not path or not equals or not file:
-        raise click.BadParameter(f"{text!r} is not PATH=FILE.", param_hint="--buffer")
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return {"uri": uri(path), "text": data.decode()}
-    except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}.", param_hint="--buffer") from None
-    except UnicodeDecodeError:
-        raise click.BadParameter(f"{file} is not UTF-8.", param_hint="--buffer") from None
 
 
 def _read(file: Any) -> str:

@@ -9,17 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import IO
+from typing import IO, Any
 
 import click
 
 from understudy.api.serving.follow import follow_group
 from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
+from understudy.frontends.cli.group import queue_commands
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
-from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.output.output import duration, thousands
 from understudy.frontends.cli.terminal import terminal
-from understudy.frontends.cli.terminal.terminal import cut, one_line, width_of
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt, cut, one_line, width_of
 from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.states import State
 from understudy.model.text.delegation_text import cause
@@ -355,3 +357,38 @@ def _time(text: str) -> datetime | None:
 
 def _all_finished(members: Sequence[Delegation]) -> bool:
     return all(member.state is State.FINISHED for member in members)
+
+
+def to_the_end(started: Any, held: HeldInterrupt, *, detach: bool, quiet: bool, as_json: bool) -> int:
+    """Follow a group that was started to its end, print its results and return the highest exit code.
+
+    A Ctrl-C that was held back while it started cancels it.
+    """
+    group = started.group
+    queue_commands.warn_if_paused()
+    if detach:
+        output.json(started) if as_json else click.echo(group.id)
+        held.explain_detached(f"understudy groups cancel {group.id}")
+        return exit_codes.Exit.OK
+    silent = quiet or (as_json and not terminal.is_terminal(sys.stderr))
+    if not silent:
+        click.echo(f"Group {group.id}", err=True)
+    table = None if silent else view_on(sys.stderr, group.budget)
+    return print_result(_follow_or_cancel(group.id, table, held), as_json=as_json)
+
+
+def _follow_or_cancel(group: str, table: GroupTable | None, held: HeldInterrupt) -> list[Delegation]:
+    """Follow to the end; Ctrl-C cancels all and waits for their end, a second Ctrl-C exits at once."""
+    try:
+        held.release()
+        return follow(group, table)
+    except KeyboardInterrupt:
+        if table is not None:
+            table.clear()
+        click.echo("Cancelling; partial work is kept (Ctrl-C again to exit at once).", err=True)
+    try:
+        delegations: list[Delegation] = call("groups/cancel", id=group).delegations
+    except KeyboardInterrupt:
+        click.echo(f"Stopped waiting; run `understudy groups show {group}` to see the results.", err=True)
+        raise
+    return delegations

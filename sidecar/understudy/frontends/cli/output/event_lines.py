@@ -7,7 +7,7 @@ from understudy.frontends.cli.terminal.terminal import one_line
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult, Round
-from understudy.model.text.delegation_text import cause
+from understudy.model.text.delegation_text import cause, test_counts
 from understudy.model.verdicts import Reservation
 
 LEFT_OUT_SHOWN = 5
@@ -96,20 +96,6 @@ def next_commands(*commands: str) -> str:
     return "next: " + "\n      ".join(commands)
 
 
-def counts(result: CheckResult) -> str:
-    """Return a check's test counts, or its exit code if it reports none."""
-    parts = [
-        f"{count} {word}"
-        for count, word in ((result.passed, "passed"), (result.failed, "failed"), (result.skipped, "skipped"))
-        if count
-    ]
-    if parts:
-        return ", ".join(parts)
-    if result.passed is not None:
-        return "no test ran"
-    return "did not start" if result.exit_code is None else f"exit code {result.exit_code}"
-
-
 def check(result: CheckResult, *, outdated: bool = False) -> str:
     """Return a check's outcome as one line; ``outdated``: the result was edited since."""
     mark = "○" if outdated else "✓" if result.ok else "✗"
@@ -124,7 +110,7 @@ def check(result: CheckResult, *, outdated: bool = False) -> str:
         )
         if applies
     )
-    return f"{mark} check {one_line(result.name)}: {counts(result)} in {result.seconds:.1f} s{extra}"
+    return f"{mark} check {one_line(result.name)}: {test_counts(result)} in {result.seconds:.1f} s{extra}"
 
 
 def round_of_tests(judged: events.RoundJudged | Round) -> str:

@@ -6,18 +6,17 @@ import time
 from collections.abc import Callable
 from typing import IO
 
+import click
 import msgspec
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.printed_answer import StreamedAnswer
-from understudy.frontends.cli.output.units import duration, thousands
+from understudy.frontends.cli.output.output import duration, thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation import events
 from understudy.model.states import State
 
 REDRAW_SECONDS = 0.25
 """Faster changes cannot be read."""
-
 _COLOURS: dict[type[events.Event], str] = {
     events.AttemptFailed: "red",
     events.Permission: "yellow",
@@ -157,3 +156,33 @@ class View:
         # The last column stays empty: some terminals wrap when it is written.
         text = self._paint(terminal.cut(" · ".join(parts), self._columns() - 1), bold=True)
         return _ON_ONE_ROW.format(text)
+
+
+class StreamedAnswer:
+    """Prints the pieces of an answer, sanitised, and knows whether its last line has ended."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        """Write to ``stream``, whose cursor is at the beginning of a line."""
+        self._stream = stream
+        self.in_line = False
+        """Whether the cursor is behind text of the answer: other output must end the line first."""
+        self._held = ""
+
+    def add(self, text: str) -> None:
+        """Print a piece."""
+        text = self._held + text
+        # Its line feed may be the beginning of the next piece.
+        self._held = "\r" if text.endswith("\r") else ""
+        shown = terminal.sanitize(text.removesuffix("\r"))
+        if shown:
+            click.echo(shown, file=self._stream, nl=False)
+            self._stream.flush()
+            self.in_line = not shown.endswith("\n")
+
+    def end_line(self) -> None:
+        """Move to the beginning of a line, unless the cursor is there."""
+        self._held = ""
+        if self.in_line:
+            click.echo(file=self._stream)
+            self._stream.flush()
+            self.in_line = False

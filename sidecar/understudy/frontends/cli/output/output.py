@@ -1,9 +1,10 @@
-"""Print JSON, tables, errors and problems."""
+"""Print JSON, tables, previews, errors and problems; format durations, counts and sizes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import msgspec
 
 from understudy.frontends.cli.terminal import terminal
 from understudy.model import wire
+from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.text import path_quoting
 
@@ -19,6 +21,7 @@ _NOTHING = frozenset({"", "-"})
 """Cells without a value."""
 _PROSE_COLUMNS = 30
 """Sentences are hard to read in a narrower column."""
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def json(value: Any) -> None:
@@ -170,3 +173,74 @@ def problems(entries: Sequence[Any]) -> None:
         click.echo(f"{label} {_place(problem.location)}{terminal.one_line(problem.message)}", err=True)
         if problem.hint:
             click.echo(f"  {terminal.one_line(problem.hint)}", err=True)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def age(at: str, now: datetime) -> str:
+    """Return how long ago ``at`` (ISO 8601) was, as ``7s``, ``12m``, ``3h`` or ``2d``; ``?`` if it is not a time."""
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(at)).total_seconds()))
+    except (ValueError, TypeError):
+        return "?"
+    for size_, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size_:
+            return f"{seconds // size_}{unit}"
+    return f"{seconds}s"
+
+
+def thousands(count: int) -> str:
+    """Return ``950``, ``12.3k`` or ``1.2M``."""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
+
+
+def cost_origin(source: str, price_date: str | None) -> str:
+    """Return where a cost is from, as text."""
+    return f"table {price_date}" if source == "table" and price_date else source
+
+
+def usd(totals: LedgerTotals) -> str:
+    """Return a cost in US dollars: ``?`` for an unknown one, ``+?`` for an unknown part, ``~`` before an estimate."""
+    if totals.costs_unknown == totals.attempts:
+        return "?"
+    return ("~" if totals.costs_estimated else "") + totals.cost_usd + ("+?" if totals.costs_unknown else "")
+
+
+def size(count: int) -> str:
+    """Return ``950 B``, ``1.2 MB``: powers of 1000, as in ``df -H``."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def preview(result: Any, *, as_json: bool, left_out: Sequence[tuple[str, str]] = ()) -> None:
+    """Print a ``PreviewResult``; ``left_out`` are files that are not part of it, and why."""
+    if as_json:
+        json(result)
+        return
+    click.echo(f"To {result.explain.delegator}: {terminal.one_line(result.explain.reason)}")
+    for candidate in result.explain.candidates:
+        if candidate.skipped_because:
+            click.echo(f"  not {candidate.name}: {terminal.one_line(candidate.skipped_because)}")
+    if result.explain.fallback:
+        click.echo(f"  then, if it cannot work: {', '.join(result.explain.fallback)}")
+    click.echo()
+    rows = [
+        (file.path, str(file.bytes), str(file.tokens), f"withheld: {file.withheld}" if file.withheld else "")
+        for file in result.files
+    ]
+    rows += [(name, "", "", f"left out: {why}") for name, why in left_out]
+    table(("FILE", "BYTES", "TOKENS", ""), rows)
+    if not result.prompt:
+        click.echo("\nNo prompt is sent: it works without a model and reads only the files.")
+        return
+    click.echo(f"\nAbout {result.tokens} tokens. The prompt:\n")
+    click.echo(terminal.sanitize(result.prompt))

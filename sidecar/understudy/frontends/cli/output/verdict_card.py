@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.units import cost_origin, duration, thousands
+from understudy.frontends.cli.output.output import cost_origin, duration, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
@@ -377,7 +377,8 @@ def mutation_text(result: MutationResult) -> str:
         return f"{whose} execute none of the {code}"
     if not result.viable:
         return f"nothing was judged: {result.unfinished or 'no small change could be built'}"
-    text = f"{whose} notice {result.killed} of {_changes(result.viable)} on lines that they execute"
+    changes = event_lines.plural(result.viable, "small change")
+    text = f"{whose} notice {result.killed} of {changes} on lines that they execute"
     details = [
         _unexecuted(result),
         f"{result.stuck} by getting stuck" if result.stuck else "",
@@ -435,7 +436,3 @@ def _unexecuted(result: MutationResult) -> str:
     where = "is on a line" if count == 1 else "are on lines"
     named = f": {name_list(places, _LISTED)}" if places else ""
     return f"{count} of {result.total} places {where} that no test executes{named}"
-
-
-def _changes(count: int) -> str:
-    return "1 small change" if count == 1 else f"{count} small changes"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
 from understudy.api import result_files
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import terminal
-from understudy.frontends.cli.terminal.pager import paged
 from understudy.model.text import patches
 
 _STYLES: tuple[tuple[bytes, dict[str, Any]], ...] = (
@@ -79,8 +79,17 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
     if not patch:
         click.echo("Nothing changed.")
         return
-    with paged() as write:
-        write(coloured(patch, output.paint()))
+    show(patch)
+
+
+def show(patch: bytes) -> None:
+    """Print a patch in colours on this terminal, through ``$PAGER`` if that is set."""
+    text = coloured(patch, output.paint())
+    if os.environ.get("PAGER"):
+        os.environ.setdefault("LESS", "FRX")  # as git does: pass colours through, and exit at once for a short text
+        click.echo_via_pager(text.removesuffix("\n"), color=True)
+    else:
+        click.echo(text, nl=not text.endswith("\n"))
 
 
 def coloured(patch: bytes, paint: terminal.Paint) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.output import event_lines, output, output_file
 from understudy.frontends.cli.terminal import terminal
@@ -84,11 +84,9 @@ def _patch(text: str, file: str | None, *, overwrite: bool) -> None:
     data = text.encode("utf-8", "surrogateescape")
     if file is None:
         if terminal.is_terminal(sys.stdout):
-            from understudy.frontends.cli.review.diff import coloured
-            from understudy.frontends.cli.terminal.pager import paged
+            from understudy.frontends.cli.review import diff
 
-            with paged() as write:
-                write(coloured(data, output.paint()))
+            diff.show(data)
             return
         click.echo(data, nl=False)
         return

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal

@@ -11,6 +11,7 @@ from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.text.patches import lines_of
 
 CONTEXT = 3
 """Unchanged lines around a hunk, as in `git diff`."""
@@ -111,10 +112,10 @@ class Sides:
                 return None
             raise
         if file.text is not None:
-            return Side(_lines(file.text), len(file.text.encode()), file.mode)
+            return Side(lines_of(file.text), len(file.text.encode()), file.mode)
         data = base64.b64decode(file.base64 or "")
         # As git does: a file with a NUL is binary, any other is text in some encoding.
-        text = None if b"\0" in data else _lines(data.decode("utf-8", "replace"))
+        text = None if b"\0" in data else lines_of(data.decode("utf-8", "replace"))
         return Side(text, len(data), file.mode)
 
 
@@ -155,7 +156,7 @@ def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:
             rows.append(paint(f"  {title}: binary", fg="cyan"))
             continue
         rows.append(paint(f"  {title}:" if text else f"  {title}: empty", fg="cyan"))
-        shown = _lines(text)
+        shown = lines_of(text)
         rows += [paint(f"    {terminal.visible(line)}", fg=colour) for line in shown[:SIDE_SHOWN]]
         if len(shown) > SIDE_SHOWN:
             rows.append(f"    … and {event_lines.plural(len(shown) - SIDE_SHOWN, 'more line')}")
@@ -212,14 +213,6 @@ def _signed(sign: str, content: list[str], paint: terminal.Paint, **style: Any) 
         if not line.endswith("\n"):
             rows.append(paint("\\ No newline at end of file", dim=True))
     return rows
-
-
-def _lines(text: str) -> list[str]:
-    """Return lines as git splits them: only at line feeds."""
-    parts = text.split("\n")
-    last = parts.pop()
-    lines = [f"{part}\n" for part in parts]
-    return [*lines, last] if last else lines
 
 
 def _mode(mode: str) -> str:

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes, option_names
+from understudy.frontends.cli.calls import api_calls, exit_codes, options
 from understudy.frontends.cli.calls.api_calls import call, resolve
-from understudy.frontends.cli.delegate import check as checking
-from understudy.frontends.cli.delegate import follower, launch_options
+from understudy.frontends.cli.delegate import evidence as checking
+from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import editor, terminal
-from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 
@@ -59,7 +58,7 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
     agent, and the tests that noticed none. It starts a new delegation and follows it, as `reply` does.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with option_names.as_options(), HeldInterrupt() as held:
+    with api_calls.as_options(), HeldInterrupt() as held:
         started = call("delegations/strengthen", id=parent.id, rounds=rounds)
     return follower.follow_started(
         started, parent.recipe, f"continues {parent.id}", held, detach=detach, quiet=quiet, as_json=json_
@@ -71,7 +70,7 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
 @click.option(
     "-d", "--delegator", metavar="NAME", shell_complete=options.complete_delegators, help="Use another delegator."
 )
-@launch_options.add
+@options.launch
 @options.following
 @options.as_json
 def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, json_: bool, **arguments: Any) -> int:
@@ -81,8 +80,8 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     options with which the first delegation changed it apply again, unless you give others.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with option_names.as_options(), HeldInterrupt() as held:
-        started = call("delegations/retry", id=parent.id, delegator=delegator, launch=launch_options.of(arguments))
+    with api_calls.as_options(), HeldInterrupt() as held:
+        started = call("delegations/retry", id=parent.id, delegator=delegator, launch=options.launch_of(arguments))
     return follower.follow_started(
         started, parent.recipe, f"starts {parent.id} again", held, detach=detach, quiet=quiet, as_json=json_
     )

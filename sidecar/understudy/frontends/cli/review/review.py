@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import click
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls import exit_codes, options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import follower
 from understudy.frontends.cli.output import event_lines, output, verdict_card
-from understudy.frontends.cli.review import hunk_targets, hunk_view, review_steps, send_decisions
-from understudy.frontends.cli.review.review_steps import Next
+from understudy.frontends.cli.review import decide, hunk_targets, hunk_view
 from understudy.frontends.cli.terminal import editor, terminal
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
 
+KEYS: dict[str, str] = {
+    "y": "accept this hunk and merge it into your file",
+    "n": "reject this hunk",
+    "r": "reject it with a reason for the agent (short form: `r too slow`)",
+    "a": "accept this and all later hunks of this file",
+    "d": "reject this and all later hunks of this file",
+    "e": "edit the result's file in your editor, then review its hunks again",
+    "j": "leave it pending, go to the next pending hunk",
+    "k": "leave it pending, go to the previous pending hunk",
+    "g": "list all hunks and go to one (short form: `g 3`); decisions can be changed until the end",
+    "q": "quit: apply your decisions, leave the rest pending (also Ctrl-D; Ctrl-C applies nothing)",
+    "?": "print this help",
+}
 VERDICT_QUESTION = "Wait for the verdict [Y/n/q]?"
 VERDICT_HELP = (
     "y  wait until the checks have ended, then review (Ctrl-C: review at once)\n"
@@ -59,10 +71,8 @@ def can_review() -> bool:
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
-def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int:
+def run(identifier: str, chosen: Sequence[str]) -> int:
     """Review on this terminal, send the decisions, and print the outcome."""
-    if as_json or not can_review():
-        raise click.UsageError("A review needs a terminal; name PATH, PATH:HUNK or --all instead.")
     whole = resolve(identifier)
     person = _Terminal()
     notice = VerdictNotice(whole, call, person)
@@ -77,14 +87,14 @@ def run(identifier: str, chosen: Sequence[str], *, as_json: bool = False) -> int
         click.echo(
             f"{event_lines.plural(decided, 'hunk')} decided before; `understudy review {whole} --list` shows all."
         )
-    dialogue = Dialogue(whole, review_steps.Review(items), chosen, call, person, news=notice.update)
+    dialogue = Dialogue(whole, items, chosen, call, person, news=notice.update)
     decisions, flagged = dialogue.run()
     if not notice.before_sending(len(decisions), lambda: _show_checks(whole)):
         decisions = []
     return dialogue.deliver(
         dialogue.files or files,
         decisions,
-        lambda before, sent: send_decisions.send(whole, before, sent, flagged=flagged),
+        lambda before, sent: decide.send(whole, before, sent, flagged=flagged),
     )
 
 
@@ -150,41 +160,65 @@ class _Terminal:
         return editor.edited(text, name)
 
 
+class Choice(NamedTuple):
+    """The decision on one hunk so far."""
+
+    decision: str
+    reason: str | None = None
+
+
 class Dialogue:
-    """Asks the questions of a review and passes the answers on; decides nothing."""
+    """Asks about one hunk after the other and collects the decisions; nothing is sent before the review is over."""
 
     def __init__(
         self,
         identifier: str,
-        review: review_steps.Review,
+        items: Sequence[hunk_view.Item],
         chosen: Sequence[str],
         call: Callable[..., Any],
         person: Any,
         *,
         news: Callable[[], None] = lambda: None,
     ) -> None:
-        """Ask ``person`` (``say``, ``ask``, ``edit``, ``paint``) about ``review``; ``call`` reads and amends.
+        """Ask ``person`` (``say``, ``ask``, ``edit``, ``paint``) about ``items``; ``call`` reads and amends.
 
         ``news`` is called before each hunk, and prints what has happened meanwhile.
         """
+        self.items = list(items)
+        self.files: list[FileDiff] = []
+        """The diff after an edit; empty without one."""
         self._identifier = identifier
-        self._review = review
         self._chosen = chosen
         self._call = call
         self._person = person
         self._news = news
         self._sides = hunk_view.Sides(identifier, call)
-        self.files: list[FileDiff] = []
-        """The diff after an edit; empty without one."""
+        self._position = 0
+        self._shown = False
+        """Whether the hunk at the position was printed since the last decision, jump or edit."""
+        self._choices: dict[str, Choice] = {}
+        self._confirmed: set[str] = set()
+        """Flagged files that the user has confirmed."""
 
     def run(self) -> tuple[list[dict[str, Any]], bool]:
-        """Ask until the review is over; return the decisions, and whether they include confirmed flagged files."""
-        step = Next.SHOW
-        while step is not Next.DONE:
-            if self._review.message:
-                self._person.say(terminal.one_line(self._review.message))
-            step = self._do(step)
-        return self._review.decisions()
+        """Ask until the review is over; return the decisions, and whether they include confirmed flagged files.
+
+        Hunks are named one by one: hunks that were not shown are not decided.
+        """
+        with contextlib.suppress(EOFError):
+            while self._pending():
+                item = self.items[self._position]
+                if not self._shown:
+                    self._show(item)
+                if not self._answer(self._ask(f"{self._heading}Accept this hunk [{','.join(self._keys())}]?"), item):
+                    break
+        decisions: list[dict[str, Any]] = []
+        for item in self.items:
+            if (choice := self._choices.get(item.name)) is not None:
+                entry = {"path": item.file.path, "hunk": item.hunk.id, "decision": choice.decision}
+                decisions.append(entry | ({"reason": choice.reason} if choice.reason else {}))
+        accepted = {entry["path"] for entry in decisions if entry["decision"] == "accept"}
+        return decisions, bool(accepted & self._confirmed)
 
     def deliver(
         self,
@@ -219,63 +253,144 @@ class Dialogue:
                 if answer is None or answer.strip().lower() not in {"y", "yes"}:
                     return exit_codes.Exit.ERROR
 
-    def _do(self, step: Next) -> Next:
-        review, person = self._review, self._person
-        match step:
-            case Next.EDIT:
-                return self._edit()
-            case Next.REASON:
-                return review.answer(person.ask("Reason:"))
-            case Next.CONFIRM:
-                reason = review.current.file.flag_reason
-                return review.answer(person.ask(f"This file {reason}. Accept anyway [y/N]?"))
-            case Next.LIST:
-                person.say(self._list())
-                return review.answer(person.ask("Go to which hunk?"))
-            case Next.HELP:
-                shown = review.keys().split(",")
-                person.say("\n".join(f"{key}  {text}" for key, text in review_steps.KEYS.items() if key in shown))
-            case Next.SHOW:
-                self._news()
-                person.say("\n" + hunk_view.render(review.current, self._sides, person.paint, review.heading))
-                self._say_choice()
-        return review.answer(person.ask(f"{review.heading}Accept this hunk [{review.keys()}]?"))
+    @property
+    def _heading(self) -> str:
+        return f"({self._position + 1}/{len(self.items)}) "
 
-    def _say_choice(self) -> None:
-        choice = self._review.choice(self._review.current)
+    def _keys(self) -> list[str]:
+        """Return the keys that apply now, for the prompt."""
+        file = self.items[self._position].file
+        left_out = {"j", "k", "g"} if len(self.items) == 1 else set[str]()
+        left_out |= {"e"} if file.binary or file.status == "deleted" else set()
+        return [key for key in KEYS if key not in left_out]
+
+    def _ask(self, question: str) -> str:
+        """Return the line that the user types; raise ``EOFError`` at the end of input."""
+        line = self._person.ask(question)
+        if line is None:
+            raise EOFError
+        return str(line).strip()
+
+    def _show(self, item: hunk_view.Item) -> None:
+        self._shown = True
+        self._news()
+        self._person.say("\n" + hunk_view.render(item, self._sides, self._person.paint, self._heading))
+        choice = self._choices.get(item.name)
         if choice is not None:
             because = f": {terminal.one_line(choice.reason)}" if choice.reason else ""
             self._person.say(f"so far: {choice.decision}{because}")
 
-    def _list(self) -> str:
-        rows = []
-        for number, item in enumerate(self._review.items, 1):
-            choice = self._review.choice(item)
-            mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
-            here = ">" if item is self._review.current else " "
-            text = f"{terminal.path(item.file.path)}  {hunk_view.place(item)}"
-            rows.append(f"{here}{mark} {number:>3}  {text}{'  !' if item.file.flag_reason else ''}")
-        return "\n".join(rows)
+    def _answer(self, line: str, item: hunk_view.Item) -> bool:
+        """Do what a line asks for; return false for the one that ends the review."""
+        key, _, rest = line.partition(" ")
+        rest = rest.strip()
+        if key not in self._keys():
+            self._person.say(f"Keys: {','.join(self._keys())}; ? explains them.")
+        elif rest and key not in {"r", "g"}:
+            self._person.say(f"{key} takes no argument.")
+        elif key == "?":
+            self._person.say("\n".join(f"{shown}  {KEYS[shown]}" for shown in self._keys()))
+        elif key == "q":
+            return False
+        elif key == "e":
+            self._edit(item)
+        elif key in {"j", "k"}:
+            self._move(1 if key == "j" else -1)
+        elif key == "g":
+            self._go(rest)
+        elif key in {"y", "a"}:
+            if self._may_accept(item):
+                self._decide(self._rest_of_file(item) if key == "a" else [item], Choice("accept"))
+        elif key == "r" and not (rest := rest or self._ask("Reason:")):
+            self._person.say("No reason given; the hunk is still pending.")
+        else:
+            self._decide(self._rest_of_file(item) if key == "d" else [item], Choice("reject", rest or None))
+        return True
 
-    def _edit(self) -> Next:
+    def _may_accept(self, item: hunk_view.Item) -> bool:
+        """Return whether the user confirms a flagged file, once for all its hunks."""
+        path, reason = item.file.path, item.file.flag_reason
+        if reason and path not in self._confirmed:
+            if self._ask(f"This file {reason}. Accept anyway [y/N]?").lower() not in {"y", "yes"}:
+                self._person.say("Not accepted.")
+                return False
+            self._confirmed.add(path)
+        return True
+
+    def _decide(self, items: list[hunk_view.Item], choice: Choice) -> None:
+        for item in items:
+            self._choices[item.name] = choice
+        self._after(self.items.index(items[-1]))
+
+    def _after(self, behind: int) -> None:
+        """Go to the first pending hunk after ``behind``, else to the first one, as git does."""
+        pending = self._pending()
+        self._turn_to(next((number for number in pending if number > behind), (pending or [0])[0]))
+
+    def _turn_to(self, position: int) -> None:
+        self._position, self._shown = position, False
+
+    def _move(self, step: int) -> None:
+        there = [number for number in self._pending()[::step] if (number - self._position) * step > 0]
+        if there:
+            self._turn_to(there[0])
+        else:
+            self._person.say(f"No pending hunk {'after' if step > 0 else 'before'} this one.")
+
+    def _go(self, text: str) -> None:
+        if not text:
+            self._person.say("\n".join(self._rows()))
+            text = self._ask("Go to which hunk?")
+        if text.isdecimal() and 1 <= int(text[:9]) <= len(self.items):
+            self._turn_to(int(text) - 1)
+        elif text:
+            self._person.say(terminal.one_line(f"There is no hunk {text!r}; choose 1 to {len(self.items)}."))
+
+    def _rows(self) -> Iterator[str]:
+        for number, item in enumerate(self.items):
+            choice = self._choices.get(item.name)
+            mark = {"accept": "+", "reject": "-"}[choice.decision] if choice else " "
+            here = ">" if number == self._position else " "
+            text = f"{terminal.path(item.file.path)}  {hunk_view.place(item)}"
+            yield f"{here}{mark} {number + 1:>3}  {text}{'  !' if item.file.flag_reason else ''}"
+
+    def _pending(self) -> list[int]:
+        return [number for number, item in enumerate(self.items) if item.name not in self._choices]
+
+    def _rest_of_file(self, item: hunk_view.Item) -> list[hunk_view.Item]:
+        """Return a hunk and the pending ones after it in its file."""
+        behind = [self.items[number] for number in self._pending() if number > self._position]
+        return [item, *(other for other in behind if other.file.path == item.file.path)]
+
+    def _edit(self, item: hunk_view.Item) -> None:
+        """Let the user edit a file of the result; forget the decisions on it and ask about its hunks again."""
+        path, self._shown = item.file.path, False
         try:
-            if not self._amend():
+            if not self._amend(path):
                 self._person.say("Nothing was changed.")
-                return Next.SHOW
+                return
             self._sides.forget()
             self.files = self._call("delegations/diff", id=self._identifier).files
         except UnderstudyError as error:
             # The review continues: a failed edit must not lose the decisions so far.
             hint = f" ({error.hint})" if error.hint else ""
             self._person.say(terminal.one_line(f"The edit failed: {error.message}{hint}"))
-            return Next.SHOW
+            return
         try:
-            return self._review.replace(_pending(self._identifier, self.files, self._chosen))
+            self.items = _pending(self._identifier, self.files, self._chosen)
         except UnderstudyError:  # no hunk is pending after the edit
-            return self._review.replace([])
+            self.items = []
+        names = {other.name for other in self.items if other.file.path != path}
+        self._choices = {name: choice for name, choice in self._choices.items() if name in names}
+        self._confirmed.discard(path)
+        first = next((number for number, other in enumerate(self.items) if other.file.path == path), None)
+        if first is None:
+            self._person.say("No hunk of this file is pending now.")
+            self._after(-1)
+        else:
+            self._turn_to(first)
 
-    def _amend(self) -> bool:
-        path = self._review.current.file.path
+    def _amend(self, path: str) -> bool:
         head = self._call("delegations/diff", id=self._identifier).head
         original = self._call("delegations/file", id=self._identifier, path=path, side="result")
         if original.text is None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import event_lines, output
-from understudy.frontends.cli.output.units import size
+from understudy.frontends.cli.output.output import size
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -44,7 +44,8 @@ def restore(*, ref: str, json_: bool) -> None:
     ID is the delegation's; `understudy discard` and `understudy worktrees remove` print the REF. With --json, prints
     the `RestoreResult`.
     """
-    _restore(ref if "/" in ref else resolve(ref), as_json=json_)
+    restored = call("worktrees/restore", rescueRef=ref if "/" in ref else resolve(ref))
+    output.json(restored) if json_ else click.echo(terminal.one_line(restored.path))
 
 
 @click.group(
@@ -52,7 +53,7 @@ def restore(*, ref: str, json_: bool) -> None:
     epilog=options.examples("understudy worktrees", "understudy worktrees remove 20261121-004512-k3f9q"),
 )
 def worktrees() -> None:
-    """Manage the worktrees of agents on disk: list, remove, clean up, restore."""
+    """Manage the worktrees of agents on disk: list, remove, clean up."""
 
 
 def _trees(context: click.Context) -> Iterator[tuple[str, str]]:
@@ -151,22 +152,9 @@ def _ended(identifier: str, before: datetime) -> bool:
     return finished is not None and datetime.fromisoformat(finished) <= before
 
 
-@worktrees.command("restore", epilog=options.examples(f"understudy worktrees restore {_REF_EXAMPLE}"))
-@click.argument("ref", metavar="REF")
-@options.as_json
-def restore_tree(*, ref: str, json_: bool) -> None:
-    """Restore a removed worktree; the same as `understudy restore`."""
-    _restore(ref, as_json=json_)
-
-
 def _rescued(result: object, what: str, *, as_json: bool) -> None:
     if as_json:
         output.json_line(result)
         return
     ref = terminal.one_line(str(getattr(result, "rescue_ref", "")))
     click.echo(f"{what}  removed; restore with: understudy restore {ref}")
-
-
-def _restore(ref: str, *, as_json: bool) -> None:
-    restored = call("worktrees/restore", rescueRef=ref)
-    output.json(restored) if as_json else click.echo(terminal.one_line(restored.path))

@@ -8,7 +8,7 @@ import click
 
 from understudy.api.caller import TerminalCaller, require_current_folder
 from understudy.api.handlers import offers
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal

@@ -9,11 +9,10 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import option_names
+from understudy.frontends.cli.calls import api_calls, options, workspace_trust
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
-from understudy.frontends.cli.moving_in import profile_commands
+from understudy.frontends.cli.moving_in import import_command
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.setup import delegator_wizard
 from understudy.frontends.cli.setup.entries import (
@@ -22,10 +21,8 @@ from understudy.frontends.cli.setup.entries import (
     print_connection_tests,
     print_entry,
     print_saved,
-    read_declaration,
     remove_fields,
 )
-from understudy.frontends.cli.terminal import trust_prompt
 from understudy.frontends.cli.terminal.terminal import local_time
 
 _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -172,12 +169,6 @@ _declaration = options.all_of(
         help="A delegator that takes over when this one cannot work; may be repeated.",
     ),
     options.limit_options,
-    click.option(
-        "--from-json",
-        metavar="FILE",
-        type=click.File("rb"),
-        help="Read the whole declaration from a file (- for stdin).",
-    ),
 )
 
 
@@ -221,21 +212,21 @@ def add(
     if from_tool is not None:
         if name is not None or argv:
             raise click.UsageError("--from-tool generates the name and takes neither NAME nor COMMAND.")
-        with option_names.as_options():
+        with api_calls.as_options():
             entry = call("delegators/createFromTool", tool=from_tool, model=arguments["model"], **place)
     else:
         declared = _declared({}, arguments, argv)
         if name is not None:
             declared["name"] = name
         if not declared:
-            if json_ or not trust_prompt.can_ask():
+            if json_ or not workspace_trust.can_ask():
                 raise click.UsageError("Give NAME with --tool, --server or a command, or use --from-tool TOOL.")
             declared = delegator_wizard.delegator()
         if "name" not in declared:
             raise click.UsageError("NAME is missing.")
         if "command" in declared.get("launch", {}) and not declared.keys() & {"tool", "modelServer", "remoteAgent"}:
             declared["tool"] = "generic"
-        with option_names.as_options():
+        with api_calls.as_options():
             entry = call("delegators/create", delegator=declared, **place)
     _print_saved("Added", entry, json_=json_)
 
@@ -274,7 +265,7 @@ def update(
         if json_:
             output.json(before)
         return
-    with option_names.as_options():
+    with api_calls.as_options():
         entry = call(
             "delegators/update",
             name=name,
@@ -401,7 +392,7 @@ def _show_defaults(workspace: str | None, *, json_: bool) -> None:
 
 
 def _declared(before: dict[str, Any], arguments: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
-    declared = before | (read_declaration(arguments["from_json"]) if arguments["from_json"] else {})
+    declared = dict(before)
     for field in ("tool", "mode", "model", "locality"):
         if arguments[field] is not None:
             declared[field] = arguments[field]
@@ -461,5 +452,5 @@ def _json(text: str) -> Any:
         return text
 
 
-delegators.add_command(profile_commands.import_)
-delegators.add_command(profile_commands.export)
+delegators.add_command(import_command.import_profiles)
+delegators.add_command(import_command.export)

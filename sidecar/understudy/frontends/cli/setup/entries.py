@@ -113,17 +113,6 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     return values
 
 
-def read_declaration(file: Any) -> dict[str, Any]:
-    """Return the JSON object in ``file``."""
-    try:
-        declared = msgspec.json.decode(file.read())
-    except (OSError, msgspec.DecodeError) as error:
-        raise click.BadParameter(f"{file.name}: {error}.", param_hint="--from-json") from None
-    if not isinstance(declared, dict):
-        raise click.BadParameter(f"{file.name} does not contain a JSON object.", param_hint="--from-json")
-    return declared
-
-
 def remove_fields(declared: dict[str, Any], fields: tuple[str, ...], name: str) -> None:
     """Remove the fields that ``--unset`` names from the declaration of the entry ``name``."""
     for field in fields:

@@ -9,8 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.calls import option_names
+from understudy.frontends.cli.calls import api_calls, options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
@@ -19,7 +18,6 @@ from understudy.frontends.cli.setup.entries import (
     print_connection_test,
     print_entry,
     print_saved,
-    read_declaration,
     remove_fields,
 )
 from understudy.frontends.cli.terminal import terminal
@@ -111,12 +109,6 @@ _declaration = options.all_of(
         help="Price of the models whose names begin so, in USD per million tokens: read and written, then read "
         "from and written to the cache (gpt-5=1.25/10/0.125); may be repeated.",
     ),
-    click.option(
-        "--from-json",
-        metavar="FILE",
-        type=click.File("rb"),
-        help="Read the whole declaration from a file (- for stdin).",
-    ),
 )
 
 
@@ -144,7 +136,7 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **argument
         # The preset is for everything that was not given.
         usual, variable = _preset(declared["kind"])
         declared = usual | declared
-    with option_names.as_options():
+    with api_calls.as_options():
         entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
     if variable is not None and entry.model_server.api_key is None:
         click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
@@ -162,7 +154,7 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
     before = call("modelServers/get", name=name, workspace=uri(workspace or "."))
     declared = _declared(msgspec.to_builtins(before.model_server), arguments)
     remove_fields(declared, unset, name)
-    with option_names.as_options():
+    with api_calls.as_options():
         entry = call(
             "modelServers/update",
             name=name,
@@ -290,7 +282,7 @@ def _prices(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
 def _declared(before: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     from understudy.model.wire import camel
 
-    declared = before | (read_declaration(arguments["from_json"]) if arguments["from_json"] else {})
+    declared = dict(before)
     for field in ("base_url", "kind", "display_name", "locality", "max_concurrent"):
         if arguments[field] is not None:
             declared[camel(field)] = arguments[field]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from understudy.api.messages import ToolsResult
-from understudy.frontends.cli.arguments import options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output

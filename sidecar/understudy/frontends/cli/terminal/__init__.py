@@ -1,1 +1,1 @@
-"""The user's terminal: size, colours, pager, editor, questions."""
+"""The user's terminal: size, colours, editor, questions."""

@@ -28,8 +28,8 @@ def edited(text: str, name: str, environment: Mapping[str, str] = os.environ) ->
     """Let the user edit ``text`` in a file named like ``name``; return the new text, None if it did not change.
 
     Runs ``$VISUAL``, ``$EDITOR`` or ``vi``, split into an argument vector without a shell. The editor and the pager
-    are the only programs that a frontend starts itself: they need the user's terminal and environment. Errors:
-    ``tool_missing``, ``tool_crashed`` (the edit is ignored), ``malformed_output``.
+    (which click starts) are the only programs that a frontend starts: they need the user's terminal and environment.
+    Errors: ``tool_missing``, ``tool_crashed`` (the edit is ignored), ``malformed_output``.
     """
     argv = _argv(environment)
     with tempfile.TemporaryDirectory(prefix="understudy-edit-") as folder:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import unicodedata
 from datetime import datetime
-from typing import IO, Any
+from types import FrameType
+from typing import IO, Any, Self
 
 import click
 
@@ -26,7 +28,6 @@ __all__ = [  # with the functions that sanitize text for a terminal
     "width",
     "width_of",
 ]
-
 DEFAULT_WIDTH = 80
 NARROWEST = 20
 
@@ -106,3 +107,41 @@ def local_time(at: str) -> str:
         return at
     today = datetime.now().astimezone().date()
     return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+class HeldInterrupt:
+    """Holds the first Ctrl-C back while it is entered; the second one interrupts at once.
+
+    May be entered again later; only in the main thread.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self.pressed = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        """Begin to hold."""
+        self._before = signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End holding; what was pressed stays until `release`."""
+        signal.signal(signal.SIGINT, self._before)
+
+    def release(self) -> None:
+        """Interrupt now if Ctrl-C was held back."""
+        if self.pressed:
+            self.pressed = False
+            raise KeyboardInterrupt
+
+    def explain_detached(self, cancel: str) -> None:
+        """After a start that nothing follows, tell that Ctrl-C came too late, and the command that cancels."""
+        if self.pressed:
+            click.echo(f"Already started; to cancel: {cancel}", err=True)
+
+    def _press(self, _: int, __: FrameType | None) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+        click.echo("Stopping as soon as the start is complete (Ctrl-C again to exit at once).", err=True)

@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import option_names
+from understudy.frontends.cli.calls import api_calls
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 OK, FAILED, UNUSABLE, STOPPED = 0, 1, 2, 130
@@ -81,7 +81,7 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
     """Run a command and return its exit code; ``run`` fills in what is known for the envelope of an error."""
     facts: dict[str, Any] = {}
     try:
-        with option_names.as_options(also_json=True):
+        with api_calls.as_options(also_json=True):
             run(facts)
     except (click.ClickException, click.Abort, BrokenPipeError):
         raise
@@ -90,7 +90,7 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
     except KeyboardInterrupt:
         problem = UnderstudyError(ErrorKind.CANCELLED, "Stopped. No file was written.")
     except Exception as error:
-        from understudy.api.internal_errors import internal_error
+        from understudy.api.error_answers import internal_error
 
         problem = internal_error(f"understudy {command}", error)
     else:

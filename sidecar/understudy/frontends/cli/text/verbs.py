@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli.arguments import options
-from understudy.frontends.cli.output.printed_answer import StreamedAnswer
+from understudy.frontends.cli.calls import options
+from understudy.frontends.cli.output.live_view import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope
 
@@ -148,13 +148,17 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
             **params,
         )
     )
-    facts |= {"model": prepared.model, "profile": prepared.delegator}
+    delegator = prepared.request.chosen.delegator
+    facts |= {"model": delegator.model or "", "profile": delegator.name}
     if params.get("target"):
         facts["target"] = params["target"]
-    if prepared.model_server:
-        facts["backend"] = prepared.model_server
+    if delegator.model_server:
+        facts["backend"] = delegator.model_server
     if arguments["preview"]:
-        _show(prepared, as_json=arguments["json_"])
+        from understudy.frontends.cli.output import output
+
+        left_out = [(skipped.name, skipped.why) for skipped in prepared.left_out]
+        output.preview(text_requests.preview_of(prepared.request), as_json=arguments["json_"], left_out=left_out)
         return
     _warn(prepared)
     prints_text = command != "write" or (not params["writes_target"] and not arguments["diff"])
@@ -173,10 +177,10 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
             click.echo()  # the message begins on a line of its own
         raise
     if arguments["json_"]:
-        more = {"diff": prepared.difference()} if arguments.get("diff") else {}
+        more = {"diff": prepared.difference} if arguments.get("diff") else {}
         envelope.success(command, {**facts, **more}, answer)
     elif not prints_text:
-        _report(prepared.difference() if arguments["diff"] else "", params)
+        _report(prepared.difference if arguments["diff"] else "", params)
     elif is_live:
         streamed.end_line()
     else:
@@ -201,15 +205,8 @@ def _limits(arguments: dict[str, Any]) -> Any:
     return Limits(**limits) if limits else None
 
 
-def _show(prepared: Any, *, as_json: bool) -> None:
-    from understudy.frontends.cli.output import preview_page
-
-    preview = prepared.preview()
-    preview_page.show(preview, as_json=as_json, left_out=[(skipped.name, skipped.why) for skipped in prepared.left_out])
-
-
 def _warn(prepared: Any) -> None:
-    for text in prepared.notes:
+    for text in prepared.request.notes:
         _note(text)
     left_out = prepared.left_out
     if left_out:

@@ -14,7 +14,7 @@ from lsprotocol import types
 
 from understudy.api import method_table, result_files
 from understudy.frontends.lsp.delegate.result_messages import ANSWER_CHARACTERS, PERSON_SECONDS, SHOW, stops_typing
-from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say, show_document
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import one_line
@@ -22,7 +22,7 @@ from understudy.model.text.sanitize import one_line
 if TYPE_CHECKING:
     from understudy.api.messages import TextResult
     from understudy.api.serving.request import InFlightRequest
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 RUN = method_table.PREFIX + "text/run"
 
@@ -30,13 +30,16 @@ RUN = method_table.PREFIX + "text/run"
 class AnswerDocuments:
     """The text requests of one editor."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, host: FeatureHost) -> None:
         """Start without requests."""
-        self._client = client
+        self._client = host.client
         self._running: dict[InFlightRequest, tuple[str, asyncio.Event]] = {}
         """Request → the token of its progress, and its end."""
+        host.client.on_command_begun.append(self._begun)
+        host.client.on_command.append(self._done)
+        host.on_progress_cancel.append(self._cancelled)
 
-    def begun(self, request: InFlightRequest) -> None:
+    def _begun(self, request: InFlightRequest) -> None:
         """Show the progress of a text recipe."""
         params, client = request.params, self._client
         is_shown = client.subscribed or (isinstance(params, dict) and params.get("stream") is not None)
@@ -45,14 +48,14 @@ class AnswerDocuments:
             self._running[request] = token, ended
             client.spawn(self._show_progress(token, ended, f"Understudy: {_title(request)}"), "text request")
 
-    def done(self, request: InFlightRequest, result: TextResult, error: UnderstudyError | None) -> None:
+    def _done(self, request: InFlightRequest, result: TextResult, error: UnderstudyError | None) -> None:
         """Show the answer."""
         if request in self._running:
             self._running.pop(request)[1].set()
             if error is None:
                 self._client.spawn(self._tell(_title(request), result), f"answer {result.id}")
 
-    def cancel(self, token: str | int) -> None:
+    def _cancelled(self, token: str | int) -> None:
         """Cancel the request whose progress the user cancelled."""
         for request, (shown, _) in self._running.items():
             if shown == token:
@@ -106,11 +109,3 @@ def _start_of(text: str) -> str:
 
 def _title(request: InFlightRequest) -> str:
     return one_line(str(request.params.get("recipe", ""))) if isinstance(request.params, dict) else ""
-
-
-def register(host: FeatureHost) -> None:
-    """Register the command."""
-    answers = AnswerDocuments(host.client)
-    host.client.on_command_begun.append(answers.begun)
-    host.client.on_command.append(answers.done)
-    host.on_progress_cancel.append(answers.cancel)

@@ -21,8 +21,8 @@ from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.handlers.offers import Offers, RecipeOffer
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
     from understudy.frontends.lsp.editor.client import Client
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
     from understudy.model.config.delegators import Recipe
 
 START = method_table.PREFIX + "delegations/start"
@@ -43,14 +43,17 @@ Eglot, which send no name."""
 class Actions:
     """The code actions of one editor."""
 
-    def __init__(self, client: Client) -> None:
-        """Start with no offers."""
-        self._client = client
+    def __init__(self, host: FeatureHost) -> None:
+        """Start with no offers; the actions of every other source, created before, are listed first."""
+        self._client = host.client
         self._known: dict[tuple[Path, str], tuple[float, Offers]] = {}
         self._age = 0
         """Grows when the cache is cleared, so that offers that were read before are not cached afterwards."""
+        host.aggregator.actions.append(self._offer)
+        host.client.on_changed.append(self._changed)
+        host.client.on_folders.append(self._forget)
 
-    async def offer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+    async def _offer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the actions for a range of a file."""
         if params.context.trigger_kind == types.CodeActionTriggerKind.Automatic:
             return []
@@ -73,15 +76,15 @@ class Actions:
                 actions.append(self._on_file(offer, offers, uri))
         return sorted(actions, key=lambda action: action.kind != _quick_fix())
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Clear the cache."""
         self._known.clear()
         self._age += 1
 
-    def changed(self, collections: frozenset[str]) -> None:
+    def _changed(self, collections: frozenset[str]) -> None:
         """Clear the cache unless only delegations changed."""
         if collections - {"delegations"}:
-            self.forget()
+            self._forget()
 
     def _selects(self, uri: str, selected: types.Range) -> bool:
         """Return whether the user selected something; some editors send the word at the cursor as well."""
@@ -214,11 +217,3 @@ def _place(position: dict[str, int]) -> tuple[int, int]:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= TITLE_CHARACTERS else line[: TITLE_CHARACTERS - 1] + "…"
-
-
-def register(host: FeatureHost) -> None:
-    """Register the code actions; call this after all other sources of code actions are registered."""
-    actions = Actions(host.client)
-    host.aggregator.actions.append(actions.offer)
-    host.client.on_changed.append(actions.changed)
-    host.client.on_folders.append(actions.forget)

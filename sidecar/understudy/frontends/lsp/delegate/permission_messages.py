@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import deque
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
@@ -21,9 +21,6 @@ from understudy.model.delegation.delegations import Delegation, PermissionOption
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
-
-if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
 
 LATER = "Later"
 DEFAULT_SECONDS = 3600.0
@@ -209,8 +206,3 @@ def _seconds(request: PermissionRequest) -> float:
         return max(0.0, datetime.fromisoformat(request.deadline).timestamp() - time.time()) + DEFAULT_SECONDS
     except ValueError:
         return DEFAULT_SECONDS
-
-
-def register(host: FeatureHost, runs: TrackedDelegations) -> None:
-    """Register the permission messages."""
-    PermissionMessages(host.client, runs)

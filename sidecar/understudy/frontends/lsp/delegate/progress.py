@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.client import EditorRefused
 from understudy.frontends.lsp.editor.user_messages import say
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
@@ -25,7 +25,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 REPORT_SECONDS = 0.5
 """Shortest time between two reports of one delegation, unless its state changes."""
@@ -78,9 +78,9 @@ class Shown:
 class Progress:
     """All progress that the editor shows."""
 
-    def __init__(self, client: Client, runs: TrackedDelegations) -> None:
+    def __init__(self, host: FeatureHost, runs: TrackedDelegations) -> None:
         """Follow the delegations in ``runs``."""
-        self._client = client
+        self._client = host.client
         self._runs = runs
         self._shown: dict[str, Shown] = {}
         self._refused: set[str] = set()
@@ -88,8 +88,9 @@ class Progress:
         self._clock: asyncio.Task[Any] | None = None
         runs.on_update.append(self._update)
         runs.on_gone.append(self._gone)
+        host.on_progress_cancel.append(self._cancelled)
 
-    def cancel(self, token: str | int) -> None:
+    def _cancelled(self, token: str | int) -> None:
         """Cancel the delegation whose progress the user cancelled."""
         for identifier, shown in self._shown.items():
             if shown.token == token and not shown.over:
@@ -223,9 +224,3 @@ def _done(entries: list[Any], before: int | None) -> int | None:
         return before
     share: int = 100 * sum(state == "completed" for state in states) // len(states)
     return share if before is None else max(share, before)
-
-
-def register(host: FeatureHost, runs: TrackedDelegations) -> None:
-    """Register the progress reports."""
-    progress = Progress(host.client, runs)
-    host.on_progress_cancel.append(progress.cancel)

@@ -22,7 +22,7 @@ from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 REVIEW = "Review"
 SHOW = "Show the answer"
@@ -144,8 +144,3 @@ def message(delegation: Delegation, *, elsewhere: bool = False) -> str:
 
 def _answer(delegation: Delegation) -> str:
     return (delegation.result.text if delegation.result is not None else None) or ""
-
-
-def register(host: FeatureHost, runs: TrackedDelegations) -> None:
-    """Register the result messages."""
-    ResultMessages(host, runs)

@@ -23,7 +23,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.api.messages import TrustResult
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 TRUST = "Trust"
 NOT_NOW = "Not now"
@@ -38,17 +38,18 @@ LISTED = 12
 class TrustMessages:
     """The trust questions of one session."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, host: FeatureHost) -> None:
         """Ask nothing yet."""
-        self._client = client
+        self._client = client = host.client
         self._asked: dict[Path, str] = {}
         """Workspace → the digest of the effects that were shown last."""
         self._turn = asyncio.Lock()
         client.on_ready.append(self._look_later)
         client.on_folders.append(self._look_later)
         client.on_changed.append(self._changed)
+        client.before_command["delegations/start"] = self._before_start
 
-    async def before_start(self, params: Any) -> None:
+    async def _before_start(self, params: Any) -> None:
         """Ask about the workspace in which the user is about to start something, even if they chose Not Now before."""
         if not self._asks() or not isinstance(params, dict):
             return
@@ -162,9 +163,3 @@ def _listed(items: list[str]) -> list[str]:
 
 def _elsewhere(workspace: Path) -> str:
     return f"To trust it, run in a terminal: understudy trust {shlex.quote(str(workspace))}"
-
-
-def register(host: FeatureHost) -> None:
-    """Register the trust questions."""
-    trusting = TrustMessages(host.client)
-    host.client.before_command["delegations/start"] = trusting.before_start

@@ -1,17 +1,18 @@
 """What several features answer together: code actions, lenses and diagnostics.
 
-A feature adds a *source* to the lists of the host's ``Aggregator``; sources are asked in order.
+A feature adds a *source* to the lists of the host's ``Aggregator``; sources are asked in order. The host is an
+interface of the server, so that no feature imports the server.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
 
-from understudy.api import internal_errors
+from understudy.api import error_answers
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ async def _asked(source: Callable[[Any], Awaitable[Any]], params: Any, otherwise
     except UnderstudyError:
         return otherwise
     except Exception as error:
-        internal_errors.internal_error("lsp source", error)
+        error_answers.internal_error("lsp source", error)
         return otherwise
 
 
@@ -110,3 +111,31 @@ def _is_below(kind: types.CodeActionKind | str | None, parent: types.CodeActionK
     # ``str`` of a member of the enumeration is its name in Python, not its value.
     actual, asked = (getattr(value, "value", value) or "" for value in (kind, parent))
     return asked in {"", actual} or actual.startswith(asked + ".")
+
+
+class Review(Protocol):
+    """The feature that shows results for review."""
+
+    async def open(self, delegation: str) -> None:
+        """Show the review of a delegation. Errors: ``unknown_delegation``."""
+        ...
+
+
+class FeatureHost(Protocol):
+    """The objects that the features of one editor share."""
+
+    client: Client
+    aggregator: Aggregator
+    """Combines the answers of several features to one request."""
+    review: Review
+    """Set by the review feature."""
+    on_progress_cancel: list[Callable[[str | int], None]]
+    """Called with the token of a progress that the user cancelled."""
+
+    def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]]) -> None:
+        """Register the handler of a standard request."""
+        ...
+
+    def add_command(self, name: str, handler: Callable[..., Awaitable[Any]]) -> None:
+        """Register the handler of a command, which gets the command's arguments."""
+        ...

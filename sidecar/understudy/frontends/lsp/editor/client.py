@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import itertools
-import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy.api import internal_errors, method_table
+from understudy.api import error_answers, method_table
 from understudy.api.serving.request import Answer, InFlightRequest, RequestsInFlight
 from understudy.api.serving.subscriptions import Subscriptions, fingerprints
+from understudy.api.serving.thread_pool import settle
 from understudy.frontends import json_rpc
 from understudy.frontends.lsp.editor.documents import Documents
 from understudy.frontends.lsp.transport import framing
@@ -34,6 +35,8 @@ ASK_SECONDS = 30.0
 """How long to wait for an answer of the client that does not depend on the user."""
 MOST_WATCHED = 64
 """How many workspaces besides the folders have their configuration watched."""
+OPEN_REVIEW = "understudy-review/open"
+"""A command that is not in the method table, because showing a document needs an editor."""
 _DELIVER_SECONDS = 60.0
 """How long the subscription's thread waits for the features to handle events."""
 
@@ -234,19 +237,7 @@ class Client:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
-        def finish(result: Any, error: UnderstudyError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        def answer(result: Any, error: UnderstudyError | None) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(finish, result, error)
-
-        call = self.new_request(method_table.PREFIX + name, params, answer, None)
+        call = self.new_request(method_table.PREFIX + name, params, functools.partial(settle, loop, future), None)
         self.requests.begin(call)
         try:
             return await asyncio.shield(future)
@@ -284,13 +275,7 @@ class Client:
     def respond(self, identifier: Any, result: Any, error: tuple[int, str, Any] | None) -> None:
         """Answer a request of the client; ``error``: code, message, data. Any thread may call this."""
         message = json_rpc.result(identifier, result) if error is None else json_rpc.error(identifier, *error)
-        if isinstance(identifier, str) and wire.whole(identifier) != identifier:
-            # msgspec cannot encode lone surrogates; JSON can escape them.
-            del message["id"]
-            rest = self.encode(message)
-            self.send_body(b'{"id":%b,%b' % (json.dumps(identifier).encode("ascii"), rest[1:]))
-        else:
-            self.send(message)
+        self.send(message)
 
     def send(self, message: Any) -> None:
         """Send a whole message. Any thread may call this."""
@@ -385,7 +370,7 @@ class Client:
             try:
                 hook(*arguments)
             except Exception as error:
-                internal_errors.internal_error(f"lsp hook {hook}", error)
+                error_answers.internal_error(f"lsp hook {hook}", error)
 
     def _watched(self) -> tuple[Path, ...]:
         return (*self.folders, *(path for path in self._also_watched if path not in self.folders))
@@ -404,21 +389,14 @@ class Client:
             self._wait_in_loop(self.run_hooks, self.on_events, params.id, list(params.events))
 
     def _wait_in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
-        if self._loop is None:
-            raise BrokenPipeError
-        finished = threading.Event()
-
-        def run() -> None:
-            try:
-                function(*arguments)
-            finally:
-                finished.set()
+        async def run() -> None:
+            function(*arguments)
 
         try:
-            self._loop.call_soon_threadsafe(run)
-        except RuntimeError as error:  # the loop is closed
-            raise BrokenPipeError from error
-        finished.wait(_DELIVER_SECONDS)
+            self.wait_in_loop(run(), _DELIVER_SECONDS)
+        except UnderstudyError as error:
+            if error.kind is ErrorKind.CANCELLED:  # the session has ended
+                raise BrokenPipeError from error
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -426,7 +404,7 @@ class Client:
             if isinstance(error, UnderstudyError | EditorRefused | TimeoutError):
                 log.warning("%s: %s", task.get_name(), error)
             else:
-                internal_errors.internal_error(f"lsp {task.get_name()}", error)
+                error_answers.internal_error(f"lsp {task.get_name()}", error)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, msgspec.Struct):

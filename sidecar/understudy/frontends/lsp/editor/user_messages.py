@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import sanitize
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from understudy.frontends.lsp.editor import server_capabilities
+from understudy.frontends.lsp.editor.client import OPEN_REVIEW
 from understudy.frontends.lsp.review import review_actions
 from understudy.frontends.lsp.review.review_actions import OpenReview, ReviewAction
 from understudy.frontends.lsp.review.review_document import WHOLE, EditedReview, ReviewTarget, letter
@@ -18,7 +18,6 @@ from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text.sanitize import one_line
 
 SOURCE = "Understudy"
-OPEN = server_capabilities.OPEN_REVIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,9 @@ def _on_whole(work: OpenReview, sheet: EditedReview) -> Iterable[ReviewAction]:
     newer = next((hunk.by for _, hunk in work.hunks() if hunk.state is HunkState.SUPERSEDED and hunk.by), None)
     if newer is not None:
         title = f"Continue in the review of {newer}, which took over the pending hunks"
-        yield ReviewAction(title, f"{review_actions.KIND}.open", OPEN, {"id": newer}, short="Continue in newer review")
+        yield ReviewAction(
+            title, f"{review_actions.KIND}.open", OPEN_REVIEW, {"id": newer}, short="Continue in newer review"
+        )
     if work.undo_token is not None:
         yield review_actions.take_back(work.undo_token)
 
@@ -212,7 +213,7 @@ def _on_whole(work: OpenReview, sheet: EditedReview) -> Iterable[ReviewAction]:
 def _look(work: OpenReview, mark: Mark) -> ReviewAction:
     params: dict[str, Any] = {"id": work.delegation.id, "path": mark.file.path, "hunk": mark.hunk.id}
     title = "Open this hunk in the review, to add a reason or send it back"
-    return ReviewAction(title, f"{review_actions.KIND}.open", OPEN, params, short="Review")
+    return ReviewAction(title, f"{review_actions.KIND}.open", OPEN_REVIEW, params, short="Review")
 
 
 def _named(offer: ReviewAction, work: OpenReview) -> ReviewAction:

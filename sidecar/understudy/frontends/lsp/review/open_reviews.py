@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from understudy.api import result_files
-from understudy.frontends.lsp.review import hunk_positions, path_index
-from understudy.frontends.lsp.review.path_index import PathIndex
+from understudy.frontends.lsp.review import hunk_positions, survivor_hints
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import OriginalReview
+from understudy.frontends.lsp.review.survivor_hints import PathIndex
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -165,7 +165,7 @@ class OpenReviews:
                 break
         self._pending = PathIndex()
         for delegation in listed.values():
-            self._pending.put(delegation.id, path_index.paths_of_result(delegation))
+            self._pending.put(delegation.id, survivor_hints.paths_of_result(delegation))
         self.read({identifier for identifier, work in self.known.items() if _differs(work, listed.get(identifier))})
         self.read({identifier for identifier in listed if identifier not in self.known and self._concerns(identifier)})
 
@@ -201,8 +201,8 @@ class OpenReviews:
             self._shown.drop(delegation)
         else:
             self.known[delegation] = work
-            files = path_index.absolute(work.delegation, [file.path for file in work.files])
-            self._shown.put(delegation, files | path_index.paths_of_result(work.delegation))
+            files = survivor_hints.absolute(work.delegation, [file.path for file in work.files])
+            self._shown.put(delegation, files | survivor_hints.paths_of_result(work.delegation))
 
     def _concerns(self, delegation: str) -> bool:
         return any(map(self._is_open, self._pending.of(delegation)))
@@ -213,7 +213,7 @@ class OpenReviews:
             if delegation.state is not State.FINISHED or delegation.head is None:
                 return None
             if delegation.review.pending:
-                self._pending.put(identifier, path_index.paths_of_result(delegation))
+                self._pending.put(identifier, survivor_hints.paths_of_result(delegation))
             else:
                 self._pending.drop(identifier)
             if identifier not in self._open and not self._concerns(identifier):

@@ -23,19 +23,13 @@ from lsprotocol import types
 
 from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
+from understudy.frontends.lsp.editor.client import OPEN_REVIEW
 from understudy.frontends.lsp.editor.line_alignment import lines_of
-from understudy.frontends.lsp.review import (
-    document_view,
-    hunk_positions,
-    open_reviews,
-    review_actions,
-    survivor_hints,
-)
+from understudy.frontends.lsp.review import document_view, hunk_positions, open_reviews, review_actions, survivor_hints
 from understudy.frontends.lsp.review.document_view import Mark, View
-from understudy.frontends.lsp.review.path_index import PathIndex
 from understudy.frontends.lsp.review.review_actions import OpenReview
 from understudy.frontends.lsp.review.review_document import EditedReview, ReviewTarget
-from understudy.frontends.lsp.review.survivor_hints import SurvivorHint
+from understudy.frontends.lsp.review.survivor_hints import PathIndex, SurvivorHint
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import JudgedMutant
@@ -45,7 +39,7 @@ from understudy.model.text import path_quoting, sanitize
 
 if TYPE_CHECKING:
     from understudy.api.serving.request import InFlightRequest
-    from understudy.frontends.lsp.editor.feature_host import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 OWNER = "review"
 SETTLE_SECONDS = 0.15
@@ -93,7 +87,7 @@ class ReviewFeature:
         async def opened(*arguments: Any) -> None:
             await self._open_command(*arguments)
 
-        host.add_command(document_view.OPEN, opened)
+        host.add_command(OPEN_REVIEW, opened)
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
@@ -360,11 +354,6 @@ class ReviewFeature:
 
     def _say(self, severity: types.MessageType, text: str) -> None:
         user_messages.say(self.client, severity, text)
-
-
-def register(host: FeatureHost) -> None:
-    """Create the review feature and set ``host.review``."""
-    host.review = ReviewFeature(host)
 
 
 def _delegation_of(uri: str) -> str | None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from understudy.config.loading import loader
 from understudy.frontends.cli import app
-from understudy.frontends.cli.moving_in import familiar
+from understudy.frontends.cli.calls import command_group
 from understudy.frontends.cli.review import worktrees
 from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -66,7 +66,7 @@ def delegator(name: str) -> Delegator:
     ],
 )
 def test_a_command_of_another_tool_is_one_of_ours(theirs: str, ours: str) -> None:
-    assert familiar.translated(theirs.split()) == ours.split()
+    assert command_group.translated(theirs.split()) == ours.split()
 
 
 def test_what_a_tool_can_do_is_shown_under_both_names(project: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -13,9 +14,7 @@ from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
 _COMPLETED_IDS = 50
-
 LIMITS: tuple[tuple[str, type, str], ...] = (
     ("total-seconds", float, "Limit the duration of all attempts together."),
     ("idle-seconds", float, "Limit the time between two events of the agent."),
@@ -137,6 +136,13 @@ def rounds(command: Command) -> Command:
     )(command)
 
 
+tool_sets = click.option(
+    "--tools",
+    "tool_sets",
+    multiple=True,
+    type=click.Choice(["delegate-local"]),
+    help="Also list the tools of another program; may be repeated.",
+)
 limit_options = all_of(*(click.option(f"--{name}", type=type_, metavar="N", help=text) for name, type_, text in LIMITS))
 
 
@@ -200,9 +206,75 @@ def _recipes(context: click.Context) -> Iterator[tuple[str, str]]:
 
 
 complete_identifiers = completes(_identifiers)
+
+
 complete_delegators = _configured("delegators/list", "delegators", "delegator")
+
+
 complete_servers = _configured("modelServers/list", "model_servers", "model_server")
+
+
 complete_checks = _configured("checks/list", "checks", "check")
+
+
 complete_agents = _configured("agents/list", "agents", text="description")
+
+
 complete_tools = _configured("tools/list", "tools")
+
+
 complete_recipes = completes(_recipes)
+
+
+launch = all_of(
+    click.option("--model", metavar="ID", help="Use this model of the delegator's tool or server."),
+    click.option("--mode", type=click.Choice(["headless", "acp", "tmux"]), help="Drive the tool like this."),
+    click.option("--permission-mode", metavar="MODE", help="What the tool may do without asking."),
+    click.option(
+        "--set", "properties", metavar="KEY=VALUE", multiple=True, help="Set a model property; may be repeated."
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set a limit by its name in the configuration (answer_seconds=60); may be repeated.",
+    ),
+    click.option(
+        "--worktree/--no-worktree",
+        "use_worktree",
+        default=None,
+        help="Let the agent work in a worktree, or in your checkout itself.",
+    ),
+)
+
+
+def launch_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the ``LaunchOverride`` among a command's options, None if there is none."""
+    override = {
+        "model": arguments["model"],
+        "mode": arguments["mode"],
+        "permissionMode": arguments["permission_mode"],
+        "modelProperties": dict(map(_property, arguments["properties"])) or None,
+        "limits": dict(map(_limit, arguments["limits"])) or None,
+        "useWorktree": arguments["use_worktree"],
+    }
+    return {name: value for name, value in override.items() if value is not None} or None
+
+
+def _property(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="--set")
+    try:
+        decoded = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, decoded if isinstance(decoded, bool | int | float) else value
+
+
+def _limit(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint="--limit")
+    return name, value

@@ -1,4 +1,4 @@
-"""Accepts in documents that are open in an editor, where the user can revert them.
+"""The documents of an editor: the files behind them, their saves, and accepts that the user can revert in them.
 
 An editor reports what happens to its documents, in order: ``AcceptedDocuments.state_after`` at once, in any thread,
 then ``reconcile`` with what it returned, in a thread that may wait. Editors that report less lose nothing but the
@@ -11,12 +11,40 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from understudy.api import caller
+from understudy.model.errors import UnderstudyError
+
 if TYPE_CHECKING:
     from understudy.engine.review.editor_documents import EditorAccepts
     from understudy.engine.review.reconciliation import DocumentState as DocumentState  # noqa: PLC0414 - for frontends
 
 LATER_SECONDS = 2.0
 """When to compare again if ``reconcile`` asks for it."""
+
+
+def text_of(path: Path, most_bytes: int) -> str | None:
+    """Return the text of a file on disk; None if it cannot be read. At most ``most_bytes`` are read."""
+    from understudy.files import durable
+
+    try:
+        return durable.read_whole(path, most_bytes).decode("utf-8", "replace")
+    except (OSError, UnderstudyError):
+        return None
+
+
+def file_saved(path: Path, text: str | None = None) -> None:
+    """Remember the content of a file that an editor saved, so that no agent is suspected of the change.
+
+    ``text`` is the document's, if the editor sends its text. Another program may have written to the file before the
+    editor's message arrived; that change is not the user's, nor is one that an editor inside a run reports.
+    """
+    if caller.surrounding_run() is not None:
+        return
+    from understudy.files import user_file
+    from understudy.journal import editor_saves
+
+    saved = user_file.overwritten(user_file.read_bytes(path), text) if text is not None else None
+    editor_saves.record([path], {path: saved} if saved is not None else {})
 
 
 class AcceptedDocuments:

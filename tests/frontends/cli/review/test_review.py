@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,8 @@ from hypothesis import strategies as st
 
 from understudy.api import messages as m
 from understudy.api import review_messages as r
-from understudy.frontends.cli.review import hunk_targets, hunk_view, review, send_decisions
+from understudy.frontends.cli.review import decide, hunk_targets, hunk_view, review
 from understudy.frontends.cli.review.review import Dialogue, VerdictNotice
-from understudy.frontends.cli.review.review_steps import KEYS, Next, Review
 from understudy.frontends.cli.terminal import editor, permission_prompt, terminal
 from understudy.git import path_rules
 from understudy.model.delegation.delegations import PermissionOption, PermissionRequest
@@ -29,6 +29,7 @@ from understudy.model.verdicts import Verdict
 
 PLAIN = terminal.Paint(on=False)
 WHOLE = "20261121-004512-k3f9q"
+BASE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 
 
 def hunk_of(identifier: str, *lines: int, **changes: Any) -> Hunk:
@@ -56,132 +57,6 @@ def three() -> list[FileDiff]:
     ]
 
 
-def review_of(files: list[FileDiff]) -> Review:
-    return Review(hunk_view.pending(files))
-
-
-def go(review: Review, *lines: str | None) -> Next:
-    step = Next.SHOW
-    for line in lines:
-        step = review.answer(line)
-    return step
-
-
-# -- the course ----------------------------------------------------------------------------------------------------
-
-
-def test_each_answer_decides_one_hunk_and_the_last_one_ends_it() -> None:
-    review = review_of(three())
-    assert go(review, "y", "n", "r", "too slow", "y", "y", "n") is Next.DONE
-    assert review.decisions() == (
-        [
-            {"path": "a.py", "hunk": "a1", "decision": "accept"},
-            {"path": "a.py", "hunk": "a2", "decision": "reject"},
-            {"path": "b.py", "hunk": "b1", "decision": "reject", "reason": "too slow"},
-            {"path": ".github/workflows/ci.yml", "hunk": "c1", "decision": "accept"},
-            {"path": ".github/workflows/ci.yml", "hunk": "c2", "decision": "reject"},
-        ],
-        True,
-    )
-
-
-def test_a_flagged_file_is_accepted_only_after_a_second_yes() -> None:
-    review = review_of(three())
-    assert go(review, "g 4", "a") is Next.CONFIRM
-    assert go(review, "") is Next.ASK
-    assert review.decisions() == ([], False)
-    assert go(review, "a", "y") is Next.SHOW
-    decided, flagged = review.decisions()
-    assert [entry["hunk"] for entry in decided] == ["c1", "c2"]
-    assert flagged
-    assert go(review, "g 4", "n", "g 5", "n") is Next.SHOW
-    assert review.decisions()[1] is False, "what is rejected needs no consent"
-
-
-def test_a_and_d_stay_within_the_file_and_leave_what_was_decided() -> None:
-    review = review_of(three())
-    go(review, "g 2", "n", "g 1", "a")
-    assert [review.choice(item) and review.choice(item).decision for item in review.items[:3]] == [
-        "accept",
-        "reject",
-        None,
-    ]
-    assert review.current.file.path == "b.py"
-    go(review, "g 4", "d")
-    assert [entry["decision"] for entry in review.decisions()[0]] == ["accept", "reject", "reject", "reject"]
-
-
-def test_leaving_open_and_going_back() -> None:
-    review = review_of(three())
-    assert go(review, "k") is Next.ASK
-    assert "before" in review.message
-    go(review, "j", "j")
-    assert review.current.hunk.id == "b1"
-    go(review, "k", "y")
-    assert review.current.hunk.id == "b1", "the one behind the decided one"
-    go(review, "j", "j", "n")
-    assert review.current.hunk.id == "a1", "at the end it restarts with the pending hunks"
-    assert go(review, "q") is Next.DONE
-    assert [entry["hunk"] for entry in review.decisions()[0]] == ["a2", "c2"]
-
-
-def test_the_end_of_input_ends_the_review_and_keeps_the_decisions() -> None:
-    for before in ([], ["r"], ["g"], ["g 4", "y"]):
-        review = review_of(three())
-        assert go(review, "y", *before, None) is Next.DONE
-        assert [entry["hunk"] for entry in review.decisions()[0]] == ["a1"]
-
-
-def test_an_invalid_key_decides_nothing() -> None:
-    review = review_of(three())
-    for line in ("", "x", "yes", "Y", "y please", "g", "g 0", "g 6", "g ²", "r", "  "):
-        review.answer(line)
-        if review._waits:
-            review.answer("")
-        assert review.decisions() == ([], False), line
-    assert go(review, "?") is Next.HELP
-
-
-def test_an_edit_resets_the_decisions_on_its_file_only() -> None:
-    review = review_of(three())
-    go(review, "y", "y", "n", "g 1")
-    assert go(review, "e") is Next.EDIT
-    after = [file_of("a.py", hunk_of("a9"), hunk_of("a2", 5, 1, 5, 2)), *three()[1:]]
-    assert review.replace(hunk_view.pending(after)) is Next.SHOW
-    assert review.current.hunk.id == "a9"
-    assert [entry["hunk"] for entry in review.decisions()[0]] == ["b1"]
-    go(review, "e")
-    assert review.replace(hunk_view.pending(three()[1:2])) is Next.DONE
-
-
-@given(st.lists(st.sampled_from([*KEYS, "r no", "g 1", "g 5", "y", "", "nonsense", "3"]), max_size=40))
-def test_whatever_is_typed_only_shown_hunks_are_decided_and_flagged_ones_never_by_one_key(lines: list[str]) -> None:
-    review = review_of(three())
-    shown, confirmed, step = {review.current.name}, False, Next.SHOW
-    for line in lines:
-        if step is Next.DONE:
-            break
-        confirmed = confirmed or (step is Next.CONFIRM and line == "y")
-        step = review.answer(line)
-        if step is Next.EDIT:
-            step = Next.SHOW
-        if step is Next.SHOW:
-            shown.add(review.current.name)
-    decided, flagged = review.decisions()
-    names = [f"{entry['path']}:{entry['hunk']}" for entry in decided]
-    assert len(names) == len(set(names))
-    risky = any(entry["decision"] == "accept" and entry["path"].startswith(".github") for entry in decided)
-    assert flagged == risky
-    assert confirmed or not risky
-    if not any(line in {"a", "d"} for line in lines):
-        assert set(names) <= shown
-
-
-# -- what is shown -------------------------------------------------------------------------------------------------
-
-BASE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
-
-
 class Files:
     """Both sides of files, as ``delegations/file`` gives them; amends change the result."""
 
@@ -204,6 +79,130 @@ class Files:
         if isinstance(content, bytes):
             return m.FileResult(base64=base64.b64encode(content).decode(), mode=mode)
         return m.FileResult(text=content, mode=mode)
+
+
+class Person:
+    """Answers from a list until its end, and keeps what they were shown."""
+
+    paint = PLAIN
+
+    def __init__(self, *lines: str | None, edits: Any = None) -> None:
+        self.lines = list(lines)
+        self.seen: list[str] = []
+        self.confirmed = False
+        """Whether they said yes to a flagged file."""
+        self.edits = edits
+
+    def say(self, text: str) -> None:
+        self.seen.append(text)
+
+    def ask(self, prompt: str) -> str | None:
+        self.seen.append(prompt)
+        line = self.lines.pop(0) if self.lines else None
+        self.confirmed = self.confirmed or ("Accept anyway" in prompt and line == "y")
+        return line
+
+    def edit(self, text: str, name: str) -> str | None:
+        changed = self.edits(text) if self.edits else text
+        return None if changed == text else changed
+
+    @property
+    def shown(self) -> list[int]:
+        """Return the numbers of the hunks that were shown, in order."""
+        return [int(match[1]) for text in self.seen if (match := re.match(r"\n\S+  \((\d)/\d\) ", text))]
+
+
+def dialogue(
+    files: list[FileDiff], person: Person, edits: Any = None, news: Callable[[], None] = lambda: None
+) -> tuple[Dialogue, Files]:
+    call = Files(
+        base={file.path: BASE for file in files}, result={file.path: BASE.replace("one", "1") for file in files}
+    )
+    call.files = files
+    person.edits = edits
+    return Dialogue(WHOLE, hunk_view.pending(files), (), call, person, news=news), call
+
+
+def reviewed(*lines: str) -> tuple[Person, list[dict[str, Any]], bool]:
+    """Return who reviewed ``three`` files with these answers, the decisions, and whether a flagged file is accepted."""
+    person = Person(*lines)
+    return person, *dialogue(three(), person)[0].run()
+
+
+# -- the course ----------------------------------------------------------------------------------------------------
+
+
+def test_each_answer_decides_one_hunk_and_the_last_one_ends_it() -> None:
+    assert reviewed("y", "n", "r", "too slow", "y", "y", "n")[1:] == (
+        [
+            {"path": "a.py", "hunk": "a1", "decision": "accept"},
+            {"path": "a.py", "hunk": "a2", "decision": "reject"},
+            {"path": "b.py", "hunk": "b1", "decision": "reject", "reason": "too slow"},
+            {"path": ".github/workflows/ci.yml", "hunk": "c1", "decision": "accept"},
+            {"path": ".github/workflows/ci.yml", "hunk": "c2", "decision": "reject"},
+        ],
+        True,
+    )
+
+
+def test_a_flagged_file_is_accepted_only_after_a_second_yes() -> None:
+    assert reviewed("g 4", "a", "")[1:] == ([], False)
+    _, decided, flagged = reviewed("g 4", "a", "", "a", "y")
+    assert [entry["hunk"] for entry in decided] == ["c1", "c2"]
+    assert flagged
+    assert not reviewed("g 4", "a", "y", "g 4", "n", "g 5", "n")[2], "what is rejected needs no consent"
+
+
+def test_a_and_d_stay_within_the_file_and_leave_what_was_decided() -> None:
+    person, decided, _ = reviewed("g 2", "n", "g 1", "a")
+    assert [entry["decision"] for entry in decided] == ["accept", "reject"]
+    assert person.shown[-1] == 3
+    _, decided, _ = reviewed("g 2", "n", "g 1", "a", "g 4", "d")
+    assert [entry["decision"] for entry in decided] == ["accept", "reject", "reject", "reject"]
+
+
+def test_leaving_open_and_going_back() -> None:
+    person, decided, _ = reviewed("k", "j", "j", "k", "y", "j", "j", "n", "q")
+    assert "No pending hunk before this one." in person.seen
+    assert person.shown == [1, 2, 3, 2, 3, 4, 5, 1], "at the end it restarts with the pending hunks"
+    assert [entry["hunk"] for entry in decided] == ["a2", "c2"]
+
+
+@pytest.mark.parametrize("before", [[], ["r"], ["g"], ["g 4", "y"]])
+def test_the_end_of_input_ends_the_review_and_keeps_the_decisions(before: list[str]) -> None:
+    assert [entry["hunk"] for entry in reviewed("y", *before)[1]] == ["a1"]
+
+
+@pytest.mark.parametrize("line", ["", "x", "yes", "Y", "y please", "g", "g 0", "g 6", "g ²", "r", "  ", "?"])
+def test_an_invalid_key_decides_nothing(line: str) -> None:
+    assert reviewed(line, *([""] if line in {"g", "r"} else []))[1:] == ([], False)
+
+
+def test_an_edit_resets_the_decisions_on_its_file_only() -> None:
+    person = Person("y", "y", "n", "g 1", "e")
+    talk, call = dialogue(three(), person, edits=lambda text: text + "eight\n")
+    call.files = [file_of("a.py", hunk_of("a9"), hunk_of("a2", 5, 1, 5, 2)), *three()[1:]]
+    assert [entry["hunk"] for entry in talk.run()[0]] == ["b1"]
+    assert person.shown == [1, 2, 3, 4, 1, 1]
+    person = Person("j", "j", "y", "g 1", "e")
+    talk, call = dialogue(three()[:2], person, edits=lambda text: text + "eight\n")
+    call.files = three()[1:2]
+    assert [entry["hunk"] for entry in talk.run()[0]] == ["b1"], "nothing is left to ask about"
+
+
+@given(st.lists(st.sampled_from([*review.KEYS, "r no", "g 1", "g 5", "y", "", "nonsense", "3"]), max_size=40))
+def test_whatever_is_typed_only_shown_hunks_are_decided_and_flagged_ones_never_by_one_key(lines: list[str]) -> None:
+    person, decided, flagged = reviewed(*lines)
+    hunks = [entry["hunk"] for entry in decided]
+    assert len(hunks) == len(set(hunks))
+    risky = any(entry["decision"] == "accept" and entry["path"].startswith(".github") for entry in decided)
+    assert flagged == risky
+    assert person.confirmed or not risky
+    if not any(line in {"a", "d"} for line in lines):
+        assert set(hunks) <= {["a1", "a2", "b1", "c1", "c2"][number - 1] for number in person.shown}
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
 
 
 def shown(file: FileDiff, number: int = 1, **sides: Any) -> str:
@@ -308,7 +307,7 @@ def test_the_summary_counts_the_changes_and_shows_how_to_undo() -> None:
         conflicts=[r.Conflict(path="b.py", hunk="b1")],
         undo_token=f"{WHOLE}.0a1b2c3d",
     )
-    text = send_decisions.summary(WHOLE, before, done, PLAIN)
+    text = decide.summary(WHOLE, before, done, PLAIN)
     assert "b.py:b1 has a conflict" in text
     assert "accepted: 2 hunks in 2 files\n" in text
     assert "rejected: 1 hunk in 1 file\n" in text
@@ -317,39 +316,6 @@ def test_the_summary_counts_the_changes_and_shows_how_to_undo() -> None:
 
 
 # -- the dialogue --------------------------------------------------------------------------------------------------
-
-
-class Person:
-    """Answers from a list, and keeps what they were shown."""
-
-    paint = PLAIN
-
-    def __init__(self, *lines: str | None, edits: Any = None) -> None:
-        self.lines = list(lines)
-        self.seen: list[str] = []
-        self.edits = edits
-
-    def say(self, text: str) -> None:
-        self.seen.append(text)
-
-    def ask(self, prompt: str) -> str | None:
-        self.seen.append(prompt)
-        return self.lines.pop(0)
-
-    def edit(self, text: str, name: str) -> str | None:
-        changed = self.edits(text)
-        return None if changed == text else changed
-
-
-def dialogue(
-    files: list[FileDiff], person: Person, edits: Any = None, news: Callable[[], None] = lambda: None
-) -> tuple[Dialogue, Files]:
-    call = Files(
-        base={file.path: BASE for file in files}, result={file.path: BASE.replace("one", "1") for file in files}
-    )
-    call.files = files
-    person.edits = edits
-    return Dialogue(WHOLE, review_of(files), (), call, person, news=news), call
 
 
 def test_a_dialogue_shows_every_hunk_before_it_asks_and_sends_nothing() -> None:
@@ -443,9 +409,9 @@ def test_ctrl_c_while_sending_shows_how_to_check_the_outcome(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(send_decisions, "call", interrupted)
+    monkeypatch.setattr(decide, "call", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        send_decisions.send(WHOLE, three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}])
+        decide.send(WHOLE, three(), [{"path": "a.py", "hunk": "a1", "decision": "accept"}])
     assert f"either all accepted hunks or none: understudy review {WHOLE} --list" in capsys.readouterr().err
 
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from understudy.frontends.cli.terminal.held_interrupt import HeldInterrupt
+from understudy.frontends.cli.terminal.terminal import HeldInterrupt
 
 
 def test_the_first_ctrl_c_waits_until_it_is_released(capsys: pytest.CaptureFixture[str]) -> None:
