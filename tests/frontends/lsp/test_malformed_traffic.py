@@ -606,8 +606,8 @@ def test_a_stalled_client_receives_every_event_later(start_editor: Callable[...,
 def test_output_of_libraries_is_not_in_the_stream(tmp_path: Path):
     program = (
         "import os, subprocess, sys\n"
-        "from understudy.frontends.lsp import server\n"
-        "place = server.descriptors()\n"
+        "from understudy.frontends import json_rpc\n"
+        "place = json_rpc.take_stdio()\n"
         "print('from a library')\n"
         "os.write(1, b'from C\\n')\n"
         "subprocess.run([sys.executable, '-c', 'print(\"from a child\"); print(input())'], check=False)\n"
