@@ -10,7 +10,6 @@ from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
 from understudy.journal import change_notifications, delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
-from understudy.judge.mutation import planning
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
@@ -303,6 +302,8 @@ def dismiss_mutants(caller: Caller, params: messages.DismissParams) -> messages.
 
     Errors: ``invalid_params``.
     """
+    from understudy.judge.mutation import planning
+
     _ = caller
     delegation = current(folder_of(params.id))
     survived = {
