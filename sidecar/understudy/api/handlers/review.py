@@ -175,10 +175,10 @@ def answer(caller: Caller, params: review_messages.AnswerParams) -> messages.Emp
 
 def say(caller: Caller, params: review_messages.SayParams) -> review_messages.SayResult:
     """Say something to the agent of a delegation in progress; what it does not get goes along with the next reply."""
-    from understudy.engine.running.attempts import conversation
+    from understudy.engine.running.attempts import agent_conversation
 
     folder = folder_of(params.id)
-    message_id, delivery = conversation.say(folder, current(folder), params.text, by=caller.name)
+    message_id, delivery = agent_conversation.say(folder, current(folder), params.text, by=caller.name)
     return review_messages.SayResult(message_id=message_id, delivery=delivery)
 
 

@@ -23,7 +23,7 @@ from understudy.engine.planning import plan as resolve
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.running import supervision
-from understudy.engine.running.attempts import conversation
+from understudy.engine.running.attempts import agent_conversation
 from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files.durable import failpoint
@@ -134,7 +134,7 @@ def _continue(
         if checkout_worktree.is_uncollected(folder.id):
             raise checkout_worktree.uncollected(folder.id)
         request = request_of(delegation)
-        kept = conversation.undelivered(folder, delegation)
+        kept = agent_conversation.undelivered(folder, delegation)
         text = "\n\n".join([*(message.text for message in kept), request.text])
         has_ground = (folder.path / "worktree.json").exists()
         origin = Origin(kind="reply", parent=folder.id, base="", sessions=_sessions(delegation))
@@ -163,7 +163,7 @@ def _continue(
             origin.words = about_answer(answered, earlier, text)
         origin.said = [*earlier, *(message.text for message in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
-        conversation.require_instructable(
+        agent_conversation.require_instructable(
             plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
         )
         if plan.in_checkout:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.engine.running.attempts import conversation
+from understudy.engine.running.attempts import agent_conversation
 from understudy.journal import delegation_folder, worker_files
 from understudy.journal.summaries import fold
 from understudy.model.delegation import events as e
@@ -252,8 +252,8 @@ def test_messages_are_bounded_and_leave_room_for_a_cancel(stage: Stage) -> None:
 
 
 def test_no_more_messages_are_taken_than_a_summary_keeps(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert conversation.MOST_MESSAGES < fold.MOST_ATTEMPTS
-    monkeypatch.setattr(conversation, "MOST_MESSAGES", 2)
+    assert agent_conversation.MOST_MESSAGES < fold.MOST_ATTEMPTS
+    monkeypatch.setattr(agent_conversation, "MOST_MESSAGES", 2)
     identifier = stage.start("ends")
     stage.until_it_waits()
     for text in ("One.", "Two."):

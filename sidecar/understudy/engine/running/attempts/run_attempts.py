@@ -20,7 +20,7 @@ import msgspec
 from understudy.engine.planning.prompt import tokens_of
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.running import preparation
-from understudy.engine.running.attempts.conversation import Conversation, UserMessages
+from understudy.engine.running.attempts.agent_conversation import Conversation, UserMessages
 from understudy.engine.running.run_context import RunContext
 from understudy.engine.running.user_requests import PermissionRequests
 from understudy.files import durable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.engine.queueing import launcher
-from understudy.engine.running.attempts.conversation import UserMessages
+from understudy.engine.running.attempts.agent_conversation import UserMessages
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
 from understudy.engine.running.lifecycle.campaign import Campaign
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection
