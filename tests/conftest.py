@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import project_python
 import pytest
 from examples import examples
 from hypothesis import settings
@@ -20,6 +21,10 @@ settings.register_profile("without-deadline", deadline=None, max_examples=exampl
 settings.load_profile("without-deadline")
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of what tests start; this process keeps its compiled tests
+
+# The Python of projects without one of their own. Each delegation looks at all packages of it three times, and those of
+# the user's Python may be tens of thousands of files.
+os.environ["PATH"] = f"{Path(project_python.project_python()).parent}:{os.environ['PATH']}"
 
 # A shell that starts the tests in the background lets them ignore these, and so would each program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

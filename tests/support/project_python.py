@@ -37,7 +37,8 @@ def make_environment(folder: Path, packages: tuple[str, ...]) -> Path:
     libraries.mkdir(parents=True)
     (folder / "bin").mkdir()
     base = Path(os.path.realpath(sys.executable))
-    (folder / "bin" / "python").symlink_to(base)
+    for name in ("python", "python3"):
+        (folder / "bin" / name).symlink_to(base)
     (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
     link_packages(libraries, packages)
     return libraries
