@@ -7,13 +7,13 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from forked import Forked
 
 from understudy.journal import delegation_folder
 from understudy.journal.writing.writer import Writer
@@ -102,13 +102,8 @@ class RpcClient:
     """A program that talks to ``understudy rpc`` on its stdin and stdout."""
 
     def __init__(self, *arguments: str, **popen) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", "rpc", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **popen,
-        )
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = Forked(["rpc", *arguments], **streams, **popen)
         self.arrived: queue.Queue[Any] = queue.Queue()
         self.raw: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)

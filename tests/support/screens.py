@@ -6,13 +6,13 @@ import os
 import pty
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Sequence
 from fcntl import ioctl
 from pathlib import Path
 
 import pyte
+from forked import Forked
 
 LINES = 200
 """Enough that no test scrolls."""
@@ -35,8 +35,8 @@ def run(arguments: Sequence[str], columns: int, folder: Path, *, code: int = 0) 
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "understudy", *arguments],
+    process = Forked(
+        arguments,
         cwd=folder,
         env={**environment, "TERM": "xterm-256color"},
         stdin=subprocess.DEVNULL,

@@ -9,12 +9,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "protocol" / "examples"
@@ -63,8 +63,8 @@ class Lines:
 def server(frontend: str, home: Path) -> subprocess.Popen[bytes]:
     home.mkdir(parents=True, exist_ok=True)
     places = {"HOME": home, "UNDERSTUDY_STATE": home / "state", "UNDERSTUDY_CONFIG": home / "config"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "understudy", frontend],
+    return forked.Forked(
+        [frontend],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=home,

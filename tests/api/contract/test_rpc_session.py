@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from understudy import __version__
@@ -23,8 +23,8 @@ SECONDS = 240
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     monkeypatch.setenv("UNDERSTUDY_CONFIG", str(tmp_path / "config"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "understudy", "rpc"],
+    process = forked.Forked(
+        ["rpc"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import forked
 import msgspec
 import pytest
 from wait_until import until
@@ -309,8 +310,8 @@ def test_a_program_that_does_not_read_gets_everything_later(journal) -> None:
     writer = journal()
     for _ in range(40):
         writer.append(e.Text(text="x" * 30_000), attempt=1)
-    command = [sys.executable, "-m", "understudy", "rpc"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+    command = ["rpc"]
+    with forked.Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         request = {
             "jsonrpc": "2.0",
             "id": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from acp import schema
 from acp.client.connection import ClientSideConnection
-from acp.stdio import spawn_agent_process
+from forked import Forked
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
@@ -81,7 +81,8 @@ class Editor:
         self.answers: list[Any] = []
         """What is chosen, in order: a kind, the name of an option, or a future; later ones stay unanswered."""
         self.connection: ClientSideConnection
-        self.process: asyncio.subprocess.Process
+        self.process: Forked
+        self.stream: asyncio.StreamWriter
         self._changed = asyncio.Condition()
 
     def on_connect(self, conn: Any) -> None:
@@ -158,21 +159,19 @@ def connect(stage: Stage) -> Connect:
     @contextlib.asynccontextmanager
     async def open_editor() -> AsyncIterator[Editor]:
         editor = Editor()
-        command = (sys.executable, "-m", "understudy", "acp")
-        # After the default of 2 s, the library kills the process, and fails if it has just ended.
-        options = {"limit": 1 << 26, "stderr": None, "shutdown_timeout": 60.0}
-        async with spawn_agent_process(
-            editor,
-            *command,
-            env=dict(os.environ),
-            cwd=stage.folder,
-            transport_kwargs=options,
-            use_unstable_protocol=True,
-        ) as (connection, process):
-            editor.connection, editor.process = connection, process
+        ours, theirs = socket.socketpair()
+        with theirs:
+            editor.process = Forked(["acp"], stdin=theirs, stdout=theirs, cwd=stage.folder)
+        reading, editor.stream = await asyncio.open_connection(sock=ours, limit=1 << 26)
+        editor.connection = ClientSideConnection(editor, editor.stream, reading, use_unstable_protocol=True)
+        try:
             info = schema.Implementation(name="editor", version="1")
-            found = await connection.initialize(protocol_version=1, client_info=info)
+            found = await editor.connection.initialize(protocol_version=1, client_info=info)
             assert found.agent_capabilities.load_session
             yield editor
+        finally:
+            await editor.connection.close()
+            editor.stream.close()
+            await asyncio.to_thread(editor.process.wait, PATIENCE)
 
     return open_editor

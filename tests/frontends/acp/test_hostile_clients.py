@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from queue import Queue
 
+import forked
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,8 +33,8 @@ class Raw:
     """The agent, and lines of bytes."""
 
     def __init__(self, folder) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", "acp"],
+        self.process = forked.Forked(
+            ["acp"],
             cwd=folder,
             env=dict(os.environ),
             stdin=subprocess.PIPE,
@@ -178,8 +178,8 @@ def test_too_many_requests_at_once_are_all_answered(raw) -> None:
 
 def test_requests_before_the_end_of_the_stream_are_answered(stage) -> None:
     lines = [request(1, "session/new", {"cwd": str(stage.top), "mcpServers": []}), request(2, "session/list", {})]
-    done = subprocess.run(
-        [sys.executable, "-m", "understudy", "acp"],
+    done = forked.run(
+        ["acp"],
         check=False,
         input=b"\n".join(lines),
         capture_output=True,

@@ -207,8 +207,8 @@ async def test_a_client_that_disappears_ends_the_agent_but_not_the_work(stage, c
         session = await editor.open(stage.top, delegator="patient")
         prompt = asyncio.create_task(editor.say(session, "Wait"))
         await editor.until(lambda: "I began." in editor.text())
-        editor.process.stdin.close()
-        assert await asyncio.wait_for(editor.process.wait(), 60) == 0
+        editor.stream.close()
+        assert await asyncio.to_thread(editor.process.wait, 60) == 0
         with pytest.raises(ConnectionError):
             await prompt
     assert stage.delegations()[0].state is not State.FINISHED

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import forked
 import pytest
 from click.testing import CliRunner
 
@@ -34,8 +35,8 @@ from understudy.model.verdicts import Reservation, Verdict
 
 
 def run(*arguments: str, **given: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: PLW1510 - in the dictionary
-        [sys.executable, "-m", "understudy", *arguments],
+    return forked.run(
+        arguments,
         **({"capture_output": True, "text": True, "timeout": 60, "check": False, "stdin": subprocess.DEVNULL} | given),
     )
 
@@ -225,8 +226,8 @@ def test_a_closed_pipe_is_not_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        found = subprocess.run(
-            [sys.executable, "-m", "understudy", "version"],
+        found = forked.run(
+            ["version"],
             stdout=pipe,
             stderr=subprocess.PIPE,
             timeout=60,

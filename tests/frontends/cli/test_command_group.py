@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import click
+import forked
 import pytest
 from click.testing import CliRunner
 
@@ -218,7 +218,7 @@ def test_cleanup_keeps_what_finished_a_short_time_ago(project: Path) -> None:
 
 
 def test_monitor_shows_every_change_and_ends_with_ctrl_c(project: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-m", "understudy", "monitor"], stdout=subprocess.PIPE, text=True)
+    process = forked.Forked(["monitor"], stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(60, process.kill)
     watchdog.start()
     try:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import forked
 import pytest
 from click.testing import CliRunner
 
@@ -38,10 +39,11 @@ def run(tmp_path: Path, own_home: Path) -> Run:
     def call(
         *arguments: str,
         cwd: Path = top,
-        program: Sequence[str] = (sys.executable, "-m", "understudy"),
+        program: Sequence[str] = (),
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        start = subprocess.run if program else forked.run
+        return start(
             [*program, *arguments],
             cwd=cwd,
             capture_output=True,

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import pytest
 from wait_until import until
 
@@ -39,8 +40,8 @@ def understudy(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) 
     method_table.call("workspace/trust", {"workspace": str(top), "trusted": True}, TerminalCaller(top))
 
     def run(*arguments: str, code: int = 0) -> list[dict]:
-        done = subprocess.run(
-            [sys.executable, "-m", "understudy", *arguments, "--json"],
+        done = forked.run(
+            [*arguments, "--json"],
             cwd=top,
             capture_output=True,
             text=True,
@@ -105,8 +106,8 @@ def test_a_batch_prints_one_result_for_each_task_in_order(understudy: Understudy
 def test_ctrl_c_cancels_a_batch_and_prints_what_there_is(understudy: Understudy, tmp_path: Path) -> None:
     lines = [json.dumps({"recipe": "ask", "task": f"task {number}", "delegator": "patient"}) for number in range(3)]
     (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
-    with subprocess.Popen(command, cwd=tmp_path / "project", stdout=subprocess.PIPE, text=True) as batch:
+    command = ["batch", "tasks.jsonl", "--json"]
+    with forked.Forked(command, cwd=tmp_path / "project", stdout=subprocess.PIPE, text=True) as batch:
         try:
             # All at work: the command has started them all, and follows them.
             until(lambda: [one["state"] for one in understudy("list")[0]["delegations"]] == ["running"] * 3)
@@ -128,8 +129,8 @@ def test_ctrl_c_while_a_batch_starts_cancels_what_had_started(
 ) -> None:
     lines = [json.dumps({"recipe": "ask", "task": f"task {number}", "delegator": "patient"}) for number in range(16)]
     (tmp_path / "project" / "tasks.jsonl").write_text("\n".join(lines))
-    command = [sys.executable, "-m", "understudy", "batch", "tasks.jsonl", "--json"]
-    with subprocess.Popen(
+    command = ["batch", "tasks.jsonl", "--json"]
+    with forked.Forked(
         command,
         cwd=tmp_path / "project",
         stdout=subprocess.PIPE,
@@ -176,16 +177,14 @@ def test_one_start_for_each_file_and_each_delegator_is_a_group(understudy: Under
 def test_a_delegation_that_has_finished_is_not_said_to_be_cancelled_now(understudy: Understudy, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = understudy("start", "ask", "-t", "x", "-d", "patient")[0]["id"]
-    text = subprocess.run(
-        [sys.executable, "-m", "understudy", "cancel", done], capture_output=True, text=True, timeout=60, check=True
-    ).stdout
+    text = forked.run(["cancel", done], capture_output=True, text=True, timeout=60, check=True).stdout
     assert text == f"{done}  answered, had finished already\n"
 
 
 def test_a_paused_queue_is_reported_where_nothing_starts_because_of_it(understudy: Understudy, tmp_path: Path) -> None:
     def printed(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "understudy", *arguments],
+        done = forked.run(
+            [*arguments],
             cwd=tmp_path / "project",
             capture_output=True,
             text=True,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Forked
 
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
@@ -63,14 +64,13 @@ class LspError(Exception):
 class Editor:
     """A server process and its messages. ``answers[method]`` answers requests of the server."""
 
-    def __init__(self, **popen: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", "serve", "--stdio"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **popen,
-        )
+    def __init__(self, *, cold: bool = False, **popen: Any) -> None:
+        for stream in ("stdin", "stdout", "stderr"):
+            popen[stream] = subprocess.PIPE
+        if cold:
+            self.process = subprocess.Popen([sys.executable, "-m", "understudy", "serve", "--stdio"], **popen)
+        else:
+            self.process = Forked(["serve", "--stdio"], **popen)
         self.heard: list[dict[str, Any]] = []
         self.changed = threading.Condition()
         self.answers: dict[str, Callable[[Any], Any]] = {

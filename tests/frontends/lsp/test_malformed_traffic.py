@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from understudy.api.method_table import PROTOCOL_VERSION
@@ -509,9 +510,7 @@ def test_stdin_may_be_a_file(tmp_path: Path):
     ]
     path.write_bytes(b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies))
     with path.open("rb") as stream:
-        done = subprocess.run(
-            [sys.executable, "-m", "understudy", "serve"], stdin=stream, capture_output=True, check=False, timeout=60
-        )
+        done = forked.run(["serve"], stdin=stream, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0
     assert done.stdout.count(b"Content-Length") >= 2
 
@@ -523,9 +522,7 @@ class StalledClient:
     """A client of a server's stdio that reads when a test says so."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "understudy", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self.process = forked.Forked(["serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def send(self, message: Any) -> None:
         body = json.dumps(message).encode()

@@ -93,7 +93,7 @@ def slow_editor(start_editor: Any, tmp_path: Path) -> Any:
         """),
         encoding="utf-8",
     )
-    editor = start_editor(env={**os.environ, "PYTHONPATH": str(folder.parent)})
+    editor = start_editor(cold=True, env={**os.environ, "PYTHONPATH": str(folder.parent)})
     editor.go = (tmp_path / "go").touch
     return editor
 
@@ -183,7 +183,7 @@ def test_a_notification_sent_as_a_request_is_an_unknown_method(editor: Any):
 def test_an_installation_without_lsprotocol_ends_with_an_error(start_editor: Any, tmp_path: Path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "lsprotocol.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
-    editor = start_editor(env={**os.environ, "PYTHONPATH": str(tmp_path / "broken")})
+    editor = start_editor(cold=True, env={**os.environ, "PYTHONPATH": str(tmp_path / "broken")})
     editor.begin()
     assert editor.process.wait(60) == 1
     editor.close()

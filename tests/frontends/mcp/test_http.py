@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 
+import forked
 import httpx2
 import pytest
 from mcp import Client
@@ -30,9 +31,9 @@ def address(stage, tmp_path):
 
 @contextlib.contextmanager
 def serving(stage, *arguments, environment=()):
-    command = [sys.executable, "-m", "understudy", "mcp", "--http", "0", *arguments]
+    command = ["mcp", "--http", "0", *arguments]
     env = {**os.environ, **dict(environment)}
-    with subprocess.Popen(command, cwd=stage.top, env=env, stderr=subprocess.PIPE, text=True) as server:
+    with forked.Forked(command, cwd=stage.top, env=env, stderr=subprocess.PIPE, text=True) as server:
         line = server.stderr.readline()
         assert line.startswith("Serving http://127.0.0.1:"), line
         yield line.split()[1]
@@ -95,7 +96,7 @@ def test_without_a_good_private_token_nothing_is_served(stage, tmp_path, token) 
     file = tmp_path / "token"
     file.write_text(token)
     file.chmod(0o600)
-    command = [sys.executable, "-m", "understudy", "mcp", "--http", "0"]
+    command = ["mcp", "--http", "0"]
     for arguments in ([], ["--token-file", str(file)], ["--token-file", str(tmp_path / "none")]):
         done = subprocess.run(
             [*command, *arguments], cwd=stage.top, capture_output=True, text=True, timeout=60, check=False
@@ -108,8 +109,8 @@ def test_a_token_that_others_can_read_is_refused(stage, tmp_path) -> None:
     file = tmp_path / "token"
     file.write_text(TOKEN)
     file.chmod(0o640)
-    command = [sys.executable, "-m", "understudy", "mcp", "--http", "0", "--token-file", str(file)]
-    done = subprocess.run(command, cwd=stage.top, capture_output=True, text=True, timeout=60, check=False)
+    command = ["mcp", "--http", "0", "--token-file", str(file)]
+    done = forked.run(command, cwd=stage.top, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 8
     assert f"chmod 600 {file}" in done.stderr
 

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -370,8 +371,8 @@ def test_the_socket_is_its_owners_alone_and_goes_with_its_server(serving) -> Non
 
 
 def run_rpc(path: Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "understudy", "rpc", "--socket", str(path)]
-    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+    command = ["rpc", "--socket", str(path)]
+    return forked.run(command, capture_output=True, timeout=60, check=False)
 
 
 def test_a_living_server_keeps_its_socket(serving) -> None:

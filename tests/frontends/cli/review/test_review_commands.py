@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from click.testing import CliRunner
 from wait_until import until
@@ -393,8 +394,8 @@ def test_reply_and_retry_start_and_follow_the_next_one(bench: Bench, run: Run) -
 def completed(*words: str) -> list[str]:
     """What bash offers for the last word."""
     given = {"COMP_WORDS": " ".join(["understudy", *words]), "COMP_CWORD": str(len(words))}
-    done = subprocess.run(
-        [sys.executable, "-m", "understudy"],
+    done = forked.run(
+        [],
         env={**os.environ, **given, "_UNDERSTUDY_COMPLETE": "bash_complete"},
         capture_output=True,
         text=True,

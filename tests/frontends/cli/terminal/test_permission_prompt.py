@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from wait_until import until
 
@@ -102,15 +103,15 @@ def read_until(stream: Any, text: str, seconds: float = 60) -> str:
 
 
 def test_in_a_pipe_a_line_shows_how_to_answer(asking: Any) -> None:
-    argv = [sys.executable, "-m", "understudy", "watch", asking.folder.id]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as watching:
+    argv = ["watch", asking.folder.id]
+    with forked.Forked(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as watching:
         seen = read_until(watching.stdout, "Answer with:")
         assert f"Answer with: understudy answer {asking.folder.id}\n" in seen
         asking.append(e.PermissionAnswered(request_id="q1", option="opt-a", by="cli"), attempt=1)
         asking.append(e.Finished(verdict=Verdict.NO_CHANGES, reservations=[]), attempt=1)
         asking.close()
         assert watching.wait(timeout=60) == exit_codes.Exit.NO_CHANGES
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as again:
+    with forked.Forked(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as again:
         assert "Answer with:" not in again.communicate(timeout=60)[0], "it was answered"
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import forked
 import pytest
 from wait_until import until
 
@@ -179,7 +180,7 @@ def test_a_key_in_the_files_is_not_sent(served, monkeypatch):
 
 
 def program(served, *arguments: str, **more) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "understudy", *arguments], cwd=served.top, **more)
+    return forked.Forked([*arguments], cwd=served.top, **more)
 
 
 def pieces_on_a_terminal(served, *arguments: str, code: int = 0) -> list[bytes]:

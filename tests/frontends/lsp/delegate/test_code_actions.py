@@ -178,7 +178,7 @@ def test_recipes_and_delegators_appear_without_a_restart(
     (tmp_path / "sitecustomize.py").write_text(
         "from understudy.frontends.lsp.delegate import code_actions\ncode_actions.KEPT_SECONDS = 1e9\n"
     )
-    editor = start_editor(env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    editor = start_editor(cold=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     editor.begin(workshop.top)
     uri = editor.open(workshop.top / "calc.py")
     assert "refactor.delegate.polish" not in kinds(editor.actions(uri))

@@ -1,0 +1,204 @@
+"""Start `understudy` by forking a process that has imported it: its imports take longer than most of what tests ask it.
+
+What is started is a process of its own, with its own arguments, environment, folder and streams. Only what concerns the
+start itself (imports, the interpreter's options, ``PYTHONPATH``, the command line that ``/proc`` shows) needs a program
+that starts cold.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+_MOST_BYTES = 1 << 20
+FOLDERS = ("frontends.cli", "frontends.lsp", "frontends.rpc", "api.handlers", "engine", "journal")
+SDKS = ("acp", "mcp")
+"""Frontends that import a large package, which a test pays for when it starts the first of them."""
+
+
+class Forked(subprocess.Popen[Any]):
+    """A running ``understudy`` with these arguments; everything else is as for ``subprocess.Popen``."""
+
+    def __init__(self, arguments: Iterable[object], *, start_new_session: bool = False, **popen: Any) -> None:
+        self._leads = start_new_session
+        self._alive, self._held = os.pipe()
+        super().__init__([os.fspath(word) for word in arguments], **popen)
+
+    def wait(self, timeout: float | None = None) -> int:
+        # The write end of the pipe is open in that process alone, so the read end tells when it ends.
+        if self.returncode is None and not select.select([self._alive], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return super().wait()
+
+    def _execute_child(self, args: Any, executable: Any, preexec: Any, close: Any, keep: Any, *rest: Any) -> None:
+        assert preexec is None
+        assert not keep
+        cwd, environment, _startup, _flags, _shell, *pipes = rest[:11]
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = pipes
+        request = {
+            "arguments": args,
+            "cwd": os.fspath(cwd or os.getcwd()),
+            "environment": dict(os.environ if environment is None else environment),
+            "leads": self._leads,
+        }
+        streams = [own if end == -1 else end for own, end in enumerate((p2cread, c2pwrite, errwrite))]
+        self.pid = _ask(request, [*streams, self._held])
+        os.close(self._held)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        status = _ask({"wait": self.pid, "flags": flags}, [])
+        if status < 0:
+            return 0, 0
+        os.close(self._alive)
+        return self.pid, status
+
+
+def run(
+    arguments: Iterable[object],
+    *,
+    input: Any = None,  # noqa: A002 - like subprocess.run
+    capture_output: bool = False,
+    check: bool = False,
+    timeout: float = 60,
+    **popen: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run ``understudy`` with these arguments; everything is as for ``subprocess.run``."""
+    if input is not None:
+        popen["stdin"] = subprocess.PIPE
+    if capture_output:
+        popen["stdout"] = popen["stderr"] = subprocess.PIPE
+    with Forked(arguments, **popen) as process:
+        try:
+            out, errors = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+    if check:
+        done.check_returncode()
+    return done
+
+
+_asking = threading.Lock()
+
+
+def _ask(request: dict[str, Any], streams: list[int]) -> int:
+    with _asking:
+        connection = _parent(os.getpid())
+        socket.send_fds(connection, [json.dumps(request).encode()], streams)
+        return int(connection.recv(64))
+
+
+@functools.cache
+def _parent(_pid: int) -> socket.socket:
+    """Start the process that forks; it ends with this one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    argv = [sys.executable, "-P", __file__, str(theirs.fileno())]
+    forking = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/")
+    theirs.close()
+    atexit.register(forking.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+# -- in the process that forks ---------------------------------------------------------------------------------------
+
+
+def _serve(connection: socket.socket) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal also sends to this process
+    _import(FOLDERS)
+    while True:
+        message, streams, _, _ = socket.recv_fds(connection, _MOST_BYTES, 4)
+        if not message:
+            return
+        request = json.loads(message)
+        if "wait" in request:
+            pid, status = os.waitpid(request["wait"], request["flags"])
+            connection.send(str(status if pid else -1).encode())
+            continue
+        _import(f"frontends.{word}" for word in request["arguments"][:1] if word in SDKS)
+        pid = os.fork()
+        if pid == 0:
+            connection.close()
+            _become(request, streams)
+        for stream in streams:
+            os.close(stream)
+        connection.send(str(pid).encode())
+
+
+def _import(folders: Iterable[str]) -> None:
+    """Import the modules of these folders, and forget them as garbage: so that no fork copies their pages."""
+    for folder in folders:
+        package = importlib.import_module(f"understudy.{folder}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Run the command, and end this process as the interpreter ends it, without taking it apart."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for own, stream in enumerate(streams[:3]):
+            os.dup2(stream, own)
+            os.close(stream)
+        if request["leads"]:
+            os.setsid()
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        time.tzset()
+        sys.argv = ["understudy", *request["arguments"]]
+        sys.stdin, sys.stdout, sys.stderr = (_text_stream(number) for number in range(3))
+        from understudy.__main__ import main
+
+        code = main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code or 0)
+
+
+def _text_stream(number: int) -> Any:
+    return open(
+        number,
+        "w" if number else "r",
+        buffering=1 if number == 2 or os.isatty(number) else -1,
+        encoding="utf-8",
+        errors="surrogateescape" if number < 2 else "backslashreplace",
+        closefd=False,
+    )
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
