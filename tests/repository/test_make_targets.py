@@ -184,9 +184,19 @@ def test_failed_tests_are_noted_for_the_end_of_the_ci_run(tmp_path: Path):
     broken = "@pytest.fixture\ndef broken():\n    raise OSError('no disk')\n"
     tests = "def test_good():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n\ndef test_error(broken):\n    pass\n"
     (tmp_path / "test_it.py").write_text(f"import pytest\n\n{broken}\n{tests}")
-    noted = tmp_path / "failures"
+    noted, support = tmp_path / "failures", str(TOP / "tests" / "support")
     for options in ((), ("-n", "1")):
         noted.unlink(missing_ok=True)
-        run(sys.executable, "-m", "pytest", "-q", *options, "test_it.py", cwd=tmp_path, UNDERSTUDY_FAILURES=str(noted))
+        run(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            *options,
+            "test_it.py",
+            cwd=tmp_path,
+            UNDERSTUDY_FAILURES=str(noted),
+            PYTHONPATH=support,
+        )
         lines = noted.read_text().splitlines()
         assert lines == ["test_it.py::test_bad: assert 1 == 2", "test_it.py::test_error: OSError: no disk"], options

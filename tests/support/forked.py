@@ -2,12 +2,13 @@
 
 What is started is a process of its own, with its own arguments, environment, folder and streams. Only what concerns the
 start itself (imports, the interpreter's options, ``PYTHONPATH``, the command line that ``/proc`` shows) needs a program
-that starts cold.
+that starts cold. ``start_detached`` does the same for the workers that a test, or what it started here, starts.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import gc
 import importlib
@@ -15,20 +16,47 @@ import json
 import os
 import pkgutil
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from understudy.files import durable
+from understudy.process import unguarded
+from understudy.process.program_spec import Program
+
+_WORKER = (sys.executable, "-P", "-m", "understudy")
+_READ_AT_START = {"PYTHONPATH", durable.VARIABLE}
+"""Environment variables that a process reads before it does anything else."""
+_start_cold = unguarded.start_detached
 _MOST_BYTES = 1 << 20
 FOLDERS = ("frontends.cli", "frontends.lsp", "frontends.rpc", "api.handlers", "engine", "journal")
 SDKS = ("acp", "mcp")
 """Frontends that import a large package, which a test pays for when it starts the first of them."""
+
+
+def start_detached(started: Program, *, pass_fds: Sequence[int] = ()) -> None:
+    """Start a worker; in place of ``understudy.process.programs.detached.start_detached``."""
+    if tuple(started.argv[:4]) != _WORKER or _READ_AT_START & started.environment.keys():
+        _start_cold(started, pass_fds=pass_fds)
+        return
+    request = {
+        "arguments": list(started.argv[4:]),
+        "cwd": str(started.cwd),
+        "environment": dict(started.environment),
+        "leads": True,
+        "detached": True,
+        "numbers": [0, 1, 2, *pass_fds],
+    }
+    with open(os.devnull, "rb") as nothing, open(started.stdout_log or os.devnull, "ab") as log:
+        _ask(request, [nothing.fileno(), log.fileno(), log.fileno(), *pass_fds])
 
 
 class Forked(subprocess.Popen[Any]):
@@ -55,12 +83,21 @@ class Forked(subprocess.Popen[Any]):
             "cwd": os.fspath(cwd or os.getcwd()),
             "environment": dict(os.environ if environment is None else environment),
             "leads": self._leads,
+            "detached": False,
+            "numbers": [0, 1, 2],
         }
         streams = [own if end == -1 else end for own, end in enumerate((p2cread, c2pwrite, errwrite))]
         self.pid = _ask(request, [*streams, self._held])
         os.close(self._held)
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        if self.returncode is None:
+            pid, status = self._try_wait(os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
         status = _ask({"wait": self.pid, "flags": flags}, [])
@@ -97,13 +134,22 @@ def run(
 
 
 _asking = threading.Lock()
+_addresses: list[str] = []
+"""In a process that was forked: where to ask for another one."""
 
 
 def _ask(request: dict[str, Any], streams: list[int]) -> int:
     with _asking:
-        connection = _parent(os.getpid())
-        socket.send_fds(connection, [json.dumps(request).encode()], streams)
-        return int(connection.recv(64))
+        if not _addresses:
+            return _answer(_parent(os.getpid()), request, streams)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(_addresses[0])
+            return _answer(connection, request, streams)
+
+
+def _answer(connection: socket.socket, request: dict[str, Any], streams: list[int]) -> int:
+    socket.send_fds(connection, [json.dumps(request).encode()], streams)
+    return int(connection.recv(64))
 
 
 @functools.cache
@@ -124,23 +170,47 @@ def _parent(_pid: int) -> socket.socket:
 def _serve(connection: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal also sends to this process
     _import(FOLDERS)
-    while True:
-        message, streams, _, _ = socket.recv_fds(connection, _MOST_BYTES, 4)
-        if not message:
-            return
-        request = json.loads(message)
-        if "wait" in request:
-            pid, status = os.waitpid(request["wait"], request["flags"])
-            connection.send(str(status if pid else -1).encode())
-            continue
-        _import(f"frontends.{word}" for word in request["arguments"][:1] if word in SDKS)
-        pid = os.fork()
-        if pid == 0:
-            connection.close()
-            _become(request, streams)
-        for stream in streams:
-            os.close(stream)
-        connection.send(str(pid).encode())
+    unguarded.start_detached = start_detached
+    folder = tempfile.mkdtemp(prefix="forked-")
+    _addresses.append(f"{folder}/socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(_addresses[0])
+        listener.listen()
+        while True:
+            readable, _, _ = select.select([connection, listener], [], [])
+            if connection not in readable:
+                asking, _ = listener.accept()
+                with asking:
+                    _serve_one(asking, [connection, listener, asking])
+            elif not _serve_one(connection, [connection, listener]):
+                break
+    shutil.rmtree(folder)
+
+
+def _serve_one(asking: socket.socket, opened: list[socket.socket]) -> bool:
+    """Answer one request; return whether there was one."""
+    message, streams, _, _ = socket.recv_fds(asking, _MOST_BYTES, 64)
+    if not message:
+        return False
+    request = json.loads(message)
+    if "wait" in request:
+        pid, status = os.waitpid(request["wait"], request["flags"])
+        asking.send(str(status if pid else -1).encode())
+        return True
+    _import(f"frontends.{word}" for word in request["arguments"][:1] if word in SDKS)
+    pid = os.fork()
+    if pid == 0:
+        for socket_ in opened:
+            socket_.close()
+        if request["detached"] and os.fork():
+            os._exit(0)
+        _become(request, streams)
+    if request["detached"]:
+        os.waitpid(pid, 0)
+    for stream in streams:
+        os.close(stream)
+    asking.send(str(pid).encode())
+    return True
 
 
 def _import(folders: Iterable[str]) -> None:
@@ -159,8 +229,12 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for own, stream in enumerate(streams[:3]):
-            os.dup2(stream, own)
+        # Above all numbers that are wanted, so that none is overwritten before it is used.
+        moved = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, 512) for stream in streams]
+        for stream in streams:
+            os.close(stream)
+        for stream, number in zip(moved, request["numbers"], strict=False):
+            os.dup2(stream, number)
             os.close(stream)
         if request["leads"]:
             os.setsid()

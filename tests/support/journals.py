@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,9 +102,12 @@ def journal() -> Iterator[Callable[..., Writer]]:
 class RpcClient:
     """A program that talks to ``understudy rpc`` on its stdin and stdout."""
 
-    def __init__(self, *arguments: str, **popen) -> None:
+    def __init__(self, *arguments: str, cold: bool = False, **popen) -> None:
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self.process = Forked(["rpc", *arguments], **streams, **popen)
+        if cold:
+            self.process = subprocess.Popen([sys.executable, "-m", "understudy", "rpc", *arguments], **streams, **popen)
+        else:
+            self.process = Forked(["rpc", *arguments], **streams, **popen)
         self.arrived: queue.Queue[Any] = queue.Queue()
         self.raw: list[bytes] = []
         self._reader = threading.Thread(target=self._read, daemon=True)

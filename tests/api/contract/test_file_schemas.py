@@ -167,7 +167,7 @@ def instances(schema: fields.Schema) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", list(FileKind))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_schema_never_refuses_what_understudy_accepts(kind: FileKind, data: st.DataObject):
     import tomli_w

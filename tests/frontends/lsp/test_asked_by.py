@@ -27,7 +27,7 @@ def test_every_frontend_names_the_client_that_asked(
         frontend="lsp", client="test 1", pid=os.getpid(), cwd=str(workshop.top), session=None, parent=None, depth=0
     )
 
-    client = rpc(cwd=workshop.top, env={**os.environ, "CODEX_THREAD_ID": "thread-7"})
+    client = rpc(cold=True, cwd=workshop.top, env={**os.environ, "CODEX_THREAD_ID": "thread-7"})
     client.ask(1, "delegations/start", start)
     asked = written(client.next()["result"]["id"])
     assert (asked.frontend, asked.session, asked.cwd) == ("rpc", "thread-7", str(workshop.top))

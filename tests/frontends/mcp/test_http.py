@@ -98,9 +98,7 @@ def test_without_a_good_private_token_nothing_is_served(stage, tmp_path, token) 
     file.chmod(0o600)
     command = ["mcp", "--http", "0"]
     for arguments in ([], ["--token-file", str(file)], ["--token-file", str(tmp_path / "none")]):
-        done = subprocess.run(
-            [*command, *arguments], cwd=stage.top, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = forked.run([*command, *arguments], cwd=stage.top, capture_output=True, text=True)
         assert done.returncode == 8
         assert "token" in done.stderr
 
@@ -110,7 +108,7 @@ def test_a_token_that_others_can_read_is_refused(stage, tmp_path) -> None:
     file.write_text(TOKEN)
     file.chmod(0o640)
     command = ["mcp", "--http", "0", "--token-file", str(file)]
-    done = forked.run(command, cwd=stage.top, capture_output=True, text=True, timeout=60, check=False)
+    done = forked.run(command, cwd=stage.top, capture_output=True, text=True)
     assert done.returncode == 8
     assert f"chmod 600 {file}" in done.stderr
 

@@ -311,7 +311,7 @@ def test_nothing_that_is_printed_comes_between_two_messages(tmp_path: Path) -> N
     program = (
         "import os,sys; from understudy.frontends import rpc; from understudy.api.handlers.setup import overview as i\n"
     )
-    program += "real = i.version\n"
+    program += "import functools; real = i.version\n@functools.wraps(real)\n"
     program += "def loud(caller, params):\n print('oops'); os.write(1, b'oops'); os.system('echo oops'); return real(caller, params)\n"
     program += "i.version = loud\nsys.exit(rpc.serve_stdio())\n"
     found = subprocess.run(
