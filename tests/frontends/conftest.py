@@ -6,7 +6,7 @@ import forked
 import pytest
 from journals import delegation, journal, rpc
 
-from understudy.process.programs import detached
+from understudy.process import unguarded
 
 __all__ = ["delegation", "journal", "rpc"]
 
@@ -14,4 +14,4 @@ __all__ = ["delegation", "journal", "rpc"]
 @pytest.fixture(autouse=True)
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork workers, which are started cold elsewhere: in `tests/engine`, and in the heavy tests."""
-    monkeypatch.setattr(detached, "start_detached", forked.start_detached)
+    monkeypatch.setattr(unguarded, "start_detached", forked.start_detached)

@@ -33,7 +33,7 @@ from understudy.process import unguarded
 from understudy.process.program_spec import Program
 
 _WORKER = (sys.executable, "-P", "-m", "understudy")
-_READ_AT_START = {"PYTHONPATH", durable.VARIABLE}
+_READ_AT_START = {"PYTHONPATH", durable.FAILPOINT_VARIABLE}
 """Environment variables that a process reads before it does anything else."""
 _start_cold = unguarded.start_detached
 _MOST_BYTES = 1 << 20
@@ -43,7 +43,7 @@ SDKS = ("acp", "mcp")
 
 
 def start_detached(started: Program, *, pass_fds: Sequence[int] = ()) -> None:
-    """Start a worker; in place of ``understudy.process.programs.detached.start_detached``."""
+    """Start a worker; in place of ``understudy.process.unguarded.start_detached``."""
     if tuple(started.argv[:4]) != _WORKER or _READ_AT_START & started.environment.keys():
         _start_cold(started, pass_fds=pass_fds)
         return

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from wait_until import until
 
-from understudy.api.editor_files import editor_documents
+from understudy.api.editor_files import accepted_documents
 from understudy.files import user_file
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -139,7 +139,7 @@ class Stage:
     def save(self, name: str, text: str) -> None:
         """Save a file as an editor does that reports it."""
         (self.project.top / name).write_text(text)
-        editor_documents.file_saved(self.project.top / name)
+        accepted_documents.file_saved(self.project.top / name)
 
 
 def test_what_the_user_saves_meanwhile_is_not_the_agents(project: Any, tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_what_the_agent_writes_right_after_a_save_is_not_the_users(project: Any,
     identifier = stage.begin()
     # Both write before the editor's message arrives.
     (project.top / "a.txt").write_text("USER\n" + lines + "AGENT\n")
-    editor_documents.file_saved(project.top / "a.txt", "USER\n" + lines)
+    accepted_documents.file_saved(project.top / "a.txt", "USER\n" + lines)
     (project.top / "latin.txt").write_bytes("größer\n".encode("latin-1"))
-    editor_documents.file_saved(project.top / "latin.txt", "größer\n")
+    accepted_documents.file_saved(project.top / "latin.txt", "größer\n")
     done = stage.end(identifier)
     assert {one.path: (one.additions, one.deletions) for one in done.result.files} == {"a.txt": (1, 0)}
     project.call("delegations/undo", undoToken=tokens(project, identifier)[0])

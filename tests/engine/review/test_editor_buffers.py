@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
-from understudy.api.editor_files.editor_documents import AcceptedDocuments, reconcile
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import review_state
 from understudy.git.apply import transaction
 from understudy.journal import delegation_folder

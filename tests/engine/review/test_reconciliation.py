@@ -10,7 +10,7 @@ import pytest
 from numbered_lines import LINES, RESULT, changed
 from open_documents import decide, refused, states, undo
 
-from understudy.api.editor_files.editor_documents import AcceptedDocuments, reconcile
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.engine.review import decision_recovery, editor_documents
 from understudy.journal import delegation_folder, worker_files
 from understudy.model.errors import ErrorKind

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pytest
 from open_documents import Window, decide, states
 
-from understudy.api.editor_files import editor_documents
-from understudy.api.editor_files.editor_documents import AcceptedDocuments, reconcile
+from understudy.api.editor_files import accepted_documents
+from understudy.api.editor_files.accepted_documents import AcceptedDocuments, reconcile
 from understudy.journal import editor_saves
 from understudy.model.delegation.events import Decided
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -342,7 +342,7 @@ def test_what_an_editor_inside_a_run_says_was_saved_is_not_the_users(
     file.write_text("agent\n")
     with monkeypatch.context() as inside_run:
         inside_run.setenv("UNDERSTUDY_DELEGATION", "x")
-        editor_documents.file_saved(file)
+        accepted_documents.file_saved(file)
     assert not editor_saves.is_known(file, editor_saves.read())
-    editor_documents.file_saved(file)
+    accepted_documents.file_saved(file)
     assert editor_saves.is_known(file, editor_saves.read())

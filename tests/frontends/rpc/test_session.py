@@ -289,7 +289,7 @@ def test_a_request_that_ignores_cancellation_is_answered_exactly_once(monkeypatc
         release.wait(20)
         return line({"jsonrpc": "2.0", "id": 1, "result": {}})
 
-    monkeypatch.setattr(session.dispatch, "answer", stubborn)
+    monkeypatch.setattr(session, "answer", stubborn)
     finish = session.Request.finish
 
     def watched(request: Any, response: bytes | None, error: Any = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from acp import schema
 
-from understudy.api.editor_files import editor_documents
+from understudy.api.editor_files import accepted_documents
 from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
 from understudy.model.text import path_quoting
 
@@ -165,7 +165,7 @@ def _part(path: Path, text: str) -> Range | None:
 
 
 def _text(path: Path) -> str:
-    return editor_documents.text_of(path, _FILE_BYTES) or ""
+    return accepted_documents.text_of(path, _FILE_BYTES) or ""
 
 
 def _mention(path: Path | None, lines: Range | None, workspace: Path, *, otherwise: str) -> str:

@@ -35,6 +35,9 @@ COPY_TOTAL_BYTES = 2 * 1024 * 1024 * 1024
 
 COPY_FILES = 100_000
 
+_SCANNED = 20_000
+"""Most entries below a link that are checked for links back into the checkout."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExtraFile:
@@ -202,6 +205,34 @@ def _link(items: ExtraFiles, name: str) -> None:
     os.symlink(source, target)
     items.items.append(ExtraFile(path, "link", _fingerprint(target)))
     items.notes.append(f"{quote(path)} is a link into your checkout: writing to it changes your files.")
+    back = _leads_back(items.source, source)
+    if back is not None:
+        items.notes.append(
+            f"{quote(path)} links back into your checkout at {quote(back)}: code loaded there is not the worktree's."
+        )
+
+
+def _leads_back(top: Path, folder: bytes) -> bytes | None:
+    """Return a link below ``folder`` that resolves to elsewhere in the user's checkout (as in npm workspaces)."""
+    inside = os.path.realpath(folder) + b"/"
+    checkout = os.fsencode(top) + b"/"
+    seen = 0
+    waiting = [folder]
+    while waiting and seen < _SCANNED:
+        current = waiting.pop()
+        try:
+            entries = list(os.scandir(current))
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if entry.is_symlink():
+                real = os.path.realpath(entry.path)
+                if (real + b"/").startswith(checkout) and not real.startswith(inside):
+                    return entry.path[len(checkout) :]
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+    return None
 
 
 def _fingerprint(full: bytes) -> str:

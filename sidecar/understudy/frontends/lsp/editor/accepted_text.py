@@ -14,12 +14,12 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from understudy.api.editor_files.editor_documents import LATER_SECONDS, AcceptedDocuments, begin, end, reconcile
+from understudy.api.editor_files.accepted_documents import LATER_SECONDS, AcceptedDocuments, begin, end, reconcile
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
-    from understudy.api.editor_files.editor_documents import DocumentState
+    from understudy.api.editor_files.accepted_documents import DocumentState
     from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)

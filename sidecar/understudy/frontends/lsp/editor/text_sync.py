@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from understudy.api.editor_files.editor_documents import file_saved
+from understudy.api.editor_files.accepted_documents import file_saved
 from understudy.model.text.path_quoting import path_of
 from understudy.model.text.sanitize import one_line
 
