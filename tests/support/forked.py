@@ -157,7 +157,11 @@ def _parent(_pid: int) -> socket.socket:
     """Start the process that forks; it ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     argv = [sys.executable, "-P", __file__, str(theirs.fileno())]
-    forking = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/")
+    # It outlives the test that needs it first: it must not look like a process of that test's state folder.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("UNDERSTUDY_", "XDG_"))}
+    forking = subprocess.Popen(
+        argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/", env=environment | {"HOME": "/"}
+    )
     theirs.close()
     atexit.register(forking.wait)
     atexit.register(ours.close)

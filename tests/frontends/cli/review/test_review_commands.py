@@ -23,7 +23,7 @@ from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import exit_codes
 from understudy.frontends.cli.output import output_file
 from understudy.frontends.cli.terminal import terminal
-from understudy.journal import delegation_folder
+from understudy.journal import delegation_folder, worker_files
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
 RESULT = LINES.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
@@ -90,20 +90,8 @@ def bench(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     assert made.call("delegations/wait", id=started.id, timeoutSeconds=60).verdict == "unverified"
     monkeypatch.chdir(top)
     yield made
-    until(lambda: not workers_of(str(delegation_folder.state_root())), "every worker has ended")
-
-
-def workers_of(state: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                environment = (entry / "environ").read_bytes().split(b"\0")
-                if f"UNDERSTUDY_STATE={state}".encode() in environment:
-                    found.append(entry.name)
-        except OSError:
-            continue
-    return found
+    folders = [delegation_folder.open_folder(identifier) for identifier in delegation_folder.ids()]
+    until(lambda: not any(worker_files.is_held(folder) for folder in folders), "every worker has ended")
 
 
 Run = Callable[..., tuple[int, str, str]]

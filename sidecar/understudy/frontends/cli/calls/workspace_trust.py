@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from understudy.api.caller import require_current_folder
-from understudy.frontends.cli.calls import api_calls
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
@@ -26,7 +26,7 @@ def with_trust(
     """
     holding = held or contextlib.nullcontext()
     try:
-        with api_calls.as_options(), holding:
+        with options.as_options(), holding:
             return call(method, **params)
     except UnderstudyError as error:
         if error.kind is not ErrorKind.UNTRUSTED_WORKSPACE:
@@ -41,7 +41,7 @@ def with_trust(
             click.echo(f"note: {outside}", err=True)
         if not (record(workspace, trusted=True) if trust else ask(workspace)):
             raise
-    with api_calls.as_options(), holding:
+    with options.as_options(), holding:
         return call(method, **params)
 
 

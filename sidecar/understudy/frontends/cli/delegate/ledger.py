@@ -13,7 +13,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls, options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
@@ -107,7 +107,7 @@ def ledger(*, export: str | None, json_: bool, limit: int, compare: str | None, 
     if export is not None:
         _EXPORTS[export](_all(asked))
         return
-    with api_calls.as_options():
+    with options.as_options():
         result = call("ledger/read", **asked, limit=limit, share=share or None)
     if json_:
         output.json(result)

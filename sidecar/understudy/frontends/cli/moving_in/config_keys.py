@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls, options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
@@ -113,7 +113,7 @@ def _set(key: str, value: Any, raw: str | None, workspace: str | None) -> None:
     head, _, rest = key.partition(".")
     place = uri(workspace or ".")
     if head == _DEFAULT:
-        with api_calls.as_options():
+        with options.as_options():
             call("delegators/setDefault", delegator=raw, recipe=rest or None, workspace=place)
         return
     group = _GROUPS.get(head)
@@ -143,7 +143,7 @@ def _update(head: str, name: str, field: str, value: Any, place: str) -> None:
     declared = msgspec.to_builtins(getattr(before, _ENTRY[head]))
     _put(declared, [_camel(step) for step in field.split(".")], value, field)
     wire = "delegator" if head == "delegators" else "modelServer"
-    with api_calls.as_options():
+    with options.as_options():
         call(f"{group}/update", name=name, revision=before.revision, workspace=place, **{wire: declared})
 
 

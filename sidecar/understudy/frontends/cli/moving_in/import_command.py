@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from understudy.frontends.cli.calls import api_calls, options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output, output_file
 from understudy.frontends.cli.terminal import terminal
@@ -199,7 +199,7 @@ def _files(path: str) -> list[str]:
 
 
 def _import_one(params: dict[str, Any], *, dry_run: bool, yes: bool, json_: bool) -> None:
-    with api_calls.as_options():
+    with options.as_options():
         seen = call("delegators/importProfile", **params, dryRun=True)
     if not json_:
         same = ", ".join(entry.name for entry in seen.unchanged)
@@ -251,7 +251,7 @@ def export(
     A profile has one delegator; in a workflow, several work one after the other. An imported delegator gives its
     original profile, byte for byte, with what you have changed since. With --json, prints the `ExportProfileResult`.
     """
-    with api_calls.as_options():
+    with options.as_options():
         made = call(
             "delegators/exportProfile", names=list(names), format=format_, task=task, workspace=uri(workspace or ".")
         )

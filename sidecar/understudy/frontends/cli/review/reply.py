@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from understudy.frontends.cli.calls import api_calls, exit_codes, options
+from understudy.frontends.cli.calls import exit_codes, options
 from understudy.frontends.cli.calls.api_calls import call, resolve
 from understudy.frontends.cli.delegate import evidence as checking
 from understudy.frontends.cli.delegate import follower
@@ -58,7 +58,7 @@ def strengthen(*, identifier: str, rounds: int | None, detach: bool, quiet: bool
     agent, and the tests that noticed none. It starts a new delegation and follows it, as `reply` does.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with api_calls.as_options(), HeldInterrupt() as held:
+    with options.as_options(), HeldInterrupt() as held:
         started = call("delegations/strengthen", id=parent.id, rounds=rounds)
     return follower.follow_started(
         started, parent.recipe, f"continues {parent.id}", held, detach=detach, quiet=quiet, as_json=json_
@@ -80,7 +80,7 @@ def retry(*, identifier: str, delegator: str | None, detach: bool, quiet: bool, 
     options with which the first delegation changed it apply again, unless you give others.
     """
     parent = call("delegations/get", id=resolve(identifier))
-    with api_calls.as_options(), HeldInterrupt() as held:
+    with options.as_options(), HeldInterrupt() as held:
         started = call("delegations/retry", id=parent.id, delegator=delegator, launch=options.launch_of(arguments))
     return follower.follow_started(
         started, parent.recipe, f"starts {parent.id} again", held, detach=detach, quiet=quiet, as_json=json_

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls, exit_codes, options
+from understudy.frontends.cli.calls import exit_codes, options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
@@ -100,7 +100,7 @@ def add(
     declared |= {"cwd": cwd} if cwd is not None else {}
     declared |= {"timeoutSeconds": timeout} if timeout is not None else {}
     declared |= {"required": False} if optional else {}
-    with api_calls.as_options():
+    with options.as_options():
         if not no_test:
             if not json_:
                 command = terminal.one_line(_words(declared["argv"]))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls, options, workspace_trust
+from understudy.frontends.cli.calls import options, workspace_trust
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.moving_in import import_command
@@ -212,7 +212,7 @@ def add(
     if from_tool is not None:
         if name is not None or argv:
             raise click.UsageError("--from-tool generates the name and takes neither NAME nor COMMAND.")
-        with api_calls.as_options():
+        with options.as_options():
             entry = call("delegators/createFromTool", tool=from_tool, model=arguments["model"], **place)
     else:
         declared = _declared({}, arguments, argv)
@@ -226,7 +226,7 @@ def add(
             raise click.UsageError("NAME is missing.")
         if "command" in declared.get("launch", {}) and not declared.keys() & {"tool", "modelServer", "remoteAgent"}:
             declared["tool"] = "generic"
-        with api_calls.as_options():
+        with options.as_options():
             entry = call("delegators/create", delegator=declared, **place)
     _print_saved("Added", entry, json_=json_)
 
@@ -265,7 +265,7 @@ def update(
         if json_:
             output.json(before)
         return
-    with api_calls.as_options():
+    with options.as_options():
         entry = call(
             "delegators/update",
             name=name,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls, options
+from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.calls.command_group import DefaultGroup
 from understudy.frontends.cli.output import output
@@ -136,7 +136,7 @@ def add(*, name: str, scope: str, workspace: str | None, json_: bool, **argument
         # The preset is for everything that was not given.
         usual, variable = _preset(declared["kind"])
         declared = usual | declared
-    with api_calls.as_options():
+    with options.as_options():
         entry = call("modelServers/create", modelServer=declared, scope=scope, workspace=uri(workspace or "."))
     if variable is not None and entry.model_server.api_key is None:
         click.echo(f"It has no key, because {variable} is not set: understudy servers set-key {name}", err=True)
@@ -154,7 +154,7 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
     before = call("modelServers/get", name=name, workspace=uri(workspace or "."))
     declared = _declared(msgspec.to_builtins(before.model_server), arguments)
     remove_fields(declared, unset, name)
-    with api_calls.as_options():
+    with options.as_options():
         entry = call(
             "modelServers/update",
             name=name,

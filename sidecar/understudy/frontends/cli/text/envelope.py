@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from understudy.frontends.cli.calls import api_calls
+from understudy.frontends.cli.calls import options
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 OK, FAILED, UNUSABLE, STOPPED = 0, 1, 2, 130
@@ -81,7 +81,7 @@ def enveloped(command: str, run: Callable[[dict[str, Any]], None], *, as_json: b
     """Run a command and return its exit code; ``run`` fills in what is known for the envelope of an error."""
     facts: dict[str, Any] = {}
     try:
-        with api_calls.as_options(also_json=True):
+        with options.as_options(also_json=True):
             run(facts)
     except (click.ClickException, click.Abort, BrokenPipeError):
         raise
