@@ -12,7 +12,6 @@ from understudy.files.user_file import require_current_folder as require_current
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting, sanitize
-from understudy.process.guardian.marked_processes import surrounding_run as surrounding_run  # noqa: PLC0414 - for frontends
 from understudy.process.identity import peer_pid as peer_pid  # noqa: PLC0414 - for frontends
 from understudy.process.identity import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 
@@ -28,6 +27,13 @@ DELEGATION_VARIABLE = "UNDERSTUDY_DELEGATION"
 """The environment variable with the id of the delegation to which a process belongs (``marked_processes``)."""
 MAX_NAME_CHARACTERS = 200
 """Longest name of a client or session, in characters; longer names are cut."""
+
+
+def surrounding_run(pid: int | None = None) -> str | None:
+    """Return the run that a process, or this one, belongs to (``marked_processes.surrounding_run``)."""
+    from understudy.process.guardian import marked_processes  # a text request does not need it
+
+    return marked_processes.surrounding_run(pid)
 
 
 def describe_asker(

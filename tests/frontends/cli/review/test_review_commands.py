@@ -477,7 +477,7 @@ def test_a_review_on_a_real_terminal(bench: Bench, tmux: Tmux) -> None:
 
 @pytest.mark.heavy
 def test_ctrl_c_decides_nothing(bench: Bench, tmux: Tmux) -> None:
-    tmux.type(f"{sys.executable} -m understudy accept {bench.identifier} a.txt -p; echo code $?.")
+    tmux.type(f"{sys.executable} -m understudy review {bench.identifier} a.txt; echo code $?.")
     tmux.until("(1/2) Accept this hunk")
     tmux.type("y")
     tmux.until("(2/2) Accept this hunk")
