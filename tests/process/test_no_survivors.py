@@ -38,7 +38,11 @@ def interpreter_for(prefix):
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
 CAN_BE_NOBODY = os.getuid() == 0 and shutil.which("setpriv") and interpreter_for(NOBODY)
-AS_USER = pytest.param(NOBODY, id="user", marks=pytest.mark.skipif(not CAN_BE_NOBODY, reason="cannot become a user"))
+AS_USER = pytest.param(
+    NOBODY,
+    id="user",
+    marks=[pytest.mark.heavy, pytest.mark.skipif(not CAN_BE_NOBODY, reason="cannot become a user")],
+)
 AS_ME = pytest.param([], id="me")
 EVERYBODY = {"main", "plain", "setsid", "scrubbed", "ignoring", "stopped", "thread"}
 
@@ -72,7 +76,7 @@ def strike(owner, about, victim):
         finish(owner)
 
 
-@pytest.mark.parametrize("prefix", [AS_ME, pytest.param(AS_USER, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("prefix", [AS_ME, AS_USER])
 @pytest.mark.parametrize("victim", ["owner", "guardian", "both"])
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, victim, prefix):
@@ -87,7 +91,7 @@ def test_in_a_namespace_nothing_survives_any_death(tagged, until, scenario, vict
     assert tagged.gone() == []
 
 
-@pytest.mark.parametrize("prefix", [AS_ME, pytest.param(AS_USER, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("prefix", [AS_ME, AS_USER])
 @pytest.mark.parametrize("scenario", ["tree", "storm", "comet"])
 def test_without_a_namespace_nothing_survives_its_owner(tagged, until, scenario, prefix):
     owner, about = start_owner(tagged, scenario, namespace=False, prefix=prefix)
