@@ -65,7 +65,6 @@ def test_the_folder_is_private_and_found_by_everybody(own_home) -> None:
         place = change_notifications.folder()
         assert place == own_home / "run" / "understudy" / "changes"
         assert stat.S_IMODE(place.stat().st_mode) == 0o700
-        assert not ear.polls_only
         assert not os.get_inheritable(ear.fileno())
 
 
@@ -92,7 +91,6 @@ def test_a_planted_link_disables_notifications_safely(tmp_path, own_home) -> Non
     (tmp_path / "trap").mkdir(mode=0o700)
     (own_home / "run" / "understudy").symlink_to(tmp_path / "trap")
     with change_notifications.ChangeListener() as ear:
-        assert ear.polls_only
         change_notifications.notify("x")
         assert ear.wait(0.05) == set()
     assert os.listdir(tmp_path / "trap") == []
@@ -105,7 +103,6 @@ def test_long_paths_work(tmp_path, monkeypatch) -> None:
     deep.mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     with change_notifications.ChangeListener() as ear:
-        assert not ear.polls_only
         change_notifications.notify("x")
         assert ear.wait(60) == {"x"}
     assert os.listdir(change_notifications.folder()) == []

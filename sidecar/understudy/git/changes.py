@@ -9,6 +9,7 @@ from understudy.git.diff import read_file
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import write_blob
 from understudy.git.path_rules import refused
+from understudy.git.verification import tree_of
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 
@@ -80,10 +81,9 @@ def reader(store: ObjectStore, commit: str) -> Reader:
 
 def write_commit(store: ObjectStore, parent: str, changes: Iterable[Change], message: str) -> str:
     """Commit ``parent`` with ``changes`` applied (only their ``after``); return ``parent`` if nothing differs."""
-    null = "0" * len(store.empty_tree)
     listed = list(changes)
     # Removals come first: the index refuses a file where it still has a folder.
-    lines = [f"0 {null}\t".encode() + change.path + b"\0" for change in listed if change.after is None]
+    lines = [store.removal(change.path) for change in listed if change.after is None]
     for change in listed:
         if change.after is not None:
             blob = write_blob(store, change.after.content)
@@ -115,8 +115,7 @@ def write_mixed(store: ObjectStore, head: str, base: str, files: Mapping[bytes, 
         return head
     at_head = listing(store, head)
     files = {path: None if at_head.get(path, b"").startswith(b"12") else content for path, content in files.items()}
-    null = "0" * len(store.empty_tree)
-    lines = [f"0 {null}\t".encode() + path + b"\0" for path in files]
+    lines = [store.removal(path) for path in files]
     lines += [
         details.replace(b" blob ", b" ").replace(b" commit ", b" ") + b"\t" + path + b"\0"
         for path, details in listing(store, base).items()
@@ -126,15 +125,7 @@ def write_mixed(store: ObjectStore, head: str, base: str, files: Mapping[bytes, 
         if content is not None:
             mode = at_head.get(path, b"100644").partition(b" ")[0]
             lines.append(mode + b" " + write_blob(store, content).encode() + b"\t" + path + b"\0")
-    with store.temporary() as folder:
-        index = folder / "index"
-        store.git_output("read-tree", head, index=index)
-        store.git_output("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines), index=index)
-        tree = store.git_output("write-tree", index=index).decode().strip()
-    if tree == tree_of(store, head):
-        return head
-    message = b"The result with files of its base"
-    return store.git_output("commit-tree", tree, "-p", head, "-F", "-", stdin=message).decode().strip()
+    return commit_entries(store, head, lines, "The result with files of its base")
 
 
 def listing(store: ObjectStore, commit: str) -> dict[bytes, bytes]:
@@ -178,8 +169,3 @@ def restore(store: ObjectStore, head: str, earlier: str, path: bytes) -> str:
     blob = read_file(store, earlier, path, limit=_LIMIT)
     after = None if blob is None else Entry(blob[1], blob[0])
     return write_commit(store, head, [Change(path, None, after)], "Undo an edit by hand")
-
-
-def tree_of(store: ObjectStore, commit: str) -> str:
-    """Return the object ID of a commit's tree."""
-    return store.git_output("rev-parse", "--verify", "--end-of-options", commit + "^{tree}").decode().split()[-1]

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import c_quote
@@ -106,52 +107,37 @@ class Completed:
     truncated: bool = False
 
 
-def git_output(
-    *arguments: str | bytes | Path,
-    git_dir: Path,
-    work_tree: Path | None = None,
-    index: Path | None = None,
-    object_directory: Path | None = None,
-    alternates: Iterable[Path] = (),
-    stdin: bytes | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    output_limit: int = DEFAULT_OUTPUT_LIMIT,
-    extra_config: Mapping[str, str] | None = None,
-    user_settings: bool = False,
-    literal_pathspecs: bool = True,
-) -> bytes:
+class CallOptions(TypedDict, total=False):
+    """The options of a call that ``git_output`` passes on."""
+
+    work_tree: Path | None
+    index: Path | None
+    object_directory: Path | None
+    alternates: Iterable[Path]
+    stdin: bytes | None
+    timeout_seconds: float
+    output_limit: int
+    extra_config: Mapping[str, str] | None
+    user_settings: bool
+    literal_pathspecs: bool
+
+
+def git_output(*arguments: str | bytes | Path, git_dir: Path, **options: Unpack[CallOptions]) -> bytes:
     """Run ``git *arguments`` and return its standard output; an exit code other than 0 is an error.
 
-    ``git_dir`` is the git directory, never discovered; ``work_tree`` is the working tree, and then also the current
-    folder. ``index``, ``object_directory`` and ``alternates`` replace those of the git directory. ``extra_config``
-    is added to the overrides of this module. ``user_settings`` lets git see the user's home, only to read settings.
-    ``literal_pathspecs`` is turned off for the one command that refuses it.
-
-    Errors: ``tool_missing`` (git is missing or too old), ``timed_out``, ``disk_full``, ``file_too_large`` (more output
-    than ``output_limit``), ``internal`` (anything else; the message contains the end of git's own).
+    Errors: those of ``run_git``, ``file_too_large`` (more output than ``output_limit``), ``internal`` (anything else;
+    the message contains the end of git's own).
     """
-    completed = run_git(
-        *arguments,
-        git_dir=git_dir,
-        work_tree=work_tree,
-        index=index,
-        object_directory=object_directory,
-        alternates=alternates,
-        stdin=stdin,
-        timeout_seconds=timeout_seconds,
-        output_limit=output_limit,
-        extra_config=extra_config,
-        user_settings=user_settings,
-        literal_pathspecs=literal_pathspecs,
-    )
+    completed = run_git(*arguments, git_dir=git_dir, **options)
+    place = options.get("work_tree") or git_dir
     if completed.truncated:
         raise UnderstudyError(
             ErrorKind.FILE_TOO_LARGE,
-            f"git {_verb(arguments)} printed over {output_limit // 1024 // 1024} MiB about {work_tree or git_dir}.",
+            f"git {_verb(arguments)} printed over {len(completed.stdout) // 1024 // 1024} MiB about {place}.",
             hint="Work in a smaller folder, or have git ignore generated files.",
         )
     if completed.code != 0:
-        raise failure(arguments, completed, work_tree or git_dir)
+        raise failure(arguments, completed, place)
     return completed.stdout
 
 
@@ -170,10 +156,15 @@ def run_git(
     literal_pathspecs: bool = True,
     sink: Callable[[bytes], None] | None = None,
 ) -> Completed:
-    """Run git like ``git_output``, but return the outcome instead of raising for an exit code.
+    """Run ``git *arguments`` and return the outcome, whatever its exit code.
 
-    With ``sink``, standard output is passed to it in pieces and not kept, so that it has no limit.
-    A full disk, an exceeded limit and a missing git are errors here too.
+    ``git_dir`` is the git directory, never discovered; ``work_tree`` is the working tree, and then also the current
+    folder. ``index``, ``object_directory`` and ``alternates`` replace those of the git directory. ``extra_config``
+    is added to the overrides of this module. ``user_settings`` lets git see the user's home, only to read settings.
+    ``literal_pathspecs`` is turned off for the one command that refuses it. With ``sink``, standard output is passed
+    to it in pieces and not kept, so that it has no limit.
+
+    Errors: ``tool_missing`` (git is missing or too old), ``timed_out``, ``disk_full``.
     """
     program = _program()
     environment = _environment(extra_config, user_settings=user_settings)

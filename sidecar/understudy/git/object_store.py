@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from understudy.git.command import Completed, git_output, run_git
-from understudy.git.repository import Repository, settings_without_repository
+from understudy.git.command import CallOptions, Completed, git_output, run_git
+from understudy.git.repository import Repository, is_true, read_regular, settings_without_repository
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import c_quote
 
@@ -181,15 +181,19 @@ class ObjectStore:
         changed = set(self.git_output("diff-tree", "-r", "-z", "--name-only", base, commit).split(b"\0"))
         return set(paths) - changed - {b""}
 
-    def git_output(self, *arguments: str | bytes | Path, **keywords: Any) -> bytes:
+    def git_output(self, *arguments: str | bytes | Path, **options: Unpack[CallOptions]) -> bytes:
         """Run ``command.git_output`` on this store."""
         self._protect()
-        return git_output(*arguments, git_dir=self.path, **keywords)
+        return git_output(*arguments, git_dir=self.path, **options)
 
-    def run_git(self, *arguments: str | bytes | Path, **keywords: Any) -> Completed:
+    def run_git(self, *arguments: str | bytes | Path, **options: Unpack[CallOptions]) -> Completed:
         """Run ``command.run_git`` on this store."""
         self._protect()
-        return run_git(*arguments, git_dir=self.path, **keywords)
+        return run_git(*arguments, git_dir=self.path, **options)
+
+    def removal(self, path: bytes) -> bytes:
+        """Return the line that removes a path, for ``git update-index -z --index-info``."""
+        return f"0 {'0' * len(self.empty_tree)}\t".encode() + path + b"\0"
 
     def _protect(self) -> None:
         """Rewrite the files that decide which programs git runs and which objects it borrows, if they have changed.
@@ -364,8 +368,7 @@ def _configuration(description: Mapping[str, Any]) -> bytes:
     for key, value in sorted(description["settings"].items()):
         if key not in (*_KEPT_SETTINGS, "core.sparsecheckoutcone"):
             continue  # the settings may come from a file that another program can write
-        truth = "true" if str(value).strip().lower() in {"true", "yes", "on", "1"} else "false"
-        lines.append(f"\t{key.partition('.')[2]} = {truth}")
+        lines.append(f"\t{key.partition('.')[2]} = {str(is_true(value)).lower()}")
     if description["sparse"]:
         lines.append("\tsparseCheckout = true")
     if sha256:
@@ -384,15 +387,7 @@ def _write_alternates(git_dir: Path, objects: list[Path]) -> None:
 
 
 def _copied(path: Path) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(descriptor, "rb") as stream:
-        try:
-            return stream.read(_COPIED_LIMIT)
-        except OSError:
-            return b""
+    return read_regular(path, _COPIED_LIMIT) or b""
 
 
 def _global_file(settings: Mapping[str, str], key: str, default: str) -> bytes:

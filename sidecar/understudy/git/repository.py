@@ -90,7 +90,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
 
     def setting(self, key: str, *, default: bool = False) -> bool:
         """Return a boolean setting of the user."""
-        return _boolean(self.settings.get(key.lower()), default=default)
+        return is_true(self.settings.get(key.lower()), default=default)
 
     def references(self) -> dict[str, str]:
         """Return branches and tags: full name → object id (tags unpeeled)."""
@@ -269,8 +269,7 @@ def _describe(top: Path, git_dir: Path) -> Repository:
     head_ref, head_commit = _head(git_dir, common)
     operation = next((words for name, words in _OPERATIONS if (git_dir / name).exists()), None)
     partial = "extensions.partialclone" in settings or any(
-        key.startswith("remote.") and key.endswith(".promisor") and _boolean(value, default=False)
-        for key, value in settings.items()
+        key.startswith("remote.") and key.endswith(".promisor") and is_true(value) for key, value in settings.items()
     )
     return Repository(
         top=top,
@@ -280,8 +279,7 @@ def _describe(top: Path, git_dir: Path) -> Repository:
         head_ref=head_ref,
         object_format=settings.get("extensions.objectformat", "sha1").lower(),
         shallow=(common / "shallow").is_file(),
-        sparse=_boolean(settings.get("core.sparsecheckout"), default=False)
-        and (git_dir / "info" / "sparse-checkout").is_file(),
+        sparse=is_true(settings.get("core.sparsecheckout")) and (git_dir / "info" / "sparse-checkout").is_file(),
         partial=partial,
         operation=operation,
         settings=settings,
@@ -336,10 +334,9 @@ def _settings(git_dir: Path) -> tuple[dict[str, str], list[str]]:
     return settings, safe
 
 
-def _boolean(value: str | None, *, default: bool) -> bool:
-    if value is None:
-        return default
-    return value.strip().lower() in {"true", "yes", "on", "1"}
+def is_true(value: object, *, default: bool = False) -> bool:
+    """Return what a setting says; ``default`` if it is None, so not set."""
+    return default if value is None else str(value).strip().lower() in {"true", "yes", "on", "1"}
 
 
 def _head(git_dir: Path, common: Path) -> tuple[str | None, str | None]:

@@ -92,11 +92,6 @@ class ChangeListener:
         """Close the listener."""
         self.close()
 
-    @property
-    def polls_only(self) -> bool:
-        """Whether no socket could be bound."""
-        return self._path is None
-
     def fileno(self) -> int:
         """Return the descriptor to watch for reading."""
         return self._socket.fileno()

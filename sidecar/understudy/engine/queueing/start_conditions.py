@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import graphlib
 import hashlib
 import os
 import time
@@ -455,21 +456,13 @@ def _current(identifier: str) -> Delegation:
 
 
 def _refuse_cycles(names: Sequence[str | None], after: Sequence[Sequence[int]]) -> None:
-    left = {number: set(others) for number, others in enumerate(after)}
-    while free := [number for number, others in left.items() if not others]:
-        for number in free:
-            del left[number]
-        for others in left.values():
-            others.difference_update(free)
-    if not left:
-        return
-    # Every task that is left waits for another one that is left, so this walk returns to a task.
-    walk = [min(left)]
-    while (following := min(left[walk[-1]])) not in walk:
-        walk.append(following)
-    cycle = walk[walk.index(following) :]
-    shown = " → ".join(repr((names[number] or "")[:64]) for number in [*cycle, following])
-    raise _refused(cycle[0], "after", f"Tasks wait for each other: {shown}.", "Remove one of these names from `after`.")
+    try:
+        graphlib.TopologicalSorter(dict(enumerate(after))).prepare()
+    except graphlib.CycleError as error:
+        cycle = error.args[1][::-1]
+        shown = " → ".join(repr((names[number] or "")[:64]) for number in cycle)
+        message = f"Tasks wait for each other: {shown}."
+        raise _refused(cycle[0], "after", message, "Remove one of these names from `after`.") from None
 
 
 def _refused(number: int, field: str, message: str, hint: str) -> UnderstudyError:

@@ -12,8 +12,9 @@ from understudy.engine.review import decisions as review
 from understudy.engine.review import review_state
 from understudy.engine.worktrees import worktree_record
 from understudy.files import user_file
-from understudy.git import changes, path_rules, verification
+from understudy.git import changes, path_rules
 from understudy.git import diff as git_diff
+from understudy.git.verification import tree_of
 from understudy.journal import delegation_folder
 from understudy.judge import check_findings
 from understudy.model.delegation import events
@@ -160,11 +161,12 @@ def _refuse_accepted(at: review.LockedResult, before: list[FileDiff], path: str,
 
 def _judged_before(at: review.LockedResult, state: review_state.ReviewState, new: str) -> events.Finished | None:
     """Return the last verdict on the files of ``new``, if the known outcomes of the checks belong to exactly them."""
-    tree = changes.tree_of(at.store, new)
+    tree = tree_of(at.store, new)
     if any(check.tree != tree for check in at.delegation.checks):
         return None
     return next(
-        (finished for head, finished in reversed(state.judged.items()) if changes.tree_of(at.store, head) == tree), None
+        (finished for head, finished in reversed(state.judged.items()) if tree_of(at.store, head) == tree),
+        None,
     )
 
 
@@ -279,7 +281,7 @@ def drop(folder: delegation_folder.Folder, tests: Sequence[str]) -> DroppedTests
 
 def _idle(at: review.LockedResult) -> list[str]:
     """Return the tests of the result that notice nothing, from checks of exactly this result."""
-    tree = verification.tree_of(at.store, at.head)
+    tree = tree_of(at.store, at.head)
     if any(check.mutation is not None and check.tree != tree for check in at.delegation.checks):
         raise UnderstudyError(
             ErrorKind.CONFLICT,

@@ -10,12 +10,13 @@ import contextlib
 import errno
 import json
 import os
-import stat
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from understudy.files import durable
 from understudy.files.durable import failpoint
 from understudy.git.apply import attributes, filesystem
 from understudy.git.changes import folders_of
@@ -97,7 +98,7 @@ def recover(journal: Path, then: Callable[[], None] | None = None) -> Literal["n
     journal is removed, as ``FileTransaction.commit`` would have.
     """
     try:
-        first, end, rest = _whole(journal).partition(b"\n")
+        first, end, rest = durable.read_whole(journal, sys.maxsize).partition(b"\n")
     except FileNotFoundError:
         return "nothing"
     except OSError as error:
@@ -220,15 +221,6 @@ def typed_errors(top: Path) -> Iterator[None]:
             f"Files in {top} cannot be changed, so nothing was applied: {what}.",
             hint="Check the permissions, and whether the disk is mounted read-only.",
         ) from error
-
-
-def _whole(journal: Path) -> bytes:
-    # Opening a pipe could block forever.
-    descriptor = os.open(journal, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return stream.read()
 
 
 @contextlib.contextmanager

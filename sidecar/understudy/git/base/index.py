@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from understudy.files import durable
 from understudy.git.command import failure
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import looks_secret, refused, without_environments
@@ -98,13 +99,14 @@ def require_objects(store: ObjectStore, repository: Repository, entries: Mapping
     paths = {
         entry.identifier: path for path, entry in entries.items() if entry.mode != "160000" and entry.tag.upper() != "S"
     }
-    sizes = _sizes(store, paths)
+    sizes = sizes_of(store, paths)
     absent = [quote(paths[identifier]) for identifier in paths if sizes.get(identifier) is None]
     if absent:
         raise missing_objects(repository, f"the content of {absent[0]} and of {len(absent) - 1} other files")
 
 
-def _sizes(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, int | None]:
+def sizes_of(store: ObjectStore, identifiers: Iterable[str]) -> dict[str, int | None]:
+    """Return the size of each object; None if it is absent."""
     asked = list(dict.fromkeys(identifiers))
     if not asked:
         return {}
@@ -302,7 +304,7 @@ class IndexWriter:
         if any(b"filter" in text for text in texts):
             filters = self.store.attribute("filter", [*regular, *untracked], self.top)
         clean = [path for path in regular if path not in dirty]
-        sizes = _sizes(self.store, (entries[path].identifier for path in clean))
+        sizes = sizes_of(self.store, (entries[path].identifier for path in clean))
         for path in clean:
             with contextlib.suppress(OSError):
                 if os.lstat(self._full(path)).st_size != sizes[entries[path].identifier]:
@@ -380,13 +382,12 @@ class IndexWriter:
     def _update(self, entries: dict[bytes, IndexEntry], add: dict[bytes, bool], delete: list[bytes]) -> None:
         # update-index does not accept a path below a link by name, so deletions are passed as index entries. An entry
         # that seems unchanged is written again without the cached state of its file, so that git reads it.
-        null = "0" * len(self.store.empty_tree)
-        facts = [f"0 {null}\t".encode() + path for path in delete]
+        facts = [self.store.removal(path) for path in delete]
         for path, forced in add.items():
             if forced:
-                facts.append(f"{entries[path].mode} {entries[path].identifier}\t".encode() + path)
+                facts.append(f"{entries[path].mode} {entries[path].identifier}\t".encode() + path + b"\0")
         if facts:
-            self._git("update-index", "-z", "--index-info", stdin=_joined(facts))
+            self._git("update-index", "-z", "--index-info", stdin=b"".join(facts))
         if add:
             self._git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=_joined(add))
 
@@ -491,12 +492,9 @@ def _unquoted(name: str) -> bytes:
 
 def _head_of(full: bytes) -> bytes:
     """Return the beginning of a regular file, without following a link or blocking on a pipe."""
-    try:
-        descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(descriptor, "rb") as stream:
-        return stream.read(1 << 20) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    with contextlib.suppress(OSError):
+        return durable.read_whole(Path(os.fsdecode(full)), 1 << 20)
+    return b""
 
 
 def _sha256(full: bytes) -> str:

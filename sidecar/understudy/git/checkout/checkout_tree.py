@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.git.base.capture import write_base
+from understudy.git.base.index import sizes_of
 from understudy.git.changes import Change, Entry, commit_entries, folders_of
 from understudy.git.merge import undo as undo_merge
 from understudy.git.merge.undo import FileImage, UndoRecord
@@ -260,9 +261,8 @@ class _Taken:
 
 
 def _commit(store: ObjectStore, base: str, places: Mapping[bytes, _Place], message: str) -> str:
-    null = "0" * len(store.empty_tree)
     # Removals come first: the index refuses a file where it still has a folder.
-    lines = [f"0 {null}\t".encode() + path + b"\0" for path, place in places.items() if place is None]
+    lines = [store.removal(path) for path, place in places.items() if place is None]
     lines += [f"{place[0]} {place[1]}\t".encode() + path + b"\0" for path, place in places.items() if place is not None]
     return commit_entries(store, base, lines, message)
 
@@ -275,11 +275,8 @@ def _sizes(store: ObjectStore, commit: str) -> dict[bytes, int]:
         for path, (mode, identifier) in require_tree(store, commit).items()
         if mode in _FILES and path not in hidden
     }
-    asked = list(dict.fromkeys(files.values()))
-    lines = "".join(f"{identifier}\n" for identifier in asked).encode()
-    sizes = store.git_output("cat-file", "--batch-check=%(objectsize)", stdin=lines).split() if asked else []
-    size_of = dict(zip(asked, map(int, sizes), strict=True))
-    return {path: size_of[identifier] for path, identifier in files.items()}
+    sizes = sizes_of(store, files.values())
+    return {path: size for path, identifier in files.items() if (size := sizes[identifier]) is not None}
 
 
 def _stored_differently(top_folder: Path, sizes: Mapping[bytes, int]) -> list[bytes]:

@@ -309,9 +309,7 @@ class _Exporter:
 
     def _remove(self, paths: list[bytes]) -> None:
         if paths:
-            null = "0" * len(self.store.empty_tree)
-            facts = b"".join(f"0 {null}\t".encode() + path + b"\0" for path in paths)
-            self.git("update-index", "-z", "--index-info", stdin=facts)
+            self.git("update-index", "-z", "--index-info", stdin=b"".join(map(self.store.removal, paths)))
 
     def _set_modes(self, changes: Iterable[Change]) -> None:
         """Set the mode of each entry to that of the result, independent of the file system and ``core.filemode``."""

@@ -27,7 +27,7 @@ from understudy.git.merge.line_edits import (
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import object_id, read_blobs, read_loose, write_blob, write_flat_tree
 from understudy.git.path_rules import flagged as _flagged
-from understudy.git.repository import Repository
+from understudy.git.repository import Repository, is_true
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
 
@@ -79,7 +79,7 @@ def plan(
     """
     file_splits = splits(store, base, head) if difference is None else difference
     picked = [_File(split, hunks) for split, hunks in _picked(file_splits, selection)]
-    ignore_mode = str(store.description["settings"].get("core.filemode", "true")).lower() == "false"
+    ignore_mode = not is_true(store.description["settings"].get("core.filemode"), default=True)
     for file in picked:
         file.look(read_now, ignore_mode=ignore_mode)
     _load_user_edits(store, picked)

@@ -23,6 +23,7 @@ from understudy.files import nofollow
 from understudy.git.command import check_not_aborted
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import collisions, refused, without_environments
+from understudy.git.repository import is_true
 from understudy.git.verification import require_tree
 from understudy.model.text.path_quoting import quote
 
@@ -256,8 +257,7 @@ class TrackedContent:
         return self._wanted[commit]
 
     def _setting(self, name: str, *, default: bool) -> bool:
-        value = self._store.description["settings"].get(name)
-        return default if value is None else str(value).strip().lower() in {"true", "yes", "on", "1"}
+        return is_true(self._store.description["settings"].get(name), default=default)
 
     def _below_real_folders(self, path: bytes, folders: dict[bytes, bool]) -> bool:
         unknown: list[bytes] = []
@@ -306,8 +306,7 @@ class TrackedContent:
             with os.fdopen(descriptor, "rb", buffering=0) as stream:
                 size = os.fstat(descriptor).st_size
                 digest.update(b"blob %d\0" % size)
-                while chunk := stream.read(1 << 20):
-                    digest.update(chunk)
+                hashlib.file_digest(stream, lambda: digest)
         value = digest.hexdigest()
         if max(facts.st_ctime_ns, facts.st_mtime_ns) < now - _SETTLED_NS:
             self._hashed[path] = (stamp, value)

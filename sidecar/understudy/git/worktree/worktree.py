@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.git.base.index import Base
+from understudy.git.changes import listing
 from understudy.git.command import Completed, git_output, run_git
 from understudy.git.object_store import (
     SCRATCH,
@@ -193,7 +194,7 @@ class Worktree:
 
     def checkout(self, commit: str, keep: Iterable[bytes] = ()) -> None:
         """Reset or create the files, for ``materialise`` and ``create_worktree``."""
-        modes = self._wanted(commit)
+        modes = {path: details[:6].decode() for path, details in listing(self.store, commit).items()}
         hidden = self.store.hidden(commit)
         fresh = not self.index.exists()
         if not fresh:
@@ -267,13 +268,6 @@ class Worktree:
                 hint="Earlier checkpoints can still be reviewed.",
             )
 
-    def _wanted(self, commit: str) -> dict[bytes, str]:
-        modes = {}
-        for entry in self.store.git_output("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
-            details, _, path = entry.partition(b"\t")
-            modes[path] = details[:6].decode()
-        return modes
-
     def _changes(self, index: Path) -> list[tuple[str, str, bytes]]:
         """Return (mode in the index, status, path) for each file that differs from the index."""
         fields = self._git("diff-files", "-z", "--raw", "--ignore-submodules=all", index=index).split(b"\0")
@@ -287,7 +281,6 @@ class Worktree:
         shutil.copyfile(self.index, index)
         shutil.copystat(self.index, index)
         reader = ResultCollector(self.path, self.excluded)
-        null = "0" * len(self.store.empty_tree)
         gone: list[bytes] = []
         take: list[bytes] = []
         for mode, status, path in self._changes(index):
@@ -300,7 +293,7 @@ class Worktree:
         listed = self._listing(index, reader)
         take += reader.new_files(listed, self.rules.read_bytes())
         if gone:
-            facts = b"".join(f"0 {null}\t".encode() + path + b"\0" for path in gone)
+            facts = b"".join(map(self.store.removal, gone))
             self._git("update-index", "-z", "--index-info", stdin=facts, index=index)
         if take:
             paths = b"".join(path + b"\0" for path in take)
