@@ -33,7 +33,6 @@ from understudy.judge.test_runners.shared.test_runner import Project, ProposedCh
 from understudy.model.config.config_entries import CheckProposal, CheckTrial
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation.spec import Bootstrap
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
 from understudy.process.program_spec import limits_of
 
@@ -59,43 +58,24 @@ class CheckTrialRequest(msgspec.Struct, kw_only=True):
     program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
 
 
-class CheckTrialAnswer(msgspec.Struct, kw_only=True):
-    """The result of the worker, or its error."""
-
-    trial: CheckTrial | None = None
-    error: ErrorInfo | None = None
-
-
 def ask(request: CheckTrialRequest, cancelled: Callable[[], bool]) -> CheckTrial:
     """Run ``request`` in a worker. Raises its error, ``cancelled``, ``timed_out`` and ``tool_crashed``."""
     limit = request.check.timeout_seconds or DEFAULT_TIMEOUT_SECONDS
     setup = request.bootstrap.setup_timeout_seconds if request.bootstrap.setup else 0.0
-    answer = short_worker.ask(
+    return short_worker.ask(
         OPTION,
         request,
-        CheckTrialAnswer,
+        CheckTrial,
         cancelled,
         what="check",
         seconds=limit + setup + _WORKTREE_SECONDS,
         hint="Run its command in a terminal to see why it takes so long.",
     )
-    if answer.error is not None:
-        raise UnderstudyError.from_info(answer.error)
-    if answer.trial is None:
-        raise UnderstudyError(ErrorKind.INTERNAL, "The worker of the check returned nothing.", hint="Try again.")
-    return answer.trial
 
 
 def run_worker() -> int:
     """Answer the request on standard input; return the exit code."""
-    return short_worker.answer_request(_served)
-
-
-def _served(data: bytes) -> CheckTrialAnswer:
-    try:
-        return CheckTrialAnswer(trial=asyncio.run(_try(msgspec.json.decode(data, type=CheckTrialRequest))))
-    except UnderstudyError as error:
-        return CheckTrialAnswer(error=error.info())
+    return short_worker.answer_request(CheckTrialRequest, lambda request: asyncio.run(_try(request)))
 
 
 async def _try(request: CheckTrialRequest) -> CheckTrial:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.wire import ready
 from understudy.process.program_spec import OWN, Program
 from understudy.process.programs import children
@@ -26,7 +26,15 @@ MAX_BYTES = 4 * 1024 * 1024
 """The size of a request or an answer: a server may list thousands of models."""
 _POLL_SECONDS = 0.2
 """How often to check whether the client still waits."""
+_Request = TypeVar("_Request", bound=msgspec.Struct)
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
+
+
+class _Reply(msgspec.Struct):
+    """The answer of the worker, or its error."""
+
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+    error: ErrorInfo | None = None
 
 
 def ask(
@@ -41,7 +49,7 @@ def ask(
 ) -> _Answer:
     """Run ``request`` in a worker, for at most ``seconds``; ``what`` names it, and ``hint`` helps after a timeout.
 
-    Errors: ``cancelled``, ``timed_out``, ``tool_crashed``.
+    Errors: those of the worker, ``cancelled``, ``timed_out``, ``tool_crashed``.
     """
     completed = asyncio.run(_run(option, msgspec.json.encode(request), cancelled, seconds))
     if completed is None:
@@ -51,7 +59,10 @@ def ask(
     if completed.timed_out:
         raise UnderstudyError(ErrorKind.TIMED_OUT, f"The {what} was still running after {seconds:g} s.", hint=hint)
     try:
-        return msgspec.json.decode(completed.stdout, type=ready(answer))
+        reply = msgspec.json.decode(completed.stdout, type=ready(_Reply))
+        if reply.error is not None:
+            raise UnderstudyError.from_info(reply.error)
+        return msgspec.json.decode(reply.answer, type=ready(answer))
     except msgspec.MsgspecError:
         tail = completed.stderr[-400:].decode("utf-8", "replace").strip()
         raise UnderstudyError(
@@ -90,13 +101,16 @@ async def _run(option: str, request: bytes, cancelled: Callable[[], bool], secon
     return running.result()
 
 
-def answer_request(answer: Callable[[bytes], msgspec.Struct]) -> int:
-    """Print what ``answer`` returns for the request on standard input; return the exit code."""
+def answer_request(request: type[_Request], answer: Callable[[_Request], msgspec.Struct]) -> int:
+    """Print what ``answer`` returns for the request on standard input, or its error; return the exit code."""
     data = sys.stdin.buffer.read(MAX_BYTES)
     # Output of libraries must not end up in the answer.
     answers = os.dup(1)
     os.dup2(2, 1)
-    response = answer(data)
+    try:
+        reply = _Reply(msgspec.Raw(msgspec.json.encode(answer(msgspec.json.decode(data, type=ready(request))))))
+    except UnderstudyError as error:
+        reply = _Reply(error=error.info())
     with os.fdopen(answers, "wb") as output:
-        output.write(msgspec.json.encode(response))
+        output.write(msgspec.json.encode(reply))
     return 0

@@ -24,7 +24,7 @@ from understudy.model.config.config_entries import ConnectionTestStep
 from understudy.model.config.delegators import AppliesTo, Delegator, Limits, Model, ModelServer, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.events import AgentStarted, Event, Note, Session, UsageReport
-from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.runners import runner as base
@@ -51,16 +51,15 @@ class ConnectionTestRequest(msgspec.Struct, kw_only=True):
 
 
 class ConnectionTestAnswer(msgspec.Struct, kw_only=True):
-    """The result of the worker, or its error."""
+    """The result of the worker."""
 
     steps: list[ConnectionTestStep] = []
     models: list[Model] = []
-    error: ErrorInfo | None = None
 
 
 def ask(request: ConnectionTestRequest, cancelled: Callable[[], bool]) -> ConnectionTestAnswer:
     """Run ``request`` in a worker. Raises its error, ``cancelled``, ``timed_out`` and ``tool_crashed``."""
-    answer = short_worker.ask(
+    return short_worker.ask(
         OPTION,
         request,
         ConnectionTestAnswer,
@@ -69,21 +68,11 @@ def ask(request: ConnectionTestRequest, cancelled: Callable[[], bool]) -> Connec
         seconds=SECONDS,
         hint="Try the delegator with a small task instead.",
     )
-    if answer.error is not None:
-        raise UnderstudyError.from_info(answer.error)
-    return answer
 
 
 def run_worker() -> int:
     """Answer the request on standard input; return the exit code."""
-    return short_worker.answer_request(_served)
-
-
-def _served(data: bytes) -> ConnectionTestAnswer:
-    try:
-        return _answer(msgspec.json.decode(data, type=ConnectionTestRequest))
-    except UnderstudyError as error:
-        return ConnectionTestAnswer(error=error.info())
+    return short_worker.answer_request(ConnectionTestRequest, _answer)
 
 
 def _answer(request: ConnectionTestRequest) -> ConnectionTestAnswer:
