@@ -34,7 +34,8 @@ def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
         files=decisions.on(git_diff.file_diffs(objects, record.base_commit, head)),
         undoable=[
             messages.UndoableAccept(undo_token=event.undo_token, paths=event.paths)
-            for event in review_state.undoable(folder)
+            for event in reversed(decisions.applied.values())
+            if event is not None
         ],
         edited=[
             messages.EditedFile(path=path, at=at, undoable=path in decisions.edits)

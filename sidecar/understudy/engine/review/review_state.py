@@ -84,8 +84,8 @@ class ReviewState:
     superseded_by: str | None = None
     lapsed: bool = False
     """The last follow-up that superseded it failed before it took over."""
-    applied: dict[str, bool] = field(default_factory=dict)
-    """Undo token → whether the accept can still be undone."""
+    applied: dict[str, events.Applied | None] = field(default_factory=dict)
+    """Undo token → the accept, the latest last; None if it is undone."""
     partly_undone: set[str] = field(default_factory=set)
     """Undo tokens of accepts of which a hunk was undone."""
     discarded: str | None = None
@@ -116,9 +116,11 @@ class ReviewState:
                 if hunk in self.marks:
                     self.marks[hunk] = replace(self.marks[hunk], token=event.undo_token)
             self._open = []
-            self.applied[event.undo_token] = True
+            if self.applied.get(event.undo_token) is None:
+                self.applied.pop(event.undo_token, None)
+            self.applied[event.undo_token] = event
         elif isinstance(event, events.Undone):
-            self.applied[event.undo_token] = False
+            self.applied[event.undo_token] = None
         elif isinstance(event, events.Discarded):
             self.discarded = event.rescue_ref
         elif isinstance(event, events.Superseded):
@@ -244,19 +246,6 @@ def lines_of(store: ObjectStore, base: str, head: str, file: FileDiff, hunk: Hun
         lines = blob[0].split(b"\n") if blob is not None else []
         sides.append(b"\n".join(lines[start - 1 : start - 1 + count_]))
     return sides[0], sides[1]
-
-
-def undoable(folder: Folder) -> list[events.Applied]:
-    """Return the accepts of ``folder`` that are not undone, newest first."""
-    applied: dict[str, events.Applied] = {}
-    tail = reader.Tail(folder)
-    while batch := tail.read():
-        for event in batch:
-            if isinstance(event, events.Applied):
-                applied[event.undo_token] = event
-            elif isinstance(event, events.Undone):
-                applied.pop(event.undo_token, None)
-    return list(reversed(applied.values()))
 
 
 class HunkRef(msgspec.Struct, frozen=True):
