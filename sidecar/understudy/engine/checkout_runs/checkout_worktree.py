@@ -61,7 +61,7 @@ class CheckoutWorktree(DelegationWorktree):
     @property
     def agent_path(self) -> Path:
         """Return the checkout."""
-        return self.checkout
+        return self.store.top
 
     def claim_checkout(self) -> None:
         """Take the checkout. Raises ``conflict`` if another agent works there."""
@@ -69,7 +69,7 @@ class CheckoutWorktree(DelegationWorktree):
 
     def enter(self, emit: Callable[[Event], None]) -> None:
         """Record what is on disk now; from here on, what changes there is the agent's, or said."""
-        record, store = self._known()
+        record, store = self.record, self.store
         if record.start is not None and record.start != record.base_commit:
             raise UnderstudyError(
                 ErrorKind.CONFLICT,
@@ -111,17 +111,17 @@ class CheckoutWorktree(DelegationWorktree):
         self._entered = record
         if record is None or record.collected or is_applied(self._folder):
             return False
-        self._claim = CheckoutClaim(self.checkout, self._folder.id)
+        self._claim = CheckoutClaim(self.store.top, self._folder.id)
         return True
 
     def checkpoint(self, emit: Callable[[Event], None]) -> str:
         """Commit the agent's changes of the checkout on top of the base; return the commit."""
-        record, store = self._known()
+        record, store = self.record, self.store
         if self._entered is None:
             return record.base_commit
         entered = self._entered
         beginning = Beginning(entered.commit, [path_quoting.unquote(path) for path in entered.different])
-        top = self.checkout
+        top = self.store.top
         self._collected = checkout_tree.collect(
             store, top, (record.base_commit, beginning), saved=lambda: self._saved(top), message=self._message
         )
@@ -137,21 +137,21 @@ class CheckoutWorktree(DelegationWorktree):
         if self._entered is None or self._collected is None:
             return
         try:
-            changed = checkout_changes.differences(self._entered.repository, checkout_changes.look(self.checkout))
+            changed = checkout_changes.differences(self._entered.repository, checkout_changes.look(self.store.top))
         except (UnderstudyError, OSError) as error:
             changed = [f"It can no longer be read: {error}"]
         if changed:
             self._repository_changed = True
             text = "The repository changed while the agent worked; you or the agent changed it, and no undo changes it "
             emit(events.Note(level="warning", text=f"{text}back. {' '.join(changed)}"))
-        store = self._known()[1]
+        store = self.store
         recorded = (
             require_tree(store, self._collected.on_disk).keys() | require_tree(store, self._entered.commit).keys()
         )
         now: checkout_changes.Stamps | None = None
         if self._unrecorded is not None:
             limit = checkout_changes.LONGEST_SECONDS if seconds is None else seconds
-            now = checkout_changes.unrecorded_files(self.checkout, recorded, limit)
+            now = checkout_changes.unrecorded_files(self.store.top, recorded, limit)
         if now is not None and self._unrecorded is not None:
             before = {path: stamp for path, stamp in self._unrecorded.items() if path not in recorded}
             paths = [path_quoting.readable(path_quoting.quote(p)) for p in checkout_changes.differing(before, now)]
@@ -177,7 +177,7 @@ class CheckoutWorktree(DelegationWorktree):
         collected = self._collected
         if collected is None:
             return None
-        record, store = self._known()
+        record, store = self.record, self.store
         hunks = [
             review_state.HunkRef(file.path, hunk.id)
             for file in diff.file_diffs(store, record.base_commit, collected.commit)

@@ -136,9 +136,9 @@ class OutsideWatch:
             self._environment = self._find_environment(self._worktree.tree_path)
         search = base_environment({}).get("PATH", "")
         return Places(
-            checkout=self._worktree.checkout,
+            checkout=self._worktree.store.top,
             tracked=self._worktree.base_files(),
-            object_format=self._worktree.object_format,
+            object_format=self._worktree.store.object_format,
             trees=(*self._worktree.linked(), *self._environment),
             programs=tuple(programs_of((check.argv for check in [*spec.checks, *spec.fallback_checks]), search)),
         )

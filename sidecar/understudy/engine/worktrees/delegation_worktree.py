@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -27,7 +28,7 @@ from understudy.engine.worktrees.worktree_record import (
     load_record,
     write_review,
 )
-from understudy.files import nofollow
+from understudy.files import durable, nofollow
 from understudy.files.durable import failpoint
 from understudy.git import changes, diff, repository, verification
 from understudy.git.base import capture
@@ -47,6 +48,8 @@ from understudy.model.text import path_quoting
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
 from understudy.process.programs import children
+
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class DelegationWorktree:
         self._store = dataclasses.replace(follow_up.store, copies=(*copies_in(self._folder), *follow_up.store.copies))
         capture.pin(repository.locate(self._workspace), self._folder.id, follow_up.record.parent or "")
         failpoint("follow-up pinned")
-        self._copy(BASE_COPY, follow_up.record.start or follow_up.record.base_commit, follow_up.record.parent)
+        self._copy(BASE_COPY, follow_up.record.start_commit, follow_up.record.parent)
         self._save()
         emit(follow_up.base)
         for note in follow_up.notes:
@@ -153,26 +156,24 @@ class DelegationWorktree:
         An existing worktree is removed first: it comes from a worker that died before any agent started, or from an
         attempt that failed and is kept elsewhere.
         """
-        record, _ = self._known()
         began = time.monotonic()
-        if os.path.lexists(record.tree):
-            Worktree(self._known()[1], Path(record.tree)).remove(self._state / "trash")
-        self._tree = self._check_out(record.start or record.base_commit)
+        if os.path.lexists(self.record.tree):
+            Worktree(self.store, Path(self.record.tree)).remove(self._state / "trash")
+        self._tree = self._check_out(self.record.start_commit)
         self._save()
-        for text in [*self._tree.notes, *(record.items.notes if record.items is not None else ())]:
+        for text in [*self._tree.notes, *(self.record.items.notes if self.record.items is not None else ())]:
             emit(events.Note(level="warning", text=text))
-        emit(events.Worktree(path=record.tree, seconds=round(time.monotonic() - began, 3)))
+        emit(events.Worktree(path=self.record.tree, seconds=round(time.monotonic() - began, 3)))
 
     def keep_changed(self, commit: str, name: str) -> str | None:
         """Keep the whole worktree, whose contents are ``commit``, under a rescue reference; return it.
 
         None if no file differs from what the first attempt began with. Raises the errors of ``rescue.save``.
         """
-        record, store = self._known()
-        if self._tree is None or self.tree_of(commit) == self.tree_of(self.start_commit):
+        if self._tree is None or self.tree_of(commit) == self.tree_of(self.record.start_commit):
             return None
-        also = [ancestor for ancestor in (record.base_commit, record.parent) if ancestor]
-        return rescue.save(self._state, repository.locate(store.top), self._tree, store, name, also=also)
+        also = [ancestor for ancestor in (self.record.base_commit, self.record.parent) if ancestor]
+        return rescue.save(self._state, repository.locate(self.store.top), self._tree, self.store, name, also=also)
 
     def reopen(self, delegation: Delegation) -> None:
         """Open the worktree of a finished delegation; raise ``base_unavailable`` if it was removed."""
@@ -183,19 +184,17 @@ class DelegationWorktree:
                 hint="See `understudy show` for what happened, then start it again.",
             )
         self._load()
-        record, store = self._known()
-        worktree_record.require_owner(Path(record.root), delegation.id)
-        if worktree_record.has_tree(Path(record.tree)):
-            self._tree = Worktree.open(store, Path(record.tree))
+        worktree_record.require_owner(Path(self.record.root), delegation.id)
+        if worktree_record.has_tree(Path(self.record.tree)):
+            self._tree = Worktree.open(self.store, Path(self.record.tree))
         else:
-            self._tree = self._check_out(delegation.head or record.base_commit)
+            self._tree = self._check_out(delegation.head or self.record.base_commit)
             self._save()
 
     def _check_out(self, commit: str) -> Worktree:
         """Create the worktree of a commit, add the extra files, and record them."""
-        record, store = self._known()
-        made = worktree.create_worktree(store, commit, Path(record.tree))
-        record.items = extra_files.apply(
+        made = worktree.create_worktree(self.store, commit, Path(self.record.tree))
+        self.record.items = extra_files.apply(
             made,
             self._found or repository.locate(self._workspace),
             copy=self._spec.bootstrap.copy,
@@ -205,8 +204,7 @@ class DelegationWorktree:
 
     def add_extra_files(self, copy: Sequence[str], link: Sequence[str], emit: Callable[[Event], None]) -> None:
         """Copy and link what the configuration names now and did not when the worktree was created."""
-        record, _ = self._known()
-        recorded, tree = record.items, self._tree
+        recorded, tree = self.record.items, self._tree
         if recorded is None or tree is None:
             return
         present = {item.path for item in recorded.items}
@@ -215,7 +213,7 @@ class DelegationWorktree:
         if not link and not copy:
             return
         added = extra_files.apply(tree, repository.locate(self._workspace), copy=copy, link=link)
-        record.items = dataclasses.replace(recorded, items=[*recorded.items, *added.items])
+        self.record.items = dataclasses.replace(recorded, items=[*recorded.items, *added.items])
         self._save()
         for text in added.notes:
             emit(events.Note(level="warning", text=text))
@@ -230,23 +228,12 @@ class DelegationWorktree:
     @property
     def tree_path(self) -> Path:
         """Return the folder of the worktree."""
-        return Path(self._known()[0].tree)
+        return Path(self.record.tree)
 
     @property
     def agent_path(self) -> Path:
         """Return the folder in which the agent works."""
         return self.tree_path
-
-    @property
-    def base_commit(self) -> str:
-        """Return the base commit."""
-        return self._known()[0].base_commit
-
-    @property
-    def start_commit(self) -> str:
-        """Return the commit first checked out: the base, or for a reply the base with the pending hunks."""
-        record, _ = self._known()
-        return record.start or record.base_commit
 
     def environment(self) -> dict[str, str]:
         """Return the environment of commands that run in the worktree: no API keys, no variables of delegators."""
@@ -254,8 +241,7 @@ class DelegationWorktree:
 
     def read_base(self, path: str) -> bytes | None:
         """Return the content of a file in the base."""
-        record, store = self._known()
-        blob = diff.read_file(store, record.base_commit, os.fsencode(path))
+        blob = diff.read_file(self.store, self.record.base_commit, os.fsencode(path))
         return blob[0] if blob is not None else None
 
     def write_target(self, path: str, text: str) -> None:
@@ -268,11 +254,10 @@ class DelegationWorktree:
 
     def checkpoint(self, emit: Callable[[Event], None]) -> str:
         """Commit the contents of the worktree on top of the base; return the commit."""
-        record, _ = self._known()
         tree = self._tree
         if tree is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to commit.", hint="Start it again.")
-        snapshot = tree.snapshot(self._message, record.base_commit)
+        snapshot = tree.snapshot(self._message, self.record.base_commit)
         for text in snapshot.notes:
             emit(events.Note(level="warning", text=text))
         return snapshot.commit
@@ -284,74 +269,68 @@ class DelegationWorktree:
 
     def result(self, commit: str) -> CollectedResult:
         """Return what ``commit`` changes, and write ``review.diff``."""
-        record, store = self._known()
-        self._copy(RESULT_COPY, commit, record.base_commit)
-        write_review(self._folder, store, record.base_commit, commit)  # verifies the objects of the change
-        splits = diff.splits(store, record.base_commit, commit, verified=True)
+        self._copy(RESULT_COPY, commit, self.record.base_commit)
+        write_review(self._folder, self.store, self.record.base_commit, commit)  # verifies the objects of the change
+        splits = diff.splits(self.store, self.record.base_commit, commit, verified=True)
         return CollectedResult(commit, diff.stats_of(splits), sum(len(diff.hunk_ids(split)) for split in splits))
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
-        return verification.tree_of(self._known()[1], commit)
-
-    @property
-    def checkout(self) -> Path:
-        """Return the top folder of the user's checkout, to which the paths of the base are relative."""
-        return self._known()[1].top
-
-    @property
-    def object_format(self) -> str:
-        """Return the hash of object ids."""
-        return self._known()[1].object_format
+        return verification.tree_of(self.store, commit)
 
     def base_files(self) -> dict[bytes, tuple[str, str]]:
         """Return path → (mode, object id) of the files of the base that the user sees."""
-        record, store = self._known()
-        hidden = store.hidden(record.base_commit)
-        files = verification.require_tree(store, record.base_commit)
+        hidden = self.store.hidden(self.record.base_commit)
+        files = verification.require_tree(self.store, self.record.base_commit)
         return {path: entry for path, entry in files.items() if entry[0] != "160000" and path not in hidden}
 
     def linked(self) -> list[Path]:
         """Return the items of the checkout that the worktree links to."""
-        items = self._known()[0].items
+        items = self.record.items
         if items is None:
             return []
         return [items.source / os.fsdecode(item.path) for item in items.items if item.kind == "link"]
 
     def show_command(self, path: str) -> str:
         """Return a shell command that prints a file as it was in the base."""
-        record, store = self._known()
-        return shlex.join(["git", f"--git-dir={store.path}", "show", f"{record.base_commit}:{path}"])
+        return shlex.join(["git", f"--git-dir={self.store.path}", "show", f"{self.record.base_commit}:{path}"])
 
     def judged(self) -> JudgedWorktree:
         """Return the worktree for the checks."""
-        record, store = self._known()
         if self._tree is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "There is no worktree to check.", hint="Start it again.")
-        return JudgedWorktree(store, self._tree, record, self._save)
+        return JudgedWorktree(self.store, self._tree, self.record, self._save)
 
     def _copy(self, name: str, commit: str, without: str | None) -> None:
         """Keep the objects of a commit in the delegation's folder; agents and checks can write to the store."""
         if commit != without:
             with disk_full_errors(self._folder.path):
-                verification.write_copy(self._known()[1], self._folder.path / name, commit, without)
+                verification.write_copy(self.store, self._folder.path / name, commit, without)
 
     # -- the record ------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
         if self._record is not None:
-            temporary = self._record_path.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.encode(self._record, enc_hook=os.fspath))
-            temporary.chmod(0o600)
-            temporary.replace(self._record_path)
+            durable.replace(self._record_path, msgspec.json.encode(self._record, enc_hook=os.fspath))
 
     def _load(self) -> None:
         self._record, self._store = load_record(self._folder)
 
-    def _known(self) -> tuple[WorktreeRecord, ObjectStore]:
-        if self._record is None or self._store is None:
+    @property
+    def record(self) -> WorktreeRecord:
+        """Return the record; raise ``base_unavailable`` if the base was never recorded, as ``store`` does."""
+        return self._require(self._record)
+
+    @property
+    def store(self) -> ObjectStore:
+        """Return the store of the objects."""
+        return self._require(self._store)
+
+    @staticmethod
+    def _require(part: _Part | None) -> _Part:
+        if part is None:
             raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, "The base was never recorded.", hint="Start it again.")
-        return self._record, self._store
+        return part
 
 
 def unsaved_text(folder: journal_store.Folder, spec: Spec) -> dict[str | bytes, bytes]:

@@ -51,6 +51,11 @@ class WorktreeRecord(msgspec.Struct):
     parent: str | None = None
     """The parent of an exported commit: HEAD when the base was written, or the requested revision."""
 
+    @property
+    def start_commit(self) -> str:
+        """Return the commit first checked out: the base, or for a reply the base with the pending hunks."""
+        return self.start or self.base_commit
+
 
 BASE_COPY, START_COPY, RESULT_COPY = "base.pack", "start.pack", "result.pack"
 """Files in a delegation's folder; the second only if its agent worked in the checkout."""
@@ -247,10 +252,7 @@ def pin(root: Path) -> None:
 
 def write_review(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> None:
     """Write or replace ``review.diff``."""
-    temporary = folder.review.with_suffix(".tmp")
-    temporary.write_bytes(review_text(folder, objects, base, head))
-    temporary.chmod(0o600)
-    temporary.replace(folder.review)
+    durable.replace(folder.review, review_text(folder, objects, base, head))
 
 
 def review_text(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> bytes:

@@ -317,7 +317,7 @@ class Checkpoints:
     def start_commit(self) -> str | None:
         """What the next attempt starts from; None without a worktree."""
         tree = self._run.tree
-        return self.commit or (tree.start_commit if tree is not None else None)
+        return self.commit or (tree.record.start_commit if tree is not None else None)
 
     async def save(
         self, answer: str | None, limit_seconds: float = SNAPSHOT_SECONDS, *, keep_as: str | None = None

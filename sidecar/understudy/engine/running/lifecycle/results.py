@@ -96,7 +96,7 @@ class Judging:
                 delegation_id=run.folder.id,
                 recipe=spec.recipe,
                 tree=run.worktree.judged(),
-                base=run.worktree.base_commit,
+                base=run.worktree.record.base_commit,
                 head=head,
                 workspace=Path(spec.workspace),
                 files=paths(spec.files),
@@ -140,7 +140,7 @@ class ResultCollection:
             if text is not None:
                 self._report(events.Result(files=[], text=text, summary=summary))
         elif self._run.spec.recipe.returns == "text":
-            if commit != self._run.worktree.base_commit:
+            if commit != self._run.worktree.record.base_commit:
                 self._run.emit(
                     events.Note(level="warning", text="The recipe returns text, so changes to files were discarded.")
                 )
@@ -184,7 +184,7 @@ class ResultCollection:
         worktree, result = self._run.worktree, self.result
         if result is None or result.head is None:
             return False
-        return worktree.tree_of(result.head) != worktree.tree_of(worktree.base_commit)
+        return worktree.tree_of(result.head) != worktree.tree_of(worktree.record.base_commit)
 
     def _report(self, result: events.Result) -> None:
         self.result = result
@@ -226,7 +226,7 @@ class Trial:
         if self.head is None or self.objection is not None:
             return
         if isinstance(self.purpose, NextCandidate) and await self._run.in_thread(
-            self._same_tree, self.head, self._run.worktree.base_commit
+            self._same_tree, self.head, self._run.worktree.record.base_commit
         ):
             return  # as a first result without a change
         await self._run.in_thread(self._new_folder)

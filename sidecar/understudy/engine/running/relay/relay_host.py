@@ -25,6 +25,7 @@ import msgspec
 from understudy.engine.running.relay import child_delegations
 from understudy.engine.running.relay.child_delegations import ChildDelegations
 from understudy.engine.running.relay.peer_messages import PeerMessages
+from understudy.files import durable
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.worker_files import Item
 from understudy.model.delegation import events
@@ -349,10 +350,10 @@ class RelaySocket:
         place.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._take, path=str(place), limit=MOST_LINE_BYTES)
         place.chmod(0o600)
-        _write_private(folder / TOKEN, self._token)
+        durable.replace(folder / TOKEN, self._token.encode())
         server = self.server_in(folder)
         config = {"mcpServers": {server.name: {"command": server.argv[0], "args": server.argv[1:]}}}
-        _write_private(folder / CONFIG, json.dumps(config))
+        durable.replace(folder / CONFIG, json.dumps(config).encode())
         self._folder = folder
         return folder
 
@@ -420,10 +421,3 @@ def _is_ours(writer: asyncio.StreamWriter) -> bool:
     """Return whether the process at the other end descends from this one; true where the kernel does not tell."""
     pid = identity.peer_pid(writer.get_extra_info("socket"))
     return pid is None or marked_processes.is_below(pid, os.getpid())
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
