@@ -210,7 +210,7 @@ def test_claude_code_gets_the_model_and_the_tools(project: Path) -> None:
 
     trust(project)
     params = StartParams(recipe="implement", task="x", delegator="claude", agent="two", workspace=project.as_uri())
-    one = plan(params, {}, None).candidates[0].delegator
+    one = plan(params, {}, None).draft.candidates[0].delegator
     assert one.model == "haiku"
     assert one.launch is not None
     assert one.launch.flags == ["--tools=Read,Grep"]
@@ -251,11 +251,11 @@ def test_a_model_without_an_agent_gets_the_named_tools(project: Path, fields: st
         agent="only",
         workspace=project.as_uri(),
     )
-    assert [one.tools for one in plan(params, {}, None).candidates] == [None, names]
+    assert [one.tools for one in plan(params, {}, None).draft.candidates] == [None, names]
     params = StartParams(recipe="implement", task="x", delegator="loop", agent="only", workspace=project.as_uri())
     found = plan(params, {}, None)
-    assert found.candidates[0].tools == names
-    assert said in found.explain.reason
+    assert found.draft.candidates[0].tools == names
+    assert said in found.draft.explain.reason
     shown = found.prompt().shown
     assert ("You may not edit or create files" in shown) == (names is not None and "edit_file" not in names)
 

@@ -32,5 +32,5 @@ def test_a_name_that_many_folders_have_is_shown_with_its_folder(files: list[str]
     ],
 )
 def test_the_title_of_a_task_is_its_first_line(task: str, title: str) -> None:
-    plan = cast("Any", SimpleNamespace(params=SimpleNamespace(task=task)))
+    plan = cast("Any", SimpleNamespace(draft=SimpleNamespace(params=SimpleNamespace(task=task))))
     assert cast("Any", Plan.title).fget(plan) == title

@@ -51,7 +51,7 @@ def run(project, names, *decisions, limits=None):
 
     def build(identifier):
         spec = plans[0].spec(identifier, "2026-11-22T04:00:00.000Z", AskedBy(frontend="test", depth=0))
-        candidates = [one.candidates[0] for one in plans]
+        candidates = [one.draft.candidates[0] for one in plans]
         return msgspec.structs.replace(spec, candidates=candidates)
 
     folder, lock = delegation_folder.create(build, {})

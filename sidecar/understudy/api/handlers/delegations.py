@@ -41,10 +41,10 @@ def start(caller: Caller, params: StartParams) -> messages.StartResult:
     from understudy.engine.running import start as starting
 
     decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened())
-    if decided.in_checkout:
+    if decided.draft.in_checkout:
         caller.refuse_inside_runs("An agent in the user's checkout")
     identifier = starting.start_delegation(decided, timestamp(), caller.asked_by(), params.idempotency_key)
-    return messages.StartResult(id=identifier, explain=decided.explain)
+    return messages.StartResult(id=identifier, explain=decided.draft.explain)
 
 
 def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
@@ -54,7 +54,9 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
 
     decided = plan(params, caller.documents(), caller.folder(), opened=caller.opened(), only_look=True)
     prompt = decided.prompt()
-    reads = any(offers.reads_prompts(candidate.delegator.tool) for candidate in decided.candidates)  # also a fallback
+    reads = any(
+        offers.reads_prompts(candidate.delegator.tool) for candidate in decided.draft.candidates
+    )  # also a fallback
     return messages.PreviewResult(
         prompt=prompt.shown if reads else "",
         files=[
@@ -64,7 +66,7 @@ def preview(caller: Caller, params: StartParams) -> messages.PreviewResult:
             for f in prompt.files
         ],
         tokens=prompt.tokens if reads else 0,
-        explain=decided.explain,
+        explain=decided.draft.explain,
     )
 
 

@@ -63,10 +63,10 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
             if params.kind == "compare" and task.fallback is None:
                 asked.fallback = []  # each result is to be that of its own delegator
             decided = plan(asked, documents, caller.folder(), opened=opened)
-            if decided.in_checkout:
+            if decided.draft.in_checkout:
                 raise UnderstudyError(
                     ErrorKind.INVALID_PARAMS,
-                    f"{decided.explain.delegator} works in your checkout, where one delegation works at a time.",
+                    f"{decided.draft.explain.delegator} works in your checkout, where one delegation works at a time.",
                     hint="Let it work in a worktree: `launch.useWorktree` = true.",
                     parameter="delegator",
                 )
@@ -80,7 +80,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
         key=params.idempotency_key,
         after=after,
     )
-    return messages.GroupStartResult(group=group, explanations=[planned.explain for planned in plans])
+    return messages.GroupStartResult(group=group, explanations=[planned.draft.explain for planned in plans])
 
 
 @contextlib.contextmanager

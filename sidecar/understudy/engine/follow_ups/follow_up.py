@@ -164,9 +164,9 @@ def _continue(
         origin.said = [*earlier, *(message.text for message in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
         agent_conversation.require_instructable(
-            plan.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
+            plan.draft.candidates[0], hint=f"Let another delegator do the work: understudy retry {folder.id} -d NAME"
         )
-        if plan.in_checkout:
+        if plan.draft.in_checkout:
             _require_in_checkout(plan, origin)
         identifier = _begin(
             plan,
@@ -223,7 +223,7 @@ def retry(
     else:
         origin = Origin(kind="retry", parent=folder.id, base="")
     plan = _plan(spec, delegator, {}, fresh=not origin.base, launch=launch)
-    if plan.in_checkout:
+    if plan.draft.in_checkout:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
             f"{folder.id} cannot be retried in your checkout: a retry starts from the original base, in a worktree.",
@@ -257,7 +257,7 @@ def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
             f"{len(origin.undecided)} changes of {origin.parent} are not decided, and not in your checkout.",
             hint="Accept or reject them, then reply again.",
         )
-    checkout_worktree.refuse_if_taken(repository.locate(plan.workspace).top)
+    checkout_worktree.refuse_if_taken(repository.locate(Path(plan.draft.workspace)).top)
 
 
 def _plan(

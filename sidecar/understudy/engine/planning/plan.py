@@ -25,19 +25,16 @@ from understudy.git import path_rules as git_names
 from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Pane
-from understudy.model.config.delegators import Delegator, ProgramLimits, Recipe, Scope
-from understudy.model.delegation.delegations import AskedBy, Explanation, StartParams
+from understudy.model.config.delegators import Delegator, Recipe, Scope
+from understudy.model.delegation.delegations import AskedBy, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
-    Bootstrap,
-    PauseBounds,
-    RelayBounds,
     Spec,
     SpecCandidate,
     runs_in_checkout,
 )
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
-from understudy.model.evidence.checks import Check, Evidence
+from understudy.model.evidence.checks import Check
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
 
@@ -51,44 +48,23 @@ _COMMON_NAMES = frozenset({"__init__", "__main__", "index", "main", "mod", "lib"
 class Plan:
     """Everything decided before a delegation has an id."""
 
-    params: StartParams
-    recipe: Recipe
-    workspace: Path
-    candidates: list[SpecCandidate]
-    explain: Explanation
-    checks: list[Check]
-    fallback_checks: list[Check]
-    slots: int
-    program_limits: ProgramLimits
-    bootstrap: Bootstrap
-    evidence: Evidence
-    pauses: PauseBounds
-    relay: RelayBounds
-    rounds: int
-    repairs: int
-    interpreter: str | None
-    trusted: bool
+    draft: Spec
+    """The specification, but for what a start adds to it, and for the paths of the files."""
     files: list[str]
     context: list[str]
     target: str | None
     buffers: dict[str, bytes]
-    notes: list[str]
-
-    @property
-    def in_checkout(self) -> bool:
-        """Return whether the agent works in the user's checkout."""
-        return runs_in_checkout(self.candidates[0].delegator, self.recipe)
 
     @property
     def title(self) -> str:
         """Return one line for lists."""
-        if self.params.task and self.params.task.strip():
-            first = self.params.task.strip().splitlines()[0]
+        if self.draft.params.task and self.draft.params.task.strip():
+            first = self.draft.params.task.strip().splitlines()[0]
             # "Do these things:" introduces the lines below it, which a list does not show.
             return (first.rstrip(": ") or first)[:80]
         about = self.files or ([self.target] if self.target else self.context)
         names = self._names(about)
-        title = f"{self.recipe.title}: {names}" if names else self.recipe.title
+        title = f"{self.draft.recipe.title}: {names}" if names else self.draft.recipe.title
         return quoted(title)[:120]
 
     @staticmethod
@@ -103,14 +79,14 @@ class Plan:
         """Return what the user sees in a file of the workspace."""
         if path in self.buffers:
             return self.buffers[path]
-        return user_file.read_bytes(self.workspace / path)
+        return user_file.read_bytes(Path(self.draft.workspace, path))
 
     def prompt(self) -> Prompt:
         """Return exactly what a start would send."""
-        first = self.candidates[0]
+        first = self.draft.candidates[0]
         sent = prompt_for(
-            recipe=self.recipe,
-            params=self.params,
+            recipe=self.draft.recipe,
+            params=self.draft.params,
             delegator=first.delegator,
             model_server=first.model_server,
             tool_definition=first.tool_definition,
@@ -119,7 +95,7 @@ class Plan:
             target=self.target,
             read=self.read,
         )
-        return sent if first.tools is None else sent.restricted(self.recipe, first.tools)
+        return sent if first.tools is None else sent.restricted(self.draft.recipe, first.tools)
 
     def spec(
         self,
@@ -135,38 +111,18 @@ class Plan:
         ``group_id`` is a group that did not exist when the request was made. ``with_files``: the title names the files,
         because others in the group have the same task.
         """
-        return Spec(
-            version=SPEC_VERSION,
+        title = self.title
+        return msgspec.structs.replace(
+            self.draft,
             id=identifier,
-            title=quoted(f"{self.title} ({self._names(self.files)})")[:120]
-            if with_files and self.files
-            else self.title,
-            params=msgspec.structs.replace(self.params, buffers=None),
-            recipe=self.recipe,
-            workspace=str(self.workspace),
-            candidates=self.candidates,
-            explain=self.explain,
+            title=quoted(f"{title} ({self._names(self.files)})")[:120] if with_files and self.files else title,
             files=[quoted(path) for path in self.files],
             context=[quoted(path) for path in self.context],
             target=quoted(self.target) if self.target is not None else None,
-            checks=self.checks,
-            fallback_checks=self.fallback_checks,
-            slots=self.slots,
-            program_limits=self.program_limits,
-            bootstrap=self.bootstrap,
-            evidence=self.evidence,
-            pauses=self.pauses,
-            relay=self.relay,
-            rounds=self.rounds,
-            repairs=self.repairs,
-            interpreter=self.interpreter,
-            trusted=self.trusted,
             asked_by=asked_by,
-            caller_pane=caller_pane(self.candidates),
             created_at=created_at,
             buffers={quoted(path): str(number) for number, path in enumerate(self.buffers)},
-            notes=self.notes,
-            group_id=group_id or self.params.group_id,
+            group_id=group_id or self.draft.group_id,
         )
 
     def buffer_files(self) -> dict[str, bytes]:
@@ -296,12 +252,17 @@ def plan(
     ]
     for candidate in candidates:
         params = without_keys(params, candidate.delegator, candidate.model_server)
-    return Plan(
-        params=params,
+    draft = Spec(
+        version=SPEC_VERSION,
+        id="",
+        title="",
+        params=msgspec.structs.replace(params, buffers=None),
         recipe=recipe,
-        workspace=workspace,
+        workspace=str(workspace),
         candidates=candidates,
         explain=explain,
+        files=[],
+        context=[],
         checks=checks_to_run(configuration.checks, recipe, params),
         fallback_checks=fallback_checks(configuration.checks, recipe, params),
         slots=configuration.limits.slots or DEFAULT_SLOTS,
@@ -314,12 +275,14 @@ def plan(
         repairs=_repairs(params, recipe, delegator),
         interpreter=configuration.python,
         trusted=status.trusted,
-        files=files,
-        context=context,
-        target=target,
-        buffers=buffers,
+        asked_by=AskedBy(frontend="", depth=0),
+        caller_pane=caller_pane(candidates),
+        created_at="",
+        buffers={},
         notes=notes,
+        group_id=params.group_id,
     )
+    return Plan(draft, files, context, target, buffers)
 
 
 def _missing_file(workspace: Path, path: str) -> UnderstudyError:

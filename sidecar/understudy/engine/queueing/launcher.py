@@ -22,7 +22,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from understudy.config.discovery import declarations
 from understudy.engine.queueing import start_conditions
@@ -42,9 +41,6 @@ from understudy.process import unguarded
 from understudy.process.program_spec import OWN, Program
 from understudy.store import store
 from understudy.store.store import Entry
-
-if TYPE_CHECKING:
-    from understudy.engine.planning.plan import Plan
 
 MOST_LAUNCHES = 3
 """The most worker starts for a delegation whose worker dies before it writes ``started``."""
@@ -213,7 +209,7 @@ def spare_slot(root: Path, slots: int) -> SpareSlot | None:
     return spare
 
 
-def needs_worktree(spec: Spec | Plan) -> bool:
+def needs_worktree(spec: Spec) -> bool:
     """Return whether a run needs a worktree: for every recipe that changes files, and for every agent CLI."""
     return spec.recipe.returns != "text" or any(
         declarations.require_capabilities(

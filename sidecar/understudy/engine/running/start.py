@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,12 +60,12 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
     """
 
     def build(identifier: str) -> Spec:  # called for a new delegation only, not for a key that was used before
-        if plan.in_checkout:
-            checkout_worktree.refuse_if_taken(repository.locate(plan.workspace).top)
+        if plan.draft.in_checkout:
+            checkout_worktree.refuse_if_taken(repository.locate(Path(plan.draft.workspace)).top)
         return plan.spec(identifier, created_at, asked_by)
 
-    if plan.params.group_id is not None:
-        groups.read(plan.params.group_id)
+    if plan.draft.params.group_id is not None:
+        groups.read(plan.draft.params.group_id)
     lock: int | None
     if key is None:
         folder, lock = delegation_folder.create(build, plan.buffer_files())
@@ -72,7 +73,7 @@ def start_delegation(plan: Plan, created_at: str, asked_by: AskedBy, key: str | 
         folder, lock = delegation_folder.create_once(key, build, plan.buffer_files())
     try:
         # With a key, an earlier start may have died between the folder and the group.
-        group = plan.params.group_id if lock is not None else delegation_folder.read_spec(folder).group_id
+        group = plan.draft.params.group_id if lock is not None else delegation_folder.read_spec(folder).group_id
         if group is not None:
             failpoint("before the group")
             groups.add(group, folder.id)
@@ -125,11 +126,11 @@ def start_group(
             base = _base_of(plan)
             if base is not None and base not in bases:
                 texts: dict[str | bytes, bytes] = {os.fsencode(path): text for path, text in plan.buffers.items()}
-                capture = base_recorder.captured(root, plan.workspace, base[1], texts)
+                capture = base_recorder.captured(root, Path(plan.draft.workspace), base[1], texts)
                 bases[base] = stack.enter_context(capture), []
         group = groups.create(kind, asked_by, created_at, budget)
         claims: list[launcher.Claim] = []
-        same_task = Counter((plan.title, plan.candidates[0].delegator.name) for plan in plans)
+        same_task = Counter((plan.title, plan.draft.candidates[0].delegator.name) for plan in plans)
         # Those that refer to each other need ids before the first of them exists.
         ids = delegation_folder.new_ids(len(plans)) if after is not None and any(after) else []
         try:
@@ -137,7 +138,7 @@ def start_group(
                 others = [ids[other] for other in after[number]] if after is not None and ids else []
 
                 def build(identifier: str, plan: Plan = plan, others: list[str] = others) -> Spec:
-                    task = plan.title, plan.candidates[0].delegator.name
+                    task = plan.title, plan.draft.candidates[0].delegator.name
                     spec = plan.spec(identifier, created_at, asked_by, group.id, with_files=same_task[task] > 1)
                     return msgspec.structs.replace(spec, after=others)
 
@@ -167,6 +168,6 @@ def start_group(
 
 def _base_of(plan: Plan) -> _BaseKey | None:
     """Return what plans with the same base have in common: workspace, kind and unsaved texts; None without a base."""
-    if not launcher.needs_worktree(plan):
+    if not launcher.needs_worktree(plan.draft):
         return None
-    return str(plan.workspace), plan.params.base or "current", tuple(sorted(plan.buffers.items()))
+    return plan.draft.workspace, plan.draft.params.base or "current", tuple(sorted(plan.buffers.items()))

@@ -224,9 +224,9 @@ def _require_no_more(decided: Plan, parent: SpecCandidate) -> None:
     """Raise ``permission_denied`` if a child could do more than its parent."""
     free = _is_unrestricted(parent)
     stays = locality.is_local(parent.delegator, parent.model_server)
-    for candidate in decided.candidates:
+    for candidate in decided.draft.candidates:
         name = candidate.delegator.name
-        if runs_in_checkout(candidate.delegator, decided.recipe):
+        if runs_in_checkout(candidate.delegator, decided.draft.recipe):
             raise _bound(f"{name} works in the user's checkout, where an agent may start nothing.")
         if _is_unrestricted(candidate) and not free:
             raise _bound(f"{name} does everything without asking, and you do not.")
