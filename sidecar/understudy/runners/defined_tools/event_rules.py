@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import msgspec
 
@@ -32,20 +32,6 @@ _PATHS = frozenset(EventRule.__struct_fields__) - {"event", "when", "failed", "w
 """Fields of a rule that are paths."""
 
 Conditions = list[tuple[tuple[foreign_json.Step, ...], list[Any]]]
-
-
-class Rules(Protocol):
-    """Rules for events, and what ends an attempt."""
-
-    @property
-    def events(self) -> Sequence[EventRule]:
-        """The rules in the order in which they apply."""
-        ...
-
-    @property
-    def completes_by(self) -> Literal["result", "exit"]:
-        """What ends an attempt: a ``result`` event, or the exit code 0."""
-        ...
 
 
 class _Compiled:
@@ -75,8 +61,8 @@ class _Compiled:
 class MappedLines:
     """Parses the lines of one run."""
 
-    def __init__(self, tool: ToolDefinition, rules: Rules, tree: Path) -> None:
-        """Start a run of ``tool``; paths are reported relative to ``tree``."""
+    def __init__(self, tool: ToolDefinition, rules: ToolDefinition, tree: Path) -> None:
+        """Start a run of ``tool`` whose lines the events in ``rules`` describe; paths become relative to ``tree``."""
         self._tool = tool
         self._rules = [_Compiled(rule) for rule in rules.events]
         self._by_exit = rules.completes_by == "exit"
@@ -213,7 +199,7 @@ class MappedLines:
             yield AgentFinished(error=error)
 
 
-def unmatched(rules: Rules, output: bytes) -> list[str]:
+def unmatched(rules: ToolDefinition, output: bytes) -> list[str]:
     """Return the lines of JSON in ``output`` that no rule uses, in order."""
     compiled = [_Compiled(rule) for rule in rules.events]
     unused = []
