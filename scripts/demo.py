@@ -224,7 +224,8 @@ def found_servers() -> list[tuple[Any, list[str]]]:
     """Return the kinds of the model servers that answer at their usual address on this machine, with their models."""
     from understudy.config.discovery import server_presets  # noqa: PLC0415 - so that --help needs no .venv
 
-    return [(server_presets.KINDS[kind], models) for kind, models in server_presets.running().items()]
+    kinds = server_presets.kinds()
+    return [(kinds[kind], models) for kind, models in server_presets.running(kinds.values()).items()]
 
 
 def unusable(file: Path) -> str | None:

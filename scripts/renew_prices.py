@@ -16,6 +16,7 @@ import datetime as dt
 import json
 import re
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -23,7 +24,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-TABLE = Path(__file__).parent.parent / "sidecar/understudy/model/config/price_table.py"
+TABLE = Path(__file__).parent.parent / "sidecar/understudy/model/config/price_table.toml"
+HEAD = """\
+# What models cost, as their providers published it, in USD per million tokens: read, written, read from a cache,
+# written to a cache; last the size of a request in tokens above which other prices apply. Empty: none was published.
+# Prices that depend on the time of day or on the region are left out: a cost is better unknown than wrong.
+# scripts/renew_prices.py writes this file.
+"""
 HOSTS = {
     "api.openai.com": "openai",
     "api.anthropic.com": "anthropic",
@@ -53,7 +60,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--source", help="what the table names as its source; default: the file's name or the host")
     parser.add_argument("--table", type=Path, default=TABLE, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    old = options.table.read_text("utf-8")
+    before = tomllib.loads(options.table.read_text("utf-8"))["prices"]
     try:
         # Decimal keeps prices as they were published: 1.1e-06 of a dollar a token is 1.1, not 1.0999999999999999.
         value = json.loads(read(options.prices), parse_float=Decimal, parse_int=Decimal)
@@ -62,16 +69,16 @@ def main(arguments: list[str]) -> int:
         print(f"Cannot use {options.prices}: {error}", file=sys.stderr)
         return 1
     source = options.source or (urlsplit(options.prices).hostname or Path(options.prices).name)
-    text = rendered(old, found, options.date.isoformat(), source)
-    lost = sorted(
-        set(re.findall(r'^        "([^"]+)": \(', old, re.MULTILINE))
-        - {name for rows in found.values() for name in rows}
-    )
-    options.table.write_text(text, "utf-8")
+    lost = sorted(_names(before) - _names(found))
+    options.table.write_text(rendered(found, options.date.isoformat(), source), "utf-8")
     print(f"{sum(map(len, found.values()))} models of {len(found)} providers, {options.date} from {source}.")
     if lost:
         print(f"Without a price now: {', '.join(lost)}.")
     return 0
+
+
+def _names(prices_by_host: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {name for rows in prices_by_host.values() for name in rows}
 
 
 def read(place: str) -> bytes:
@@ -154,32 +161,13 @@ def _row(costs: list[Any], largest: int | None) -> Row | None:
     return tuple(texts)
 
 
-def rendered(old: str, found: Mapping[str, Mapping[str, Row]], date: str, source: str) -> str:
-    """Return the module with other prices; its docstrings stay."""
-    lines = ["PRICES: Mapping[str, Mapping[str, tuple[str, ...]]] = {"]
-    for host, rows in found.items():
-        lines.append(f'    "{host}": {{')
-        lines += [
-            f"        {json.dumps(name)}: ({', '.join(json.dumps(cell) for cell in row)}),"
-            for name, row in rows.items()
-        ]
-        lines.append("    },")
-    lines.append("}")
-    text = old
-    for pattern, new in (
-        (r'^PRICES_DATE = ".*"$', f"PRICES_DATE = {json.dumps(date)}"),
-        (
-            r'^PRICES_SOURCE = ".*"$\n""".*"""$',
-            f'PRICES_SOURCE = {json.dumps(source)}\n"""A collection of published prices."""',
-        ),
-        (r"^PRICES: (?s:.*?)^\}$", "\n".join(lines)),
-    ):
-        places = list(re.finditer(pattern, text, flags=re.MULTILINE))
-        if len(places) == 1:
-            text = text[: places[0].start()] + new + text[places[0].end() :]
-        else:
-            raise ValueError(f"The table has no place for {new.partition(' ')[0]}")
-    return text
+def rendered(prices_by_host: Mapping[str, Mapping[str, Row]], date: str, source: str) -> str:
+    """Return the table as TOML, one model a line."""
+    lines = [HEAD, f"date = {json.dumps(date)}", f"source = {json.dumps(source)}"]
+    for host, rows in prices_by_host.items():
+        lines += ["", f"[prices.{json.dumps(host)}]"]
+        lines += [f"{json.dumps(name)} = {json.dumps(row)}" for name, row in rows.items()]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

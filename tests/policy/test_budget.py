@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.validation.server_rules import check_server
 from understudy.model.config.delegators import Limits, ModelServer, Price
-from understudy.model.config.price_table import PRICES, PRICES_DATE
+from understudy.model.config.price_table import price_table
 from understudy.model.delegation.delegations import Attempt, no_usage
 from understudy.model.delegation.events import UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
@@ -148,7 +148,7 @@ def test_the_table_counts_what_the_cache_read_and_wrote_at_their_own_prices() ->
     usage = {"tokens": 150_000, "written": 1_000, "read": 100_000, "put": 20_000}
     amount, source, day = cost_of(a_server(ANTHROPIC), "claude-sonnet-4-5-20250929", **usage)
     assert Decimal(amount or "NaN") == Decimal("0.09") + Decimal("0.03") + Decimal("0.075") + Decimal("0.015")
-    assert (source, day) == ("table", PRICES_DATE)
+    assert (source, day) == ("table", price_table().date)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_another_model_or_another_host_has_no_known_price(base_url: str, model: 
 def test_versions_of_a_model_cost_as_the_model() -> None:
     for name in ("gpt-5", "gpt-5-2025-08-07", "gpt-5-latest"):
         assert cost_of(a_server(OPENAI), name)[1] == "table", name
-    google = KINDS["google"].base_url
+    google = kinds()["google"].base_url
     assert cost_of(a_server(google), "models/gemini-2.5-flash")[1] == "table", "as Google's server lists them"
 
 
 def test_a_request_above_the_size_of_its_prices_has_an_unknown_cost() -> None:
-    google = a_server(KINDS["google"].base_url)
+    google = a_server(kinds()["google"].base_url)
     assert cost_of(google, "gemini-2.5-pro", tokens=200_000)[1] == "table"
     assert cost_of(google, "gemini-2.5-pro", tokens=200_001) == (None, "unknown", None)
 
@@ -208,9 +208,9 @@ def test_only_a_server_that_is_declared_local_is_free() -> None:
 
 
 def test_the_table_is_dated_and_complete() -> None:
-    assert date.fromisoformat(PRICES_DATE) <= date.today()  # noqa: DTZ011 - a day more or less does not matter
-    assert set(PRICES) <= {urlsplit(one.base_url).hostname for one in KINDS.values()}
-    for host, models in PRICES.items():
+    assert date.fromisoformat(price_table().date) <= date.today()  # noqa: DTZ011 - a day more or less does not matter
+    assert set(price_table().prices) <= {urlsplit(one.base_url).hostname for one in kinds().values()}
+    for host, models in price_table().prices.items():
         for model, row in models.items():
             assert 2 <= len(row) <= 5, (host, model)
             assert all(Decimal(cell or 0) >= 0 for cell in row), (host, model)

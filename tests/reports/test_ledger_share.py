@@ -13,7 +13,7 @@ import pytest
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.journal import delegation_folder
-from understudy.model.config.price_table import PRICES, PRICES_DATE
+from understudy.model.config.price_table import price_table
 from understudy.model.delegation.delegations import AskedBy, no_usage
 from understudy.model.delegation.ledger import LedgerEntry, LedgerShare
 from understudy.model.errors import UnderstudyError
@@ -126,12 +126,12 @@ def test_what_was_delegated_has_the_list_price_of_the_orchestrators_model(home: 
     known["message"]["model"] = "claude-sonnet-4-5-20250929"
     session(home / ".claude" / "projects" / "p" / "s.jsonl", known, unknown)
     found = {one.model: (one.delegated_usd, one.price_date) for one in read().orchestrators}
-    read_usd, written_usd = map(float, PRICES["api.anthropic.com"]["claude-sonnet-4-5"][:2])
+    read_usd, written_usd = map(float, price_table().prices["api.anthropic.com"]["claude-sonnet-4-5"][:2])
     assert found["opus-x"] == (None, None)
     cost, date = found["claude-sonnet-4-5-20250929"]
     assert cost is not None
     assert float(cost) == pytest.approx(2 * read_usd + 0.1 * written_usd)
-    assert date == PRICES_DATE
+    assert date == price_table().date
 
 
 def test_what_cannot_be_read_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from understudy.model.config.delegators import Limits, ModelServer, Price
-from understudy.model.config.price_table import PRICES, PRICES_DATE
+from understudy.model.config.price_table import price_table
 from understudy.model.delegation.delegations import Attempt, Usage
 from understudy.model.delegation.events import UsageReport
 from understudy.model.errors import UNBILLED, ErrorInfo, class_of
@@ -228,7 +228,7 @@ def priced(report: UsageReport, server: ModelServer | None, model: str, *, size:
     listed = _listed(server, model, report.input_tokens if size is None else size)
     if listed is not None:
         cost = _cost(report, listed)
-        return msgspec.structs.replace(report, cost_usd=cost, cost_source="table", price_date=PRICES_DATE)
+        return msgspec.structs.replace(report, cost_usd=cost, cost_source="table", price_date=price_table().date)
     return msgspec.structs.replace(report, cost_usd=None, cost_source="unknown")
 
 
@@ -253,7 +253,7 @@ def _listed(server: ModelServer, model: str, size: int) -> Price | None:
 
 
 def _in_table(host: str, model: str, size: int) -> Price | None:
-    table = PRICES.get(host, {})
+    table = price_table().prices.get(host, {})
     # Google's own clients write the name as a path.
     name = model.removeprefix("models/")
     fits = [prefix for prefix in table if name.startswith(prefix) and _DATED.fullmatch(name[len(prefix) :])]

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from understudy.journal import delegation_folder, reader
-from understudy.model.config.price_table import PRICES_DATE
+from understudy.model.config.price_table import price_table
 from understudy.model.delegation.delegations import Usage, no_usage
 from understudy.model.delegation.ledger import LedgerShare, OrchestratorUsage
 from understudy.model.errors import UnderstudyError
@@ -158,7 +158,7 @@ def _orchestrator(tool: str, model: str, sessions: int, usage: Usage, delegated:
         sessions=sessions,
         usage=usage,
         delegated_usd=cost,
-        price_date=PRICES_DATE if cost is not None else None,
+        price_date=price_table().date if cost is not None else None,
     )
 
 

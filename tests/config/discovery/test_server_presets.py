@@ -9,24 +9,24 @@ from urllib.parse import urlsplit
 import pytest
 
 from understudy.config import locality
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.validation.server_rules import check_server
 from understudy.frontends.cli import app
 from understudy.frontends.cli.calls import exit_codes
 from understudy.model.config.delegators import KeyReference, ModelServer
 
-HOSTED = [one for one in KINDS.values() if one.needs_key]
+HOSTED = [one for one in kinds().values() if one.needs_key]
 
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in KINDS.values():
+    for one in kinds().values():
         if one.key_variable:
             monkeypatch.delenv(one.key_variable, raising=False)
 
 
 def test_presets_are_valid_model_servers() -> None:
-    for one in KINDS.values():
+    for one in kinds().values():
         server = ModelServer(
             name=one.kind,
             kind=one.kind,
@@ -38,7 +38,7 @@ def test_presets_are_valid_model_servers() -> None:
 
 
 def test_only_presets_on_this_machine_are_local_and_only_hosted_ones_need_a_key() -> None:
-    for one in KINDS.values():
+    for one in kinds().values():
         assert one.local is locality.is_loopback(one.base_url or "https://example.test"), one.kind
         assert one.base_url.endswith("/") is False, one.kind
     for one in HOSTED:
@@ -50,7 +50,7 @@ def test_only_presets_on_this_machine_are_local_and_only_hosted_ones_need_a_key(
 def test_the_documentation_lists_every_kind() -> None:
     page = (Path(__file__).parents[3] / "docs" / "model-servers.md").read_text()
     rows = {cells[1].strip(" `"): cells for line in page.splitlines() if len(cells := line.split("|")) == 7}
-    for one in KINDS.values():
+    for one in kinds().values():
         cells = rows[one.kind]
         assert one.base_url in cells[3], one.kind
         assert [word.strip(" `") for word in cells[4].split(",")] == list(one.protocols), one.kind
@@ -64,12 +64,12 @@ def added(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(printed.out)["modelServer"]
 
 
-@pytest.mark.parametrize("kind", [one.kind for one in KINDS.values() if one.base_url])
+@pytest.mark.parametrize("kind", [one.kind for one in kinds().values() if one.base_url])
 def test_a_kind_is_enough_to_add_a_server(kind: str, own_home, capsys: pytest.CaptureFixture[str]) -> None:
     _ = own_home
     made = added(capsys, "s", "--kind", kind)
-    assert (made["kind"], made["baseUrl"]) == (kind, KINDS[kind].base_url)
-    assert made["protocols"] == list(KINDS[kind].protocols)
+    assert (made["kind"], made["baseUrl"]) == (kind, kinds()[kind].base_url)
+    assert made["protocols"] == list(kinds()[kind].protocols)
     assert made.get("apiKey") is None
 
 

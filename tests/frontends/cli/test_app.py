@@ -698,7 +698,7 @@ def test_errors_name_options_instead_of_file_keys(
 
 def test_the_help_names_every_kind_of_model_server():
     text = " ".join(CliRunner().invoke(app.group, ["servers", "add", "--help"], terminal_width=200).output.split())
-    assert f"{', '.join(server_presets.KINDS)}." in text
+    assert f"{', '.join(server_presets.kinds())}." in text
 
 
 def test_the_examples_of_servers_work_in_order(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

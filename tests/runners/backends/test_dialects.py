@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.config.discovery import declarations
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.model.config.delegators import ModelServer
 from understudy.model.delegation.events import Text, Thinking
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -57,7 +57,7 @@ def test_the_first_protocol_that_is_supported_is_used():
 
 def test_every_kind_of_server_speaks_what_some_runner_uses():
     known = set(declarations.protocols())
-    assert all(set(one.protocols) <= known and one.protocols for one in KINDS.values())
+    assert all(set(one.protocols) <= known and one.protocols for one in kinds().values())
 
 
 def test_a_new_dialect_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -257,7 +257,8 @@ def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult
     from understudy.config.discovery import server_presets
 
     _ = caller, params
-    running = server_presets.running()
+    kinds = server_presets.kinds().values()
+    running = server_presets.running(kinds)
     listed = [
         ServerPreset(
             kind=preset.kind,
@@ -272,7 +273,7 @@ def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult
             running=preset.kind in running,
             models=running.get(preset.kind),
         )
-        for preset in server_presets.KINDS.values()
+        for preset in kinds
     ]
     return messages.PresetsResult(presets=listed)
 

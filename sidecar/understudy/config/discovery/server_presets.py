@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -24,14 +27,14 @@ MAX_MODELS = 500
 
 
 class ServerKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of model server."""
+    """A kind of model server; ``server_presets.toml`` has them all."""
 
     kind: str
     """The value of ``kind`` in a model server."""
     title: str
     base_url: str = ""
     """Its default address; empty: there is none."""
-    protocols: tuple[str, ...] = ("openai",)
+    protocols: Sequence[str] = ("openai",)
     """The first is the preferred one. Only what the server's documentation names for this address."""
     local: bool = False
     """Whether it usually runs on the user's own machine."""
@@ -42,131 +45,21 @@ class ServerKind(msgspec.Struct, frozen=True, kw_only=True):
     """The page on which its users create keys."""
 
 
-_ALL = ("openai", "anthropic", "responses")
+@functools.cache
+def kinds() -> Mapping[str, ServerKind]:
+    """Return every kind, in the order in which frontends list them."""
+    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {kind: ServerKind(kind=kind, **table) for kind, table in tables.items()}
 
 
-def _on_this_machine(kind: str, title: str, port: int, key_variable: str | None = None) -> ServerKind:
-    url = f"http://127.0.0.1:{port}/v1"
-    return ServerKind(kind=kind, title=title, base_url=url, protocols=_ALL, local=True, key_variable=key_variable)
-
-
-def _hosted(
-    kind: str, title: str, base_url: str, protocols: tuple[str, ...], *, key_variable: str, key_url: str
-) -> ServerKind:
-    return ServerKind(
-        kind=kind,
-        title=title,
-        base_url=base_url,
-        protocols=protocols,
-        needs_key=True,
-        key_variable=key_variable,
-        key_url=key_url,
-    )
-
-
-KINDS: Mapping[str, ServerKind] = {
-    one.kind: one
-    for one in (
-        _on_this_machine("ollama", "Ollama", 11434),
-        _on_this_machine("lmstudio", "LM Studio", 1234),
-        _on_this_machine("llamacpp", "llama.cpp server", 8080),
-        _on_this_machine("vllm", "vLLM", 8000),
-        # A proxy: its models may run anywhere, and it asks for a key only where one is configured.
-        _on_this_machine("litellm", "LiteLLM proxy", 4000, "LITELLM_API_KEY"),
-        _hosted(
-            "openrouter",
-            "OpenRouter",
-            "https://openrouter.ai/api/v1",
-            _ALL,
-            key_variable="OPENROUTER_API_KEY",
-            key_url="https://openrouter.ai/keys",
-        ),
-        _hosted(
-            "groq",
-            "Groq",
-            "https://api.groq.com/openai/v1",
-            ("openai", "responses"),
-            key_variable="GROQ_API_KEY",
-            key_url="https://console.groq.com/keys",
-        ),
-        _hosted(
-            "cerebras",
-            "Cerebras",
-            "https://api.cerebras.ai/v1",
-            ("openai",),
-            key_variable="CEREBRAS_API_KEY",
-            key_url="https://cloud.cerebras.ai",
-        ),
-        _hosted(
-            "together",
-            "Together AI",
-            "https://api.together.ai/v1",
-            ("openai",),
-            key_variable="TOGETHER_API_KEY",
-            key_url="https://api.together.ai/settings/api-keys",
-        ),
-        _hosted(
-            "fireworks",
-            "Fireworks AI",
-            "https://api.fireworks.ai/inference/v1",
-            _ALL,
-            key_variable="FIREWORKS_API_KEY",
-            key_url="https://app.fireworks.ai/settings/users/api-keys",
-        ),
-        _hosted(
-            "hyperbolic",
-            "Hyperbolic",
-            "https://api.hyperbolic.xyz/v1",
-            ("openai",),
-            key_variable="HYPERBOLIC_API_KEY",
-            key_url="https://app.hyperbolic.ai/settings",
-        ),
-        _hosted(
-            "deepseek",
-            "DeepSeek",
-            "https://api.deepseek.com/v1",
-            ("openai",),  # Anthropic's is at another address: https://api.deepseek.com/anthropic
-            key_variable="DEEPSEEK_API_KEY",
-            key_url="https://platform.deepseek.com/api_keys",
-        ),
-        _hosted(
-            "openai",
-            "OpenAI",
-            "https://api.openai.com/v1",
-            ("openai", "responses"),
-            key_variable="OPENAI_API_KEY",
-            key_url="https://platform.openai.com/api-keys",
-        ),
-        _hosted(
-            "anthropic",
-            "Anthropic",
-            "https://api.anthropic.com/v1",
-            ("anthropic",),
-            key_variable="ANTHROPIC_API_KEY",
-            key_url="https://platform.claude.com/settings/keys",
-        ),
-        _hosted(
-            "google",
-            "Google Gemini",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-            ("openai",),
-            key_variable="GEMINI_API_KEY",
-            key_url="https://aistudio.google.com/apikey",
-        ),
-        ServerKind(kind="custom", title="Another server"),
-    )
-}
-"""Every kind, in the order in which frontends list them."""
-
-
-def running(kinds: Iterable[ServerKind] = tuple(KINDS.values())) -> Mapping[str, list[str]]:
-    """Return the kinds whose default address on this machine answers now, with the models that each lists.
+def running(candidates: Iterable[ServerKind]) -> Mapping[str, list[str]]:
+    """Return those of the kinds whose default address on this machine answers now, with the models that each lists.
 
     Takes at most a few seconds.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    local = [kind for kind in kinds if urlsplit(kind.base_url).hostname in locality.LOOPBACK]
+    local = [kind for kind in candidates if urlsplit(kind.base_url).hostname in locality.LOOPBACK]
     with ThreadPoolExecutor(max_workers=max(1, len(local)), thread_name_prefix="understudy-server") as pool:
         answers = pool.map(lambda kind: _models(kind.base_url), local)
         return {kind.kind: models for kind, models in zip(local, answers, strict=True) if models is not None}

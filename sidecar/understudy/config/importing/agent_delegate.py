@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, is_secret
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer
@@ -105,7 +105,7 @@ def _headers(profile: Table) -> dict[str, str] | None:
 def kind_of(url: str) -> str:
     """Return the kind of server that has this address, ``custom`` for any other."""
     place = _place(url)
-    return next((kind.kind for kind in KINDS.values() if kind.base_url and _place(kind.base_url) == place), "custom")
+    return next((kind.kind for kind in kinds().values() if kind.base_url and _place(kind.base_url) == place), "custom")
 
 
 def _place(url: str) -> tuple[str, int | None] | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.importing.draft import Draft, Drafted, Table
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer, RemoteAgent
@@ -66,7 +66,7 @@ def _server(server: Table, draft: Draft) -> None:
     name, theirs = server.required("name"), server.required("kind")
     if theirs not in _KINDS:
         raise server.document.invalid((*server.path, "kind"), f"`{server.name('kind')}` is not a kind of Operator.")
-    kind = KINDS[_KINDS[theirs]]
+    kind = kinds()[_KINDS[theirs]]
     url = server.text("base_url") or kind.base_url
     if not url:
         raise server.document.invalid(server.path, f"`{server.name('base_url')}` is missing.")

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.locations import FileKind
 from understudy.config.parsing import file_schema
 from understudy.config.validation.config_sections import SECTIONS, Bound
@@ -83,7 +83,7 @@ _FACTS: dict[tuple[type, str], dict[str, Any]] = {
     (Delegator, "tool"): {"anyOf": [{"enum": sorted(declarations.runnable_tools())}, {"pattern": NAME_PATTERN}]},
     (Delegator, "fallback"): _FILLED,
     (ModelServer, "name"): _NAME,
-    (ModelServer, "kind"): {"enum": list(KINDS)},
+    (ModelServer, "kind"): {"enum": list(kinds())},
     (ModelServer, "base_url"): {"pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$"},
     (ModelServer, "protocols"): {"items": {"enum": list(declarations.protocols())}},
     (ModelServer, "max_concurrent"): _POSITIVE,

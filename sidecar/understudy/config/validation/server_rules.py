@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
-from understudy.config.discovery.server_presets import KINDS
+from understudy.config.discovery.server_presets import kinds
 from understudy.config.findings import Finding, close, near
 from understudy.config.validation.delegator_rules import VARIABLE, check_name
 from understudy.model.config.delegators import NAME_PATTERN, ModelServer, Price
@@ -30,8 +30,8 @@ _SECRET_QUERY = re.compile(r"key|token|secret|password|sig", re.IGNORECASE)
 def check_server(server: ModelServer) -> Iterator[Finding]:
     """Find everything that keeps ``server`` from working, or would write a key into a file or log."""
     yield from check_name(server.name)
-    if server.kind not in KINDS:
-        hint, names = near(server.kind, KINDS) or "Use `custom`.", close(server.kind, KINDS) or ["custom"]
+    if server.kind not in kinds():
+        hint, names = near(server.kind, kinds()) or "Use `custom`.", close(server.kind, kinds()) or ["custom"]
         yield Finding(("kind",), f"Unknown kind of server `{server.kind}`.", hint, code="not_allowed", names=names)
     spoken = declarations.protocols()
     if server.protocols == []:

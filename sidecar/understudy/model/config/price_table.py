@@ -1,120 +1,27 @@
-"""What models cost, as their providers published it: a table with a date, which nothing keeps up to date by itself.
-
-Prices that depend on the time of day or on the region are left out: a cost is better unknown than wrong.
-"""
+"""What models cost, as their providers published it: a table with a date, which nothing keeps up to date by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-PRICES_DATE = "2026-11-23"
-"""When the table was taken."""
-PRICES_SOURCE = "genai-prices 0.2.3"
-"""Where from: a collection of published prices (https://github.com/pydantic/genai-prices, MIT license)."""
+import msgspec
 
-PRICES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "api.openai.com": {
-        "gpt-4.1": ("2", "8", "0.5"),
-        "gpt-4.1-mini": ("0.4", "1.6", "0.1"),
-        "gpt-4.1-nano": ("0.1", "0.4", "0.025"),
-        "gpt-4o": ("2.5", "10", "1.25"),
-        "gpt-4o-mini": ("0.15", "0.6", "0.075"),
-        "gpt-5": ("1.25", "10", "0.125"),
-        "gpt-5-chat": ("1.25", "10", "0.125"),
-        "gpt-5-codex": ("1.25", "10", "0.125"),
-        "gpt-5-mini": ("0.25", "2", "0.025"),
-        "gpt-5-nano": ("0.05", "0.4", "0.005"),
-        "gpt-5-pro": ("15", "120"),
-        "gpt-5.1": ("1.25", "10", "0.125"),
-        "gpt-5.1-chat": ("1.25", "10", "0.125"),
-        "gpt-5.1-codex": ("1.25", "10", "0.125"),
-        "gpt-5.1-codex-max": ("1.25", "10", "0.125"),
-        "gpt-5.1-codex-mini": ("0.25", "2", "0.025"),
-        "gpt-5.1-mini": ("0.25", "2", "0.025"),
-        "gpt-5.2": ("1.75", "14", "0.175"),
-        "gpt-5.2-chat": ("1.75", "14", "0.175"),
-        "gpt-5.2-codex": ("1.75", "14", "0.175"),
-        "gpt-5.2-pro": ("21", "168"),
-        "gpt-5.3": ("1.75", "14", "0.175"),
-        "gpt-5.3-chat": ("1.75", "14", "0.175"),
-        "gpt-5.3-codex": ("1.75", "14", "0.175"),
-        "gpt-5.4": ("2.5", "15", "0.25", "", "272000"),
-        "gpt-5.4-mini": ("0.75", "4.5", "0.075"),
-        "gpt-5.4-nano": ("0.2", "1.25", "0.02"),
-        "gpt-5.4-pro": ("30", "180", "", "", "272000"),
-        "gpt-5.5": ("5", "30", "0.5", "", "272000"),
-        "gpt-5.5-chat": ("5", "30", "0.5", "", "272000"),
-        "gpt-5.5-codex": ("5", "30", "0.5", "", "272000"),
-        "gpt-5.5-pro": ("30", "180", "", "", "272000"),
-        "gpt-5.6": ("4", "20", "0.4", "5", "272000"),
-        "gpt-5.6-luna": ("0.2", "1.2", "0.02", "0.25", "272000"),
-        "gpt-5.6-sol": ("4", "20", "0.4", "5", "272000"),
-        "gpt-5.6-terra": ("2", "12", "0.2", "2.5", "272000"),
-        "gpt-6-astra": ("10", "50", "1", "12.5", "272000"),
-        "gpt-6-luna": ("0.1", "0.5", "0.01", "0.125", "272000"),
-        "gpt-6-sol": ("2", "10", "0.2", "2.5", "272000"),
-        "gpt-6.1-sol": ("2", "10", "0.1", "2.5", "272000"),
-        "gpt-6.1-terra": ("1", "5", "0.05", "1.25", "272000"),
-        "o3": ("2", "8", "0.5"),
-        "o3-mini": ("1.1", "4.4", "0.55"),
-        "o3-pro": ("20", "80"),
-        "o4-mini": ("1.1", "4.4", "0.275"),
-    },
-    "api.anthropic.com": {
-        "claude-fable-5": ("10", "50", "1", "12.5"),
-        "claude-fable-5-1": ("10", "50", "0.25", "12.5"),
-        "claude-fable-5-2": ("8", "40", "0.2", "10"),
-        "claude-haiku-4-5": ("1", "5", "0.1", "1.25"),
-        "claude-haiku-5-5": ("0.1", "0.5", "0.01", "0.125", "100000"),
-        "claude-mythos-5-2": ("8", "40", "0.2", "10"),
-        "claude-opus-4": ("15", "75", "1.5", "18.75"),
-        "claude-opus-4-0": ("15", "75", "1.5", "18.75"),
-        "claude-opus-4-1": ("15", "75", "1.5", "18.75"),
-        "claude-opus-4-5": ("5", "25", "0.5", "6.25"),
-        "claude-opus-4-6": ("5", "25", "0.5", "6.25"),
-        "claude-opus-4-7": ("5", "25", "0.5", "6.25"),
-        "claude-opus-4-8": ("5", "25", "0.5", "6.25"),
-        "claude-opus-5": ("5", "25", "0.5", "6.25"),
-        "claude-opus-5-5": ("4", "20", "0.2", "5"),
-        "claude-sonnet-3-7": ("3", "15", "0.3", "3.75"),
-        "claude-sonnet-4": ("3", "15", "0.3", "3.75"),
-        "claude-sonnet-4-0": ("3", "15", "0.3", "3.75"),
-        "claude-sonnet-4-5": ("3", "15", "0.3", "3.75", "200000"),
-        "claude-sonnet-4-6": ("3", "15", "0.3", "3.75"),
-        "claude-sonnet-5": ("2", "10", "0.2", "2.5"),
-        "claude-sonnet-5-5": ("2", "10", "0.1", "2.5"),
-    },
-    "generativelanguage.googleapis.com": {
-        "gemini-2.5-flash": ("0.3", "2.5", "0.03"),
-        "gemini-2.5-flash-lite": ("0.1", "0.4", "0.01"),
-        "gemini-2.5-flash-preview": ("0.15", "0.6"),
-        "gemini-2.5-pro": ("1.25", "10", "0.125", "", "200000"),
-        "gemini-3-flash-preview": ("0.5", "3", "0.05"),
-        "gemini-3-pro-preview": ("2", "12", "0.2", "", "200000"),
-        "gemini-3.1-flash-lite": ("0.25", "1.5", "0.025"),
-        "gemini-3.1-flash-lite-preview": ("0.25", "1.5", "0.025"),
-        "gemini-3.1-pro-preview": ("2", "12", "0.2", "", "200000"),
-        "gemini-3.5-flash": ("1.5", "9", "0.15"),
-        "gemini-3.5-flash-lite": ("0.3", "2.5", "0.03"),
-        "gemini-3.5-flash-preview": ("1.5", "9", "0.15"),
-        "gemini-3.6-flash": ("0.75", "3.75", "0.075"),
-        "gemini-3.7-flash": ("0.75", "3.75", "0.075"),
-        "gemini-3.8-flash": ("0.75", "3.75", "0.075"),
-        "gemini-4-argon": ("2", "10", "0.1"),
-        "gemini-4-argon-preview": ("2", "10", "0.1"),
-    },
-    "api.groq.com": {
-        "llama-3.1-8b-instant": ("0.05", "0.08"),
-        "llama-3.3-70b-versatile": ("0.59", "0.79"),
-    },
-    "api.cerebras.ai": {
-        "gpt-oss-120b": ("0.35", "0.75"),
-        "llama-3.3-70b": ("0.85", "1.2"),
-        "llama3.1-8b": ("0.1", "0.1"),
-        "qwen-3-32b": ("0.4", "0.8"),
-        "qwen-3.8-27b": ("0.99", "1.49"),
-        "zai-glm-4.7": ("2.25", "2.75"),
-    },
-}
-"""Host of the provider → model → USD per million tokens read, written, read from a cache, written to a cache; last the
-size of a request in tokens above which other prices apply. Empty: none was published."""
+
+class PriceTable(msgspec.Struct, frozen=True):
+    """The table that ``scripts/renew_prices.py`` writes."""
+
+    date: str
+    """When it was taken."""
+    source: str
+    """Where from: a collection of published prices."""
+    prices: Mapping[str, Mapping[str, Sequence[str]]]
+    """Host of the provider → model → the cells of its row, which the file explains."""
+
+
+@functools.cache
+def price_table() -> PriceTable:
+    """Return the table."""
+    return PriceTable(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")))
