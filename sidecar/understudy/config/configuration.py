@@ -7,11 +7,21 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.config.findings import unknown_name, unusable
 from understudy.model.config.config_entries import CheckEntry, DelegatorEntry, ModelServerEntry, Problem
-from understudy.model.config.delegators import Delegator, InputLimits, Launch, Limits, ProgramLimits, Recipe, Scope
+from understudy.model.config.delegators import (
+    Delegator,
+    InputLimits,
+    Launch,
+    Limits,
+    ModelServer,
+    ProgramLimits,
+    Recipe,
+    Scope,
+)
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.spec import Bootstrap, PauseBounds, RelayBounds
-from understudy.model.errors import Location
+from understudy.model.errors import ErrorKind, Location, UnderstudyError
 from understudy.model.evidence.checks import Check, Evidence
 
 DEFAULT_SLOTS = 8
@@ -157,3 +167,45 @@ class Configuration(msgspec.Struct, frozen=True):
         """Return the definition of a delegator's tool; None for a tool that no file defines."""
         entry = self.tools.get(delegator.tool or "")
         return entry.definition if entry is not None else None
+
+    def server_of(self, delegator: Delegator) -> ModelServer | None:
+        """Return the model server of a delegator; None without one, or if the configuration does not have it."""
+        entry = self.model_servers.get(delegator.model_server or "")
+        return entry.model_server if entry is not None else None
+
+    def require_server(self, delegator: Delegator) -> ModelServer | None:
+        """Return the model server of a delegator, None without one; raise an error for one that cannot be used."""
+        if delegator.model_server is None:
+            return None
+        entry = self.model_servers.get(delegator.model_server)
+        if entry is None:
+            raise unknown_name(ErrorKind.UNKNOWN_MODEL_SERVER, delegator.model_server, self.model_servers)
+        wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
+        if wrong is not None:
+            raise unusable("model server", entry.model_server.name, wrong, entry.location)
+        return entry.model_server
+
+    def require_recipe(self, name: str) -> Recipe:
+        """Return the recipe of a request. Errors: ``config_invalid`` (``incompleteness``), ``unknown_recipe``."""
+        incomplete = self.incompleteness()
+        if incomplete is not None:
+            raise incomplete
+        recipe = self.recipes.get(name)
+        if recipe is None:
+            raise unknown_name(ErrorKind.UNKNOWN_RECIPE, name, self.recipes)
+        return recipe
+
+    def incompleteness(self) -> UnderstudyError | None:
+        """Return the error that prevents every start under this configuration, or None.
+
+        If a limit or a check cannot be read, the run would lack it without the user noticing.
+        """
+        if not self.missing:
+            return None
+        first = self.missing[0]
+        return UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The configuration has an error, so limits or checks may be missing: {first.message}",
+            hint=first.hint or "Correct it. `understudy delegators list` lists every problem with its location.",
+            location=first.location,
+        )

@@ -17,12 +17,13 @@ from understudy.config.editing import edit
 from understudy.config.findings import unknown_name
 from understudy.config.loading import agent_files, loader
 from understudy.config.trust import records as trust_records
+from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
 from understudy.engine.queueing import start_conditions
 from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
-from understudy.model.config.delegators import Delegator, Launch, ModelServer, Scope, language_of
+from understudy.model.config.delegators import Delegator, Launch, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
 
@@ -127,7 +128,7 @@ def delegators(caller: Caller, params: messages.WorkspaceParams) -> messages.Del
 def _defaults(loaded: Configuration) -> dict[str, str]:
     """Return the delegator that a start of each recipe takes if it names none."""
     defaults = {}
-    if delegator_choice.incompleteness(loaded) is None:
+    if loaded.incompleteness() is None:
         for recipe in loaded.recipes.values():
             with contextlib.suppress(UnderstudyError):
                 defaults[recipe.name] = delegator_choice.choose(loaded, recipe, None)[1].delegator
@@ -138,7 +139,9 @@ def reset_delegator(caller: Caller, params: messages.NameParams) -> DelegatorEnt
     """End the pauses of a delegator that failed again and again, and forget its failures."""
     entry = delegator(caller, params)
     loaded = load(caller, params.workspace)
-    start_conditions.attempt_succeeded(delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded))
+    start_conditions.attempt_succeeded(
+        delegation_folder.state_root(), entry.delegator, loaded.server_of(entry.delegator)
+    )
     change_notifications.notify(CHANGED)
     return delegator(caller, params)
 
@@ -156,7 +159,7 @@ def _add_remote(entry: DelegatorEntry) -> None:
 def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
     """Add what failed again and again to the state of a delegator, and a warning for each kind of failure."""
     entry.state.pauses = start_conditions.pauses(
-        delegation_folder.state_root(), entry.delegator, _server_of(entry, loaded)
+        delegation_folder.state_root(), entry.delegator, loaded.server_of(entry.delegator)
     )
     for pause in entry.state.pauses:
         words = pause.failure.replace("_", " ")
@@ -164,11 +167,6 @@ def _add_pauses(entry: DelegatorEntry, loaded: Configuration) -> None:
         message = f"Paused {until} ({words}, {pause.failures} times): {pause.message}"
         hint = f"Its fallbacks are tried instead. To end the pause: understudy delegators reset {entry.delegator.name}"
         entry.state.problems.append(Problem(severity="warning", message=message, hint=hint, location=entry.location))
-
-
-def _server_of(entry: DelegatorEntry, loaded: Configuration) -> ModelServer | None:
-    server_entry = loaded.model_servers.get(entry.delegator.model_server or "")
-    return server_entry.model_server if server_entry is not None else None
 
 
 def delegator(caller: Caller, params: messages.NameParams) -> DelegatorEntry:
@@ -236,7 +234,7 @@ def set_default(caller: Caller, params: messages.DefaultParams) -> messages.Defa
     recipe = before.recipes.get(params.recipe or "")
     entry = before.delegators.get(params.delegator or "")
     if recipe is not None and entry is not None:
-        refused = delegator_choice.why_unsupported(before, entry, recipe)
+        refused = usable.why_unsupported(before, entry, recipe)
         if refused is not None:
             raise refused
     editor(caller, params.workspace).set_default(params.delegator, params.recipe, Scope(params.scope))

@@ -14,6 +14,7 @@ from understudy.api.handlers import configuration
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.trust import records
+from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
 from understudy.git import repository
 from understudy.model.config import delegators
@@ -57,7 +58,7 @@ def offers(caller: Caller, uri: str) -> Offers:
         workspace = repository.workspace_of([uri], None, None, caller.opened())
         loaded = configuration.load(caller, str(workspace))
     language = delegators.language_of(repository.require_path(uri).name)
-    incomplete = delegator_choice.incompleteness(loaded)
+    incomplete = loaded.incompleteness()
     offered = []
     for recipe in loaded.recipes.values():
         if recipe.applies_to.languages and language not in recipe.applies_to.languages:
@@ -72,7 +73,7 @@ def offers(caller: Caller, uri: str) -> Offers:
 def routes(caller: Caller, workspace: str | None) -> list[RecipeOffer]:
     """Return every recipe with the delegator that a start without a delegator would take now, or why it is refused."""
     loaded = configuration.load(caller, workspace)
-    incomplete = delegator_choice.incompleteness(loaded)
+    incomplete = loaded.incompleteness()
     offered = []
     for recipe in loaded.recipes.values():
         try:
@@ -90,7 +91,7 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
     """
     loaded = configuration.load(caller, workspace)
     declared = loaded.recipes.get(recipe)
-    if declared is None or delegator_choice.incompleteness(loaded) is not None:
+    if declared is None or loaded.incompleteness() is not None:
         return None
     entries = configuration.delegators(caller, messages.WorkspaceParams(workspace=workspace)).delegators
     possible = {
@@ -107,8 +108,8 @@ def alternative(caller: Caller, workspace: str, recipe: str, tried: Collection[s
         )
         for name, entry in possible.items()
     )
-    usable = (name for name in order if delegator_choice.why_unusable(loaded, possible[name], declared) is None)
-    return next(usable, None)
+    able = (name for name in order if usable.why_unusable(loaded, possible[name], declared) is None)
+    return next(able, None)
 
 
 def follows_instructions(delegation: Delegation) -> bool:
@@ -126,7 +127,7 @@ def _of(recipe: Recipe, loaded: Configuration) -> list[RecipeOffer]:
     try:
         return [_offer(recipe, loaded, None)]
     except UnderstudyError as refused:
-        names = delegator_choice.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
+        names = usable.able(loaded, recipe) if refused.kind is ErrorKind.UNKNOWN_DELEGATOR else []
         if not 0 < len(names) <= MOST_CHOICES:
             return [RecipeOffer(recipe=recipe, refused=refused)]
     return [_offer(recipe, loaded, name) for name in names]

@@ -11,14 +11,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from understudy.config import locality
 from understudy.config.configuration import DEFAULT_LIMITS, Configuration
 from understudy.config.discovery import declarations
-from understudy.config.findings import cause_of, unknown_name, unusable
+from understudy.config.findings import cause_of, unusable
 from understudy.config.validation import delegator_rules
 from understudy.engine.planning import delegator_choice
 from understudy.engine.planning.delegator_choice import NAMED, choose
@@ -35,9 +34,6 @@ from understudy.model.wire import camel
 from understudy.policy import candidates
 from understudy.policy.candidates import Preference, successors_of
 from understudy.secrets.redaction import Redactor
-
-if TYPE_CHECKING:
-    from understudy.model.config.config_entries import AgentEntry
 
 _PERMISSIONS = ("yolo", "permission_mode")
 """Options of which a delegator has one: its own one leaves no room for a default of the other."""
@@ -73,15 +69,16 @@ def choose_candidate(
     ``named_by`` is the reason for one that ``params`` name; ``with_fallback`` is that of ``delegator_choice.choose``.
     """
     entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by, with_fallback=with_fallback)
-    server = _server_of(configuration, entry.delegator)
+    server = configuration.require_server(entry.delegator)
     definition = configuration.definition_of(entry.delegator)
     around = delegator_rules.Surroundings(
         {server.name: server} if server else {}, {definition.name: definition} if definition else {}
     )
-    supported = declarations.require_capabilities(entry.delegator, server, definition)
     asked = delegator_choice.choose_way(params.launch, entry.delegator)
     # A mode that the tool does not have is refused below, by name.
-    supported = declarations.capabilities_of(asked, server, definition) or supported
+    supported = declarations.capabilities_of(asked, server, definition) or declarations.require_capabilities(
+        entry.delegator, server, definition
+    )
     delegator, defaults = with_launch_defaults(configuration.launch, asked, entry.scope, supported)
     explain.reason += described_defaults(defaults)
     tools = None
@@ -160,18 +157,6 @@ def _require_relay(delegator: Delegator) -> None:
             f"The relay tools of {delegator.name} need",
             otherwise="Or remove `launch.relay`. A delegator without a tool needs no package.",
         )
-
-
-def _server_of(configuration: Configuration, delegator: Delegator) -> ModelServer | None:
-    if delegator.model_server is None:
-        return None
-    entry = configuration.model_servers.get(delegator.model_server)
-    if entry is None:
-        raise unknown_name(ErrorKind.UNKNOWN_MODEL_SERVER, delegator.model_server, configuration.model_servers)
-    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
-    if wrong is not None:
-        raise unusable("model server", entry.model_server.name, wrong, entry.location)
-    return entry.model_server
 
 
 def merged_limits(*layers: Limits | None) -> Limits:

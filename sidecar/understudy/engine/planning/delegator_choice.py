@@ -7,11 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
-from understudy.config.findings import KeyPath, cause_of, close, near, unknown_name, unusable
-from understudy.config.validation import delegator_rules
+from understudy.config.findings import KeyPath, cause_of, close, near, unknown_name
+from understudy.config.validation import usable
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.model.config.config_entries import AgentEntry, DelegatorEntry, Problem, loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Limits, Recipe, Scope
@@ -29,33 +28,6 @@ _WHOLE = frozenset({"max_turns", "max_output_tokens", "max_tokens"})
 """Limits that are counts."""
 _CLAUDE = "claude"
 _CLAUDE_ALIASES = frozenset({"best", "default", "haiku", "opus", "opus[1m]", "opusplan", "sonnet", "sonnet[1m]"})
-
-
-def incompleteness(configuration: Configuration) -> UnderstudyError | None:
-    """Return the error that prevents every start under this configuration, or None.
-
-    If a limit or a check cannot be read, the run would lack it without the user noticing.
-    """
-    if not configuration.missing:
-        return None
-    first = configuration.missing[0]
-    return UnderstudyError(
-        ErrorKind.CONFIG_INVALID,
-        f"The configuration has an error, so limits or checks may be missing: {first.message}",
-        hint=first.hint or "Correct it. `understudy delegators list` lists every problem with its location.",
-        location=first.location,
-    )
-
-
-def require_recipe(configuration: Configuration, name: str) -> Recipe:
-    """Return the recipe of a request. Errors: ``config_invalid`` (``incompleteness``), ``unknown_recipe``."""
-    incomplete = incompleteness(configuration)
-    if incomplete is not None:
-        raise incomplete
-    recipe = configuration.recipes.get(name)
-    if recipe is None:
-        raise unknown_name(ErrorKind.UNKNOWN_RECIPE, name, configuration.recipes)
-    return recipe
 
 
 def choose(
@@ -87,7 +59,7 @@ def choose(
         entry = entries.get(preference.name)
         if entry is None:
             raise _missing(configuration, preference, defaults)
-        error = why_unusable(configuration, entry, recipe)
+        error = usable.why_unusable(configuration, entry, recipe)
         if error is not None and (preference.name == explicit or error.kind is ErrorKind.REMOTE_ONLY_DELEGATOR):
             # A request that names a delegator gets that one or an error, never silently another one. One that stands
             # for an agent on another service never gets ready by itself.
@@ -97,7 +69,7 @@ def choose(
     preference, tried = candidates.first_able(
         candidates.preferred(explicit, named_by, defaults),
         why_not,
-        lambda name: _successors(configuration, entries[name]) if with_fallback else [],
+        lambda name: usable.successors(configuration, entries[name]) if with_fallback else [],
     )
     if preference is not None:
         return entries[preference.name], Explanation(
@@ -107,7 +79,7 @@ def choose(
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
         message = f"No delegator can run the recipe {recipe.name!r}. {skipped}"
-        if not own and shipped is not None and why_unsupported(configuration, shipped, recipe):
+        if not own and shipped is not None and usable.why_unsupported(configuration, shipped, recipe):
             message = f"No delegator is configured, and the ghostwriter cannot run the recipe {recipe.name!r}."
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
@@ -115,7 +87,7 @@ def choose(
             hint=f"Add one with `understudy delegators add`{', or name another one' if own else ''}.",
             names=[entry.delegator.name for entry in own] or None,
         )
-    ghostwriter = [GHOSTWRITER] if shipped and why_unusable(configuration, shipped, recipe) is None else []
+    ghostwriter = [GHOSTWRITER] if shipped and usable.why_unusable(configuration, shipped, recipe) is None else []
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
@@ -148,51 +120,8 @@ def _missing(configuration: Configuration, preference: Preference, defaults: can
     return unknown_name(ErrorKind.UNKNOWN_DELEGATOR, name, configuration.delegators)
 
 
-def _successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
-    """Return the delegators that may take over from one that cannot be used (see ``candidate``)."""
-    server = configuration.model_servers.get(entry.delegator.model_server or "")
-    if server is None and entry.delegator.model_server is not None:
-        return []  # it may have been a local one
-    where = (entry.delegator, server.model_server if server is not None else None)
-    if locality.is_bound(*where) or (locality.is_local(*where) and not configuration.fallback.remote):
-        return []
-    entries = [
-        configuration.delegators[name] for name in entry.delegator.fallback or () if name in configuration.delegators
-    ]
-    foreign = entry.scope is not Scope.WORKSPACE
-    return [one.delegator.name for one in entries if not (foreign and one.scope is Scope.WORKSPACE)]
-
-
-def able(configuration: Configuration, recipe: Recipe) -> list[str]:
-    """Return the configured delegators that could run a recipe if a request named them."""
-    entries = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
-    return [entry.delegator.name for entry in entries if why_unusable(configuration, entry, recipe) is None]
-
-
 def _is_of(problem: Problem, name: str) -> bool:
     return problem.location is not None and problem.location.uri.endswith(f"/delegators/{name}.toml")
-
-
-def why_unusable(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
-    """Return why a delegator cannot run a recipe, None when it can."""
-    delegator = entry.delegator
-    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
-    if wrong is not None:
-        return unusable("delegator", delegator.name, wrong, entry.location)
-    return why_unsupported(configuration, entry, recipe)
-
-
-def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
-    """Return why a delegator can never run a recipe, whatever its state is; None when it can."""
-    delegator = entry.delegator
-    if delegator.remote_agent is not None:
-        return declarations.remote_only(delegator.name, delegator.remote_agent)
-    server = configuration.model_servers.get(delegator.model_server or "")
-    supported = declarations.require_capabilities(
-        delegator, server.model_server if server is not None else None, configuration.definition_of(delegator)
-    )
-    finding = next(delegator_rules.check_recipe_support(supported, delegator, recipe), None)
-    return unusable("delegator", delegator.name, finding) if finding is not None else None
 
 
 def choose_way(override: LaunchOverride | None, delegator: Delegator) -> Delegator:

@@ -18,7 +18,7 @@ from understudy.config.parsing import config_file
 from understudy.config.trust import records
 from understudy.engine.planning import delegator_choice
 from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
-from understudy.engine.planning.delegator_choice import NAMED, require_recipe
+from understudy.engine.planning.delegator_choice import NAMED
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import user_file
 from understudy.git import path_rules as git_names
@@ -162,7 +162,7 @@ def plan(
     workspace = repository.workspace_of(uris, params.workspace, folder, opened)
     status = records.status(workspace, delegation_folder.state_root())
     configuration = loader.load(workspace, trusted=status.trusted)
-    recipe = require_recipe(configuration, params.recipe)
+    recipe = configuration.require_recipe(params.recipe)
     agent = None
     if params.agent is not None:
         agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)

@@ -19,7 +19,6 @@ from understudy.config.configuration import Configuration
 from understudy.config.loading import loader
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
-from understudy.engine.planning.delegator_choice import require_recipe
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
@@ -102,7 +101,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     ``input_too_large`` for a prompt above the limit `max_tokens`.
     """
     workspace, configuration = request.configured or configured(request.folder)
-    recipe = require_recipe(configuration, request.recipe)
+    recipe = configuration.require_recipe(request.recipe)
     params = _params(request)
     chosen = choose_candidate(configuration, recipe, params)
     if chosen.model_server is None or chosen.delegator.tool is not None:

@@ -1,0 +1,53 @@
+"""Which delegators of a configuration can run a recipe, and why others cannot."""
+
+from __future__ import annotations
+
+from understudy.config import locality
+from understudy.config.configuration import Configuration
+from understudy.config.discovery import declarations
+from understudy.config.findings import unusable
+from understudy.config.validation import delegator_rules
+from understudy.model.config.config_entries import DelegatorEntry
+from understudy.model.config.delegators import Recipe, Scope
+from understudy.model.errors import UnderstudyError
+
+
+def why_unusable(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
+    """Return why a delegator cannot run a recipe, None when it can."""
+    delegator = entry.delegator
+    wrong = next((problem for problem in entry.state.problems if problem.severity == "error"), None)
+    if wrong is not None:
+        return unusable("delegator", delegator.name, wrong, entry.location)
+    return why_unsupported(configuration, entry, recipe)
+
+
+def why_unsupported(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
+    """Return why a delegator can never run a recipe, whatever its state is; None when it can."""
+    delegator = entry.delegator
+    if delegator.remote_agent is not None:
+        return declarations.remote_only(delegator.name, delegator.remote_agent)
+    supported = declarations.require_capabilities(
+        delegator, configuration.server_of(delegator), configuration.definition_of(delegator)
+    )
+    finding = next(delegator_rules.check_recipe_support(supported, delegator, recipe), None)
+    return unusable("delegator", delegator.name, finding) if finding is not None else None
+
+
+def able(configuration: Configuration, recipe: Recipe) -> list[str]:
+    """Return the configured delegators that could run a recipe if a request named them."""
+    entries = [entry for entry in configuration.delegators.values() if entry.scope is not Scope.BUILTIN]
+    return [entry.delegator.name for entry in entries if why_unusable(configuration, entry, recipe) is None]
+
+
+def successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]:
+    """Return the delegators that may take over from one that cannot be used."""
+    where = (entry.delegator, configuration.server_of(entry.delegator))
+    if where[1] is None and entry.delegator.model_server is not None:
+        return []  # it may have been a local one
+    if locality.is_bound(*where) or (locality.is_local(*where) and not configuration.fallback.remote):
+        return []
+    entries = [
+        configuration.delegators[name] for name in entry.delegator.fallback or () if name in configuration.delegators
+    ]
+    foreign = entry.scope is not Scope.WORKSPACE
+    return [one.delegator.name for one in entries if not (foreign and one.scope is Scope.WORKSPACE)]
