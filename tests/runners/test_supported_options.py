@@ -10,8 +10,8 @@ import pytest
 
 from understudy.config.discovery import declarations
 from understudy.config.reference import supported_options
+from understudy.config.validation import request_options
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
-from understudy.engine.planning import delegator_choice
 from understudy.model.config.config_entries import SupportedOption
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
 from understudy.model.delegation.delegations import LaunchOverride
@@ -113,10 +113,10 @@ def test_what_one_delegation_can_change_is_what_an_override_may_have(declared: A
         else:
             continue
         if may:
-            delegator_choice.apply_launch(override, delegator, around)
+            request_options.apply_launch(override, delegator, around)
         else:
             with pytest.raises(UnderstudyError):
-                delegator_choice.apply_launch(override, delegator, around)
+                request_options.apply_launch(override, delegator, around)
 
 
 def test_over_acp_only_what_the_protocol_has_is_supported() -> None:

@@ -19,8 +19,8 @@ from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, Layer, 
 from understudy.config.parsing import file_schema
 from understudy.config.parsing.file_schema import RecipeTable, decode
 from understudy.config.parsing.source_file import Source, opened, read
+from understudy.config.validation import request_options
 from understudy.model.config.delegators import (
-    MOST_ROUNDS,
     NAME_PATTERN,
     AppliesTo,
     Delegator,
@@ -269,7 +269,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
             at = source.where((field,), key=True)
             problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
             return None, source, problems
-    wrong = check_rounds(table.rounds, table.returns)
+    wrong = request_options.check_rounds(table.rounds, table.returns)
     if wrong is not None:
         at = source.where(("rounds",), key=True)
         problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code))
@@ -303,22 +303,6 @@ def front_matter(data: bytes) -> tuple[int, int | None] | None:
         return None
     closing = _CLOSING.search(data, opening.end())
     return opening.end(), closing.start() if closing else None
-
-
-def check_rounds(rounds: int | None, returns: str) -> Finding | None:
-    """Find a number of rounds that makes no sense for a recipe that returns ``returns``."""
-    if rounds is None:
-        return None
-    if not 0 <= rounds <= MOST_ROUNDS:
-        return Finding(("rounds",), f"`rounds` must be from 0 to {MOST_ROUNDS}.")
-    if rounds and returns != "tree":
-        return Finding(
-            ("rounds",),
-            f"`rounds` has no effect on a recipe that returns a {returns}.",
-            "Remove it: only a recipe that returns a tree can write tests.",
-            code="no_effect",
-        )
-    return None
 
 
 def revision(data: bytes) -> str:

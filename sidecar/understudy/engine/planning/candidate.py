@@ -6,7 +6,6 @@ the list of another one that cannot be used for a request is left out, with the 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,28 +14,25 @@ from pathlib import Path
 import msgspec
 
 from understudy.config import locality
-from understudy.config.configuration import DEFAULT_LIMITS, Configuration
+from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unusable
-from understudy.config.validation import delegator_rules
-from understudy.engine.planning import delegator_choice
+from understudy.config.loading import agent_use
+from understudy.config.validation import delegator_rules, request_options
+from understudy.config.validation.request_options import limits_for
 from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.git import repository
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import AgentEntry
-from understudy.model.config.delegators import Delegator, EnvReference, Launch, Limits, ModelServer, Recipe, Scope
+from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Recipe, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.delegation.delegations import Candidate, Explanation, StartParams
 from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text import extras
-from understudy.model.wire import camel
 from understudy.policy import candidates
 from understudy.policy.candidates import Preference, successors_of
 from understudy.secrets.redaction import Redactor
 
-_PERMISSIONS = ("yolo", "permission_mode")
-"""Options of which a delegator has one: its own one leaves no room for a default of the other."""
 _SHARED = ("total_seconds", "max_turns", "max_output_tokens", "max_tokens", "max_usd")
 """The limits of everything that is done for one request: the smaller one applies to the whole chain."""
 
@@ -74,22 +70,22 @@ def choose_candidate(
     around = delegator_rules.Surroundings(
         {server.name: server} if server else {}, {definition.name: definition} if definition else {}
     )
-    asked = delegator_choice.choose_way(params.launch, entry.delegator)
+    asked = request_options.choose_way(params.launch, entry.delegator)
     # A mode that the tool does not have is refused below, by name.
     supported = declarations.capabilities_of(asked, server, definition) or declarations.require_capabilities(
         entry.delegator, server, definition
     )
-    delegator, defaults = with_launch_defaults(configuration.launch, asked, entry.scope, supported)
-    explain.reason += described_defaults(defaults)
+    delegator, defaults = request_options.with_launch_defaults(configuration.launch, asked, entry.scope, supported)
+    explain.reason += request_options.described_defaults(defaults)
     tools = None
     if agent is not None and workspace is not None:
-        used = delegator_choice.apply_agent(agent, delegator, around, params.launch, workspace)
+        used = agent_use.apply_agent(agent, delegator, around, params.launch, workspace)
         delegator, tools = used.delegator, used.tools
         explain.reason += used.described
-    delegator = delegator_choice.apply_launch(params.launch, delegator, around)
-    explain.reason += delegator_choice.described(params.launch)
+    delegator = request_options.apply_launch(params.launch, delegator, around)
+    explain.reason += request_options.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
-    _require_relay(delegator)
+    request_options.require_relay(delegator)
     if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
         # Not where it is not needed: the command line starts fast.
         from understudy.runners.backends import protocol_choice
@@ -97,36 +93,6 @@ def choose_candidate(
         expected = protocol_choice.expected(server, delegator.model)
         explain.reason += f"; protocol `{expected.protocol}` (auto: {expected.why})"
     return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain, tools)
-
-
-def limits_for(
-    params: StartParams,
-    chosen: ChosenCandidate,
-    configuration: Configuration,
-    notes: list[str],
-) -> Limits:
-    """Return the limits that apply. A limit of this request that has no effect is refused, never ignored.
-
-    A general limit of the user's configuration that has no effect on this delegator is reported in a note.
-    """
-    delegator, supported = chosen.delegator, chosen.supported
-    requested = delegator_choice.limits_of(params)
-    if requested is not None:
-        for finding in delegator_rules.check_supported_limits(requested, delegator, supported):
-            raise unusable("delegator", delegator.name, finding)
-        for finding in delegator_rules.check_limits(requested):
-            raise UnderstudyError(ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint)
-    general = Limits()
-    for name in Limits.__struct_fields__:
-        value = getattr(configuration.limits, name)
-        if value is None:
-            continue
-        limit = msgspec.structs.replace(Limits(), **{name: value})
-        if any(delegator_rules.check_supported_limits(limit, delegator, supported)):
-            notes.append(f"the general limit {camel(name)} has no effect on {delegator.name}")
-        else:
-            general = msgspec.structs.replace(general, **{name: value})
-    return merged_limits(requested, delegator.limits, general)
 
 
 def without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
@@ -147,81 +113,6 @@ def without_keys(params: StartParams, delegator: Delegator, server: ModelServer 
         task=redactor.redact(params.task) if params.task else params.task,
         input=redactor.redact(params.input) if params.input else params.input,
     )
-
-
-def _require_relay(delegator: Delegator) -> None:
-    """Raise ``tool_missing`` if an agent CLI would get relay tools, and the SDK that serves them is not installed."""
-    asks_for_relay = delegator.tool is not None and delegator.launch is not None and delegator.launch.relay is True
-    if asks_for_relay and importlib.util.find_spec("mcp") is None:
-        raise extras.MCP.missing(
-            f"The relay tools of {delegator.name} need",
-            otherwise="Or remove `launch.relay`. A delegator without a tool needs no package.",
-        )
-
-
-def merged_limits(*layers: Limits | None) -> Limits:
-    """Return the limits of the first layer that names each one, ``DEFAULT_LIMITS`` last.
-
-    Where only the idle limit is named, it applies before the first event, too.
-    """
-    values: dict[str, object] = {}
-    named = [layer for layer in layers if layer is not None]
-    idle = next((layer.idle_seconds for layer in named if layer.idle_seconds is not None), None)
-    if idle is not None:
-        named.append(Limits(first_event_seconds=min(idle, DEFAULT_LIMITS.first_event_seconds or idle)))
-    for layer in (*named, DEFAULT_LIMITS):
-        for name in Limits.__struct_fields__:
-            value = getattr(layer, name)
-            if value is not None and name not in values:
-                values[name] = value
-    return msgspec.structs.replace(Limits(), **values)
-
-
-def with_launch_defaults(
-    defaults: Launch, delegator: Delegator, scope: Scope, supported: Capabilities
-) -> tuple[Delegator, list[str]]:
-    """Return ``delegator`` with the defaults that it does not set itself, and their names.
-
-    A default that the tool does not have is left out: it is meant for others. So is a permission, or to work in the
-    checkout, for a delegator of the workspace, which the user has not written. Of ``branch`` and ``use_worktree =
-    false``, which exclude each other, the delegator's own one applies, and of two defaults the second.
-    """
-    launch = delegator.launch or Launch()
-    in_checkout = launch.use_worktree is False or (
-        launch.use_worktree is None
-        and defaults.use_worktree is False
-        and scope is not Scope.WORKSPACE
-        and launch.branch is None
-        and _has(supported, "use_worktree", False)
-    )
-    decided = scope is Scope.WORKSPACE or any(getattr(launch, name) is not None for name in _PERMISSIONS)
-    taken = {
-        name: value
-        for name, value in msgspec.structs.asdict(defaults).items()
-        if value is not None
-        and getattr(launch, name) is None
-        and not (decided and name in _PERMISSIONS)
-        and not (scope is Scope.WORKSPACE and name == "unanswered" and value == "allow")
-        and not (name == "use_worktree" and value is False and not in_checkout)
-        and not (name == "branch" and in_checkout)
-        and not (name == "relay" and value and delegator_rules.lacks_relay_slot(launch, supported))
-        and _has(supported, name, value)
-    }
-    if not taken:
-        return delegator, []
-    return msgspec.structs.replace(delegator, launch=msgspec.structs.replace(launch, **taken)), list(taken)
-
-
-def described_defaults(taken: list[str]) -> str:
-    """Return which options are defaults, for the reason of the choice; empty if none is."""
-    return f"; from [launch]: {', '.join(taken)}" if taken else ""
-
-
-def _has(supported: Capabilities, name: str, value: object) -> bool:
-    values = supported.launch.get(name)
-    if values is None or (name == "permission_mode" and not values):  # no one knows which modes it has
-        return False
-    return not values or any(option.value == value for option in values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,10 +197,10 @@ def chain_after(request: ChainRequest) -> Chain:
 
 def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
     """Choose one delegator of the list, with its limits: at most those of the first one."""
-    requested = delegator_choice.limits_of(request.params)
+    requested = request_options.limits_of(request.params)
     asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
     chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
-    limits = limits_for(asked, chosen, request.configuration, [])
+    limits, _ = limits_for(asked, chosen.delegator, chosen.supported, request.configuration.limits)
     for limit in _SHARED:
         most, value = getattr(request.limits, limit), getattr(limits, limit)
         if most is not None and (value is None or float(value) > float(most)):

@@ -12,12 +12,11 @@ from pathlib import Path
 import msgspec
 
 from understudy.config.configuration import DEFAULT_SLOTS
-from understudy.config.findings import close, unknown_name
-from understudy.config.loading import agent_files, loader
-from understudy.config.parsing import config_file
+from understudy.config.findings import close
+from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
-from understudy.engine.planning import delegator_choice
-from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, limits_for, without_keys
+from understudy.config.validation import request_options
+from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.delegator_choice import NAMED
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import user_file
@@ -25,7 +24,7 @@ from understudy.git import path_rules as git_names
 from understudy.git import repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Pane
-from understudy.model.config.delegators import Delegator, Recipe, Scope
+from understudy.model.config.delegators import Scope
 from understudy.model.delegation.delegations import AskedBy, StartParams
 from understudy.model.delegation.spec import (
     SPEC_VERSION,
@@ -34,7 +33,6 @@ from understudy.model.delegation.spec import (
     runs_in_checkout,
 )
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
-from understudy.model.evidence.checks import Check
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
 
@@ -166,6 +164,7 @@ def plan(
     agent = None
     if params.agent is not None:
         agent = agent_files.agents_of(workspace, trusted=status.trusted).require(params.agent)
+        recipe = agent_use.instructed(recipe, agent, workspace)
     chosen = choose_candidate(
         configuration,
         recipe,
@@ -176,8 +175,6 @@ def plan(
         with_fallback=params.fallback is None,
     )
     delegator, server, supported, explain = chosen.delegator, chosen.model_server, chosen.supported, chosen.explain
-    if agent is not None:
-        recipe = delegator_choice.instructed(recipe, agent, workspace)
     files = [repository.inside(workspace, uri) for uri in params.files or []]
     context = [repository.inside(workspace, uri) for uri in params.context_files or []]
     target = repository.inside(workspace, params.target) if params.target else None
@@ -195,9 +192,18 @@ def plan(
     in_worktree = recipe.returns != "text" or supported.process_in_worktree
     if in_worktree:
         repository.check_owner(workspace)
-    buffers, notes = _buffers(workspace, params, documents)
-    if not in_worktree:
-        _fix_texts(workspace, [*files, *context], buffers)
+    if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{workspace} is not trusted, so nothing may run in it.",
+            hint=repository.trust_hint(workspace),
+            names=list(status.changed or status.allows) or None,
+        )
+    rounds = request_options.rounds_of(params, recipe)
+    request_options.refuse_checkout(params, delegator, recipe, rounds)
+    if follow_up is None and not (params.task or files or context or params.input or target):
+        raise nothing_to_work_on(recipe)
+    buffers, notes = _buffers(workspace, params, documents, fixed=() if in_worktree else (*files, *context))
     for path in [*files, *context]:
         if path not in buffers and not (workspace / path).is_file():
             raise _missing_file(workspace, path)
@@ -209,22 +215,12 @@ def plan(
             f"The recipe {recipe.name!r} needs a file to work on, and none is named.",
             hint=f"Name one, for example: understudy start {recipe.name} PATH/TO/FILE",
         )
-    if follow_up is None and not (params.task or files or context or params.input or target):
-        raise nothing_to_work_on(recipe)
-    if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
-        raise UnderstudyError(
-            ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so nothing may run in it.",
-            hint=repository.trust_hint(workspace),
-            names=list(status.changed or status.allows) or None,
-        )
     if runs_in_checkout(delegator, recipe):
         explain.reason += "; in your checkout"
     if not supported.follows_instructions and params.task and params.task.strip() and follow_up is None:
         notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
-    rounds = _rounds(params, recipe)
-    refuse_checkout(params, delegator, recipe, rounds)
-    held = limits_for(params, chosen, configuration, notes)
+    held, without_effect = request_options.limits_for(params, delegator, supported, configuration.limits)
+    notes += without_effect
     chain = chain_after(
         ChainRequest(
             first=chosen,
@@ -263,8 +259,8 @@ def plan(
         explain=explain,
         files=[],
         context=[],
-        checks=checks_to_run(configuration.checks, recipe, params),
-        fallback_checks=fallback_checks(configuration.checks, recipe, params),
+        checks=request_options.checks_to_run(configuration.checks, recipe, params),
+        fallback_checks=request_options.fallback_checks(configuration.checks, recipe, params),
         slots=configuration.limits.slots or DEFAULT_SLOTS,
         program_limits=configuration.programs,
         bootstrap=configuration.worktrees,
@@ -272,7 +268,7 @@ def plan(
         pauses=configuration.fallback,
         relay=configuration.relay,
         rounds=rounds,
-        repairs=_repairs(params, recipe, delegator),
+        repairs=request_options.repairs_of(params, recipe, delegator),
         interpreter=configuration.python,
         trusted=status.trusted,
         asked_by=AskedBy(frontend="", depth=0),
@@ -339,48 +335,13 @@ def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapp
         )
 
 
-def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
-    """Return the checks to run: those named by the request, else by the recipe, else all that are configured.
+def _buffers(
+    workspace: Path, params: StartParams, documents: Mapping[str, str], *, fixed: Sequence[str]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the unsaved texts as bytes by path, and a note for each that could not be encoded.
 
-    A recipe that is judged by new tests has a check of its own, the test files it wrote. It uses configured ones only
-    by name, or as ``fallback_checks``.
+    ``fixed`` are the files whose content at the time of the request is kept: without a worktree there is no base.
     """
-    names = params.checks if params.checks is not None else recipe.checks
-    if names is None:
-        return [] if recipe.judged_by == "new_tests" else list(configured.values())
-    for name in names:
-        if name not in configured:
-            raise unknown_name(ErrorKind.UNKNOWN_CHECK, name, configured)
-    return [configured[name] for name in names]
-
-
-def fallback_checks(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
-    """Return the checks that run where a recipe that is judged by new tests has no check for the files it wrote."""
-    named = params.checks if params.checks is not None else recipe.checks
-    return list(configured.values()) if named is None and recipe.judged_by == "new_tests" else []
-
-
-def _rounds(params: StartParams, recipe: Recipe) -> int:
-    """Return the most rounds: those of the request, else of the recipe."""
-    wrong = config_file.check_rounds(params.rounds, recipe.returns)
-    if wrong is not None:
-        raise UnderstudyError(ErrorKind.INVALID_PARAMS, wrong.message, hint=wrong.hint)
-    return (recipe.rounds if params.rounds is None else params.rounds) or 0
-
-
-def _repairs(params: StartParams, recipe: Recipe, delegator: Delegator) -> int:
-    """Return how often the agent is asked for a repair: as often as there are rounds, by default once of our own loop.
-
-    An agent CLI runs checks by itself as often as it wants; a model has few turns.
-    """
-    asked = recipe.rounds if params.rounds is None else params.rounds
-    if asked is None:
-        return 1 if delegator.tool is None and recipe.returns == "tree" else 0
-    return asked
-
-
-def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:
-    """Return the unsaved texts as bytes by path, and a note for each that could not be encoded."""
     buffers: dict[str, bytes] = {}
     notes: list[str] = []
     current = {repository.inside(workspace, item.uri): item.text for item in params.buffers or []}
@@ -398,45 +359,10 @@ def _buffers(workspace: Path, params: StartParams, documents: Mapping[str, str])
             notes.append(f"the unsaved text of {path} cannot be stored in the file's encoding and was not used")
         elif content != disk:
             buffers[path] = content
-    return buffers, notes
-
-
-def _fix_texts(workspace: Path, paths: list[str], buffers: dict[str, bytes]) -> None:
-    """Store the files' content at the time of the request: without a worktree there is no base."""
-    for path in paths:
+    for path in fixed:
         if path in buffers or git_names.looks_secret(os.fsencode(path)):
             continue
         content = user_file.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:
             buffers[path] = content
-
-
-def refuse_checkout(params: StartParams, delegator: Delegator, recipe: Recipe, rounds: int) -> None:
-    """Raise ``invalid_params`` for a request whose agent would work in the checkout and cannot.
-
-    A recipe that returns a text changes no files, so its agent has a worktree whatever the configuration says; only a
-    request that asks for the checkout is refused.
-    """
-    if delegator.launch is None or delegator.launch.use_worktree is not False:
-        return
-    if recipe.returns == "text":
-        if params.launch is not None and params.launch.use_worktree is False:
-            raise _refused(
-                f"`useWorktree` has no effect on the recipe {recipe.name!r}, which returns a text.",
-                "Leave it out.",
-            )
-        return
-    if params.base not in {None, "current"}:
-        raise _refused(
-            f"`base` {params.base!r} is not what the checkout contains, and the agent works in the checkout.",
-            "Leave the base out, or let it work in a worktree: `useWorktree`.",
-        )
-    if rounds:
-        raise _refused(
-            "`rounds` needs a worktree: the tests of a round that are no better are removed again.",
-            "Set `rounds` to 0, or let it work in a worktree: `useWorktree`.",
-        )
-
-
-def _refused(message: str, hint: str) -> UnderstudyError:
-    return UnderstudyError(ErrorKind.INVALID_PARAMS, message, hint=hint)
+    return buffers, notes

@@ -17,8 +17,9 @@ import msgspec
 from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.loading import loader
+from understudy.config.validation.request_options import limits_for
 from understudy.engine.planning import prompt as prompts
-from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, limits_for, without_keys
+from understudy.engine.planning.candidate import ChosenCandidate, choose_candidate, without_keys
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
 from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
@@ -107,8 +108,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
     if chosen.model_server is None or chosen.delegator.tool is not None:
         raise _has_tool(chosen, recipe, configuration)
     params = without_keys(params, chosen.delegator, chosen.model_server)
-    notes: list[str] = []
-    held = limits_for(params, chosen, configuration, notes)
+    held, notes = limits_for(params, chosen.delegator, chosen.supported, configuration.limits)
     if request.keep_fences:
         recipe = msgspec.structs.replace(recipe, returns="text")
     corpus = request.corpus
