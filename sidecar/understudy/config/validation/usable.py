@@ -1,6 +1,8 @@
-"""Which delegators of a configuration can run a recipe, and why others cannot."""
+"""Which delegators of a configuration can run a recipe or take over from another one, and why others cannot."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from understudy.config import locality
 from understudy.config.configuration import Configuration
@@ -8,8 +10,11 @@ from understudy.config.discovery import declarations
 from understudy.config.findings import unusable
 from understudy.config.validation import delegator_rules
 from understudy.model.config.config_entries import DelegatorEntry
-from understudy.model.config.delegators import Recipe, Scope
-from understudy.model.errors import UnderstudyError
+from understudy.model.config.delegators import Delegator, ModelServer, Recipe, Scope
+from understudy.model.errors import ErrorKind, UnderstudyError
+
+Place = tuple[Delegator, ModelServer | None]
+"""Where a delegator's texts go."""
 
 
 def why_unusable(configuration: Configuration, entry: DelegatorEntry, recipe: Recipe) -> UnderstudyError | None:
@@ -51,3 +56,24 @@ def successors(configuration: Configuration, entry: DelegatorEntry) -> list[str]
     ]
     foreign = entry.scope is not Scope.WORKSPACE
     return [one.delegator.name for one in entries if not (foreign and one.scope is Scope.WORKSPACE)]
+
+
+def refuse_remote(configuration: Configuration, earlier: Sequence[Place], place: Place) -> None:
+    """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
+    if locality.is_local(*place):
+        return
+    name = place[0].name
+    bound = next((delegator for delegator, server in earlier if locality.is_bound(delegator, server)), None)
+    if bound is not None:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"{bound.name} is declared local; {name} may send texts to other machines.",
+            hint="Name a local delegator.",
+        )
+    local = next((delegator for delegator, server in earlier if locality.is_local(delegator, server)), None)
+    if local is not None and not configuration.fallback.remote:
+        raise UnderstudyError(
+            ErrorKind.SECRET_WITHHELD,
+            f"{local.name} runs on this machine; {name} may send texts to other machines.",
+            hint="To allow it, set `remote = true` under `[fallback]` in your own config.toml.",
+        )

@@ -7,18 +7,16 @@ the list of another one that cannot be used for a request is left out, with the 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unusable
 from understudy.config.loading import agent_use
-from understudy.config.validation import delegator_rules, request_options
+from understudy.config.validation import delegator_rules, request_options, usable
 from understudy.config.validation.request_options import limits_for
 from understudy.engine.planning.delegator_choice import NAMED, choose
 from understudy.git import repository
@@ -165,19 +163,19 @@ def chain_after(request: ChainRequest) -> Chain:
             raise _in_checkout(owner.name)
         chain.notes.append(_in_checkout(owner.name).message)
         return chain
-    earlier = [request.first]
+    places = [(owner, request.first.model_server)]
 
     def why_not(preference: Preference) -> str | None:
         try:
             chosen, limits = _choose(preference.name, request)
             _refuse_place(chosen, request)
-            _refuse_remote(earlier, chosen, request.configuration)
+            usable.refuse_remote(request.configuration, places, (chosen.delegator, chosen.model_server))
         except UnderstudyError as error:
             if request.explicit:
                 error.parameter = "fallback"
                 raise
             return cause_of(error, "delegator", preference.name)
-        earlier.append(chosen)
+        places.append((chosen.delegator, chosen.model_server))
         chain.following.append(
             SpecCandidate(
                 delegator=chosen.delegator,
@@ -205,7 +203,8 @@ def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
         most, value = getattr(request.limits, limit), getattr(limits, limit)
         if most is not None and (value is None or float(value) > float(most)):
             limits = msgspec.structs.replace(limits, **{limit: most})
-    shared = _only(limits, request.limits)
+    kept = {limit: getattr(limits, limit) for limit in _SHARED[1:] if getattr(request.limits, limit) is not None}
+    shared = msgspec.structs.replace(Limits(), **kept)
     for finding in delegator_rules.check_supported_limits(shared, chosen.delegator, chosen.supported):
         raise unusable("delegator", name, finding)
     return chosen, limits
@@ -227,36 +226,6 @@ def _refuse_place(chosen: ChosenCandidate, request: ChainRequest) -> None:
             ErrorKind.UNTRUSTED_WORKSPACE,
             f"{request.workspace} is not trusted, so {name} may not run in it.",
             hint=repository.trust_hint(request.workspace),
-        )
-
-
-def _only(limits: Limits, of: Limits) -> Limits:
-    """Return the shared limits of tokens, turns and money that the first delegator has."""
-    kept = {name: getattr(limits, name) for name in _SHARED[1:] if getattr(of, name) is not None}
-    return msgspec.structs.replace(Limits(), **kept)
-
-
-def _refuse_remote(earlier: Sequence[ChosenCandidate], chosen: ChosenCandidate, configuration: Configuration) -> None:
-    """Raise ``secret_withheld`` if texts for a local model would leave this machine against the user's word."""
-    if locality.is_local(chosen.delegator, chosen.model_server):
-        return
-    bound = next(
-        (candidate for candidate in earlier if locality.is_bound(candidate.delegator, candidate.model_server)), None
-    )
-    if bound is not None:
-        raise UnderstudyError(
-            ErrorKind.SECRET_WITHHELD,
-            f"{bound.delegator.name} is declared local; {chosen.delegator.name} may send texts to other machines.",
-            hint="Name a local delegator.",
-        )
-    local = next(
-        (candidate for candidate in earlier if locality.is_local(candidate.delegator, candidate.model_server)), None
-    )
-    if local is not None and not configuration.fallback.remote:
-        raise UnderstudyError(
-            ErrorKind.SECRET_WITHHELD,
-            f"{local.delegator.name} runs on this machine; {chosen.delegator.name} may send texts to other machines.",
-            hint="To allow it, set `remote = true` under `[fallback]` in your own config.toml.",
         )
 
 
