@@ -1,20 +1,40 @@
-"""Choose the delegator for a request, say why, and change how it works for this one delegation."""
+"""Choose the delegator for a request, say why, and those that take over from it, each as it will run.
+
+A list in the request counts instead of the delegator's own one, and everything in it must be usable. A delegator in
+the list of another one that cannot be used for a request is left out, with the reason.
+"""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
 from understudy.config.configuration import Configuration
-from understudy.config.findings import cause_of, unknown_name
-from understudy.config.validation import usable
-from understudy.model.config.config_entries import DelegatorEntry, Problem
-from understudy.model.config.delegators import Recipe, Scope
-from understudy.model.delegation.delegations import Explanation
+from understudy.config.discovery import declarations
+from understudy.config.findings import cause_of, unknown_name, unusable
+from understudy.config.loading import agent_use
+from understudy.config.validation import delegator_rules, request_options, usable
+from understudy.config.validation.request_options import limits_for
+from understudy.git import repository
+from understudy.model.capabilities import Capabilities
+from understudy.model.config.config_entries import AgentEntry, DelegatorEntry, Problem
+from understudy.model.config.delegators import Delegator, EnvReference, Limits, ModelServer, Recipe, Scope
+from understudy.model.config.tool_definitions import ToolDefinition
+from understudy.model.delegation.delegations import Candidate, Explanation, StartParams
+from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates
-from understudy.policy.candidates import Preference
+from understudy.policy.candidates import Preference, successors_of
+from understudy.secrets.redaction import Redactor
 
 GHOSTWRITER = "ghostwriter"
 NAMED = "it was chosen for this run"
 """The reason for a delegator that a request names."""
+_SHARED = ("total_seconds", "max_turns", "max_output_tokens", "max_tokens", "max_usd")
+"""The limits of everything that is done for one request: the smaller one applies to the whole chain."""
 
 
 def choose(
@@ -109,3 +129,210 @@ def _missing(configuration: Configuration, preference: Preference, defaults: can
 
 def _is_of(problem: Problem, name: str) -> bool:
     return problem.location is not None and problem.location.uri.endswith(f"/delegators/{name}.toml")
+
+
+class ChosenCandidate(msgspec.Struct, frozen=True):
+    """A delegator with the request's changes, and what belongs to it."""
+
+    delegator: Delegator
+    scope: Scope
+    model_server: ModelServer | None
+    tool_definition: ToolDefinition | None
+    supported: Capabilities
+    explain: Explanation
+    tools: list[str] | None = None
+    """The only tools of our own loop, as the agent restricts them; None: all."""
+
+
+def choose_candidate(
+    configuration: Configuration,
+    recipe: Recipe,
+    params: StartParams,
+    agent: AgentEntry | None = None,
+    workspace: Path | None = None,
+    *,
+    named_by: str = NAMED,
+    with_fallback: bool = False,
+) -> ChosenCandidate:
+    """Choose the delegator of a request and apply the launch options of the user, of its agent and of the request.
+
+    ``named_by`` is the reason for one that ``params`` name; ``with_fallback`` is that of ``delegator_choice.choose``.
+    """
+    entry, explain = choose(configuration, recipe, params.delegator, named_by=named_by, with_fallback=with_fallback)
+    server = configuration.require_server(entry.delegator)
+    definition = configuration.definition_of(entry.delegator)
+    around = delegator_rules.Surroundings(
+        {server.name: server} if server else {}, {definition.name: definition} if definition else {}
+    )
+    asked = request_options.choose_way(params.launch, entry.delegator)
+    # A mode that the tool does not have is refused below, by name.
+    supported = declarations.capabilities_of(asked, server, definition) or declarations.require_capabilities(
+        entry.delegator, server, definition
+    )
+    delegator, defaults = request_options.with_launch_defaults(configuration.launch, asked, entry.scope, supported)
+    explain.reason += request_options.described_defaults(defaults)
+    tools = None
+    if agent is not None and workspace is not None:
+        used = agent_use.apply_agent(agent, delegator, around, params.launch, workspace)
+        delegator, tools = used.delegator, used.tools
+        explain.reason += used.described
+    delegator = request_options.apply_launch(params.launch, delegator, around)
+    explain.reason += request_options.described(params.launch)
+    supported = declarations.require_capabilities(delegator, server, definition)
+    request_options.require_relay(delegator)
+    if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
+        # Not where it is not needed: the command line starts fast.
+        from understudy.runners.backends import protocol_choice
+
+        expected = protocol_choice.expected(server, delegator.model)
+        explain.reason += f"; protocol `{expected.protocol}` (auto: {expected.why})"
+    return ChosenCandidate(delegator, entry.scope, server, definition, supported, explain, tools)
+
+
+def without_keys(params: StartParams, delegator: Delegator, server: ModelServer | None) -> StartParams:
+    """Return ``params`` without the keys that this delegation uses, in case the user pasted one into the task.
+
+    The task is stored and sent. Keys that are not in the environment are known only to the worker, which
+    removes them from the prompt.
+    """
+    names = [value.from_env for value in (delegator.env or {}).values() if isinstance(value, EnvReference)]
+    if server is not None and server.api_key is not None and server.api_key.from_env is not None:
+        names.append(server.api_key.from_env)
+    keys = {name: os.environ[name] for name in names if os.environ.get(name)}
+    if not keys:
+        return params
+    redactor = Redactor(keys)
+    return msgspec.structs.replace(
+        params,
+        task=redactor.redact(params.task) if params.task else params.task,
+        input=redactor.redact(params.input) if params.input else params.input,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainRequest:
+    """A request, and the delegator that is tried first for it."""
+
+    first: ChosenCandidate
+    limits: Limits
+    """Those of the first delegator."""
+    configuration: Configuration
+    recipe: Recipe
+    params: StartParams
+    workspace: Path
+    agent: AgentEntry | None = None
+    only_look: bool = False
+    """A preview, which does not require trust."""
+
+    @property
+    def explicit(self) -> bool:
+        """Return whether the request names the delegators itself."""
+        return self.params.fallback is not None
+
+
+@dataclass
+class Chain:
+    """What follows the first delegator, and what was left out of it."""
+
+    following: list[SpecCandidate] = field(default_factory=list)
+    left_out: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def chain_after(request: ChainRequest) -> Chain:
+    """Return the delegators that follow the first one, in order.
+
+    Raises, for a list in the request only: ``invalid_params`` (named twice, too many, the first one, or it works in the
+    checkout), ``secret_withheld`` (texts would leave this machine), and the errors of choosing each delegator.
+    """
+    chain = Chain()
+    owner = request.first.delegator
+    asked = request.params.fallback
+    names = list((owner.fallback if asked is None else asked) or ())
+    if request.explicit:
+        for finding in delegator_rules.check_fallback(names, owner.name):
+            raise UnderstudyError(
+                ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint, parameter=_parameter(finding.path)
+            )
+    if names and runs_in_checkout(owner, request.recipe):
+        if request.explicit:
+            raise _in_checkout(owner.name)
+        chain.notes.append(_in_checkout(owner.name).message)
+        return chain
+    places = [(owner, request.first.model_server)]
+
+    def why_not(preference: Preference) -> str | None:
+        try:
+            chosen, limits = _choose(preference.name, request)
+            _refuse_place(chosen, request)
+            usable.refuse_remote(request.configuration, places, (chosen.delegator, chosen.model_server))
+        except UnderstudyError as error:
+            if request.explicit:
+                error.parameter = "fallback"
+                raise
+            return cause_of(error, "delegator", preference.name)
+        places.append((chosen.delegator, chosen.model_server))
+        chain.following.append(
+            SpecCandidate(
+                delegator=chosen.delegator,
+                model_server=chosen.model_server,
+                tool_definition=chosen.tool_definition,
+                tools=chosen.tools,
+                limits=limits,
+            )
+        )
+        return None
+
+    chain.left_out = candidates.left_out(successors_of(owner.name, names), why_not)
+    for candidate in chain.left_out:
+        chain.notes.append(f"{candidate.name} does not take over from {owner.name}: {candidate.skipped_because}")
+    return chain
+
+
+def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
+    """Choose one delegator of the list, with its limits: at most those of the first one."""
+    requested = request_options.limits_of(request.params)
+    asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
+    chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
+    limits, _ = limits_for(asked, chosen.delegator, chosen.supported, request.configuration.limits)
+    for limit in _SHARED:
+        most, value = getattr(request.limits, limit), getattr(limits, limit)
+        if most is not None and (value is None or float(value) > float(most)):
+            limits = msgspec.structs.replace(limits, **{limit: most})
+    kept = {limit: getattr(limits, limit) for limit in _SHARED[1:] if getattr(request.limits, limit) is not None}
+    shared = msgspec.structs.replace(Limits(), **kept)
+    for finding in delegator_rules.check_supported_limits(shared, chosen.delegator, chosen.supported):
+        raise unusable("delegator", name, finding)
+    return chosen, limits
+
+
+def _refuse_place(chosen: ChosenCandidate, request: ChainRequest) -> None:
+    """Raise an error for a delegator that may not run here."""
+    name = chosen.delegator.name
+    if runs_in_checkout(chosen.delegator, request.recipe):
+        raise _in_checkout(name)
+    if not request.explicit and chosen.scope is Scope.WORKSPACE and request.first.scope is not Scope.WORKSPACE:
+        raise UnderstudyError(
+            ErrorKind.CONFIG_INVALID,
+            f"The workspace defines {name}, and your own delegators fall back only to your own.",
+            hint=f"Name it in the request: --fallback {name}",
+        )
+    if not request.configuration.trusted and not request.only_look and chosen.supported.process_in_worktree:
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{request.workspace} is not trusted, so {name} may not run in it.",
+            hint=repository.trust_hint(request.workspace),
+        )
+
+
+def _in_checkout(name: str) -> UnderstudyError:
+    return UnderstudyError(
+        ErrorKind.INVALID_PARAMS,
+        f"{name} works in your checkout; another delegator can take over only in a worktree.",
+        hint="Leave `fallback` out, or let it work in a worktree: `useWorktree`.",
+        parameter="fallback",
+    )
+
+
+def _parameter(path: tuple[str | int, ...]) -> str:
+    return "fallback" + "".join(f"[{step}]" for step in path[1:])

@@ -16,8 +16,7 @@ from understudy.config.findings import close
 from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
 from understudy.config.validation import request_options
-from understudy.engine.planning.candidate import ChainRequest, chain_after, choose_candidate, without_keys
-from understudy.engine.planning.delegator_choice import NAMED
+from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import user_file
 from understudy.git import path_rules as git_names
