@@ -8,12 +8,14 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked
 import project_python
 import pytest
 from examples import examples
 from hypothesis import settings
 
 import understudy
+from understudy.process import unguarded
 from understudy.process.guardian import marked_processes
 
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
@@ -83,3 +85,15 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.invalid")
     return home
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork workers, but for heavy tests and those that use `cold_workers`: about the start, or kills, of a worker."""
+    if not request.node.get_closest_marker("heavy") and "cold_workers" not in request.fixturenames:
+        monkeypatch.setattr(unguarded, "start_detached", forked.start_detached)
+
+
+@pytest.fixture
+def cold_workers() -> None:
+    """Start each worker as users do: as a new program, with the command line and environment that /proc shows."""

@@ -56,6 +56,7 @@ def processes_of(state: str) -> list[str]:
                 if (
                     f"UNDERSTUDY_STATE={state}".encode() in (entry / "environ").read_bytes().split(b"\0")
                     or state.encode() in (entry / "cmdline").read_bytes()
+                    or os.readlink(entry / "fd" / "2").startswith(state)  # the log of a worker that was forked
                 ):
                     found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:

@@ -21,6 +21,8 @@ from understudy.journal import editor_saves
 from understudy.model.delegation.events import Decided
 from understudy.model.errors import ErrorKind, UnderstudyError
 
+pytestmark = pytest.mark.usefixtures("cold_workers")  # whose ancestors and environment tell where they are
+
 CLI = [sys.executable, "-m", "understudy"]
 REFUSED = "is for the user: the process that asks belongs to the run"
 

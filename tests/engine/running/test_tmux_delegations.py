@@ -17,7 +17,10 @@ from wait_until import until
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
-pytestmark = pytest.mark.skipif(not TMUX, reason="tmux is not installed")
+pytestmark = [
+    pytest.mark.skipif(not TMUX, reason="tmux is not installed"),
+    pytest.mark.usefixtures("cold_workers"),  # which are found by their command line
+]
 
 AGENT = Path(__file__).parents[2] / "runners" / "tmux" / "terminal_agent.py"
 SECRET = "a-secret-of-the-caller-0123456789"
