@@ -179,6 +179,7 @@ def test_ci_runs_every_target_and_reports_failures(tmp_path: Path):
     assert done.stderr.endswith("test_a.py::test_b: why\nFailed: test lint\n")
 
 
+@pytest.mark.heavy
 def test_failed_tests_are_noted_for_the_end_of_the_ci_run(tmp_path: Path):
     shutil.copy(TOP / "tests" / "conftest.py", tmp_path)
     broken = "@pytest.fixture\ndef broken():\n    raise OSError('no disk')\n"

@@ -144,6 +144,7 @@ BIG = {
 }
 
 
+@pytest.mark.heavy
 def test_large_hostile_files_stay_within_memory_and_time(tmp_path: Path) -> None:
     for name, text in BIG.items():
         (tmp_path / name).write_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from numbered_lines import LINES, RESULT
 
+from understudy.engine.review import decision_recovery
 from understudy.engine.worktrees import worktree_record
 from understudy.journal import delegation_folder
 from understudy.model.delegation.events import Note
@@ -180,7 +181,8 @@ def test_a_follow_up_says_why_its_delegator_does_it(replied, verb):
     assert again.attempts[0].reason == "it did the earlier work"
 
 
-def test_a_decision_while_it_runs_says_so(project):
+def test_a_decision_while_it_runs_says_so(project, monkeypatch):
+    monkeypatch.setattr(decision_recovery, "LOCK_SECONDS", 0.05)
     project.program("sleeper", "time.sleep(60)")
     started = project.call("delegations/start", recipe="implement", task="x", delegator="sleeper")
     try:
@@ -246,7 +248,8 @@ def test_the_ghostwriter_follows_no_words(project):
     assert project.call("delegations/get", id=done.id).superseded_by is None
 
 
-def test_invalid_follow_ups_are_refused(replied):
+def test_invalid_follow_ups_are_refused(replied, monkeypatch):
+    monkeypatch.setattr(decision_recovery, "LOCK_SECONDS", 0.05)
     with pytest.raises(UnderstudyError) as caught:
         replied.call("delegations/reply", id=replied.id, text="  ")
     assert caught.value.kind is ErrorKind.INPUT_EMPTY

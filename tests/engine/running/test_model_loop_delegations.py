@@ -175,7 +175,7 @@ def test_a_check_that_fails_is_sent_back_in_the_same_conversation(served):
     ("name", "base", "verdict", "reservations"),
     [
         pytest.param("stubborn", WRONG, "unverified", ["fails_on_base"], marks=pytest.mark.heavy),
-        ("cheat", WRONG.replace("-", "+"), "checks_failed", []),
+        pytest.param("cheat", WRONG.replace("-", "+"), "checks_failed", [], marks=pytest.mark.heavy),
     ],
 )
 def test_a_repair_that_repairs_nothing_is_not_kept(served, name, base, verdict, reservations):

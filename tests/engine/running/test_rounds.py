@@ -93,6 +93,7 @@ def in_tree(done):
     return (Path(done.worktree) / "tests" / "test_calc.py").read_text()
 
 
+@pytest.mark.heavy
 def test_a_round_that_loses_a_kill_is_dropped(project):
     agent(project, BETTER, GUTTED)
     done = project.run("tests", "calc.py", delegator="writer", rounds=3)
@@ -173,6 +174,7 @@ def test_strengthen_sends_what_was_missed_to_the_same_session(project):
     assert caught.value.kind is ErrorKind.CONFLICT
 
 
+@pytest.mark.heavy
 def test_strengthen_says_why_it_cannot(project):
     project.write("calc.py", "def double(value):\n    return value + value\n")
     project.commit()

@@ -300,7 +300,7 @@ async def test_tests_that_fail_without_a_mutant_teach_nothing(place: Place) -> N
 
 async def test_the_time_of_all_mutants_is_limited(place: Place) -> None:
     recorded = await place.record(f"import time\n{TESTS}    time.sleep(0.4)\n")
-    runs = await place.run(recorded, place.plan(recorded) * 40, seconds=6)
+    runs = await place.run(recorded, place.plan(recorded) * 40, seconds=3)
     assert not runs.complete
     assert {MutantStatus.PENDING, MutantStatus.KILLED} <= {one.status for one in runs.results}
 
@@ -401,6 +401,7 @@ async def test_tests_that_cannot_start_are_told(place: Place) -> None:
     assert "no-such-option" in (caught.value.hint or "")
 
 
+@pytest.mark.heavy
 async def test_code_that_loads_slowly_is_not_stuck(place: Place) -> None:
     place.has("calc.py", f"import time\n\ntime.sleep(4)\n{CALC}")
     recorded = await place.record()

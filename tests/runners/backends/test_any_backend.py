@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_tasks import model_task, outcome_of, waited_outcome_of
@@ -252,11 +253,11 @@ async def outcome_from(
     return outcome
 
 
-def many(examples: int) -> settings:
+def many(number: int) -> settings:
     """Return the settings for a property that needs a server for each example."""
     return settings(
         deadline=None,
-        max_examples=EXAMPLES or examples,
+        max_examples=EXAMPLES or examples(number),
         derandomize=not EXAMPLES,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

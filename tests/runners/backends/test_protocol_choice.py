@@ -64,7 +64,7 @@ def serving(**answers: tuple[int, str]) -> Iterator[Server]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         server.base_url = f"http://127.0.0.1:{listening.server_address[1]}/v1"
-        thread = threading.Thread(target=listening.serve_forever)
+        thread = threading.Thread(target=listening.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield server
