@@ -252,7 +252,7 @@ def test_network_file_systems_are_refused(kind: str, tmp_path: Path, monkeypatch
         f"30 22 0:5 / {escaped} rw shared:1 - ext4 /dev/b rw\n"
         f"31 30 0:6 / {escaped} rw,nosuid shared:2 master:1 - {kind} host:/x rw\n"
     )
-    monkeypatch.setattr(delegation_folder, "_MOUNTINFO", table)
+    monkeypatch.setattr(delegation_folder, "MOUNTINFO", table)
     monkeypatch.setenv("UNDERSTUDY_STATE", str(far / "state"))
     with pytest.raises(UnderstudyError, match=re.escape(f"network file system ({kind})")) as caught:
         delegation_folder.state_root()

@@ -58,7 +58,7 @@ def test_contents_are_kept_in_order_while_they_are_needed(checkout: Path) -> Non
 
 def test_what_is_too_large_is_only_listed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(editor_saves, "FILE_BYTES", 10)
-    monkeypatch.setattr(editor_saves, "_KEPT_BYTES", 400)
+    monkeypatch.setattr(editor_saves, "KEPT_BYTES", 400)
     editor_saves.keep_contents(checkout)
     (checkout / "large").write_bytes(b"x" * 11)
     editor_saves.record([checkout / "large"])

@@ -464,8 +464,8 @@ async def test_new_tests_must_not_break_older_ones(project: Any, edits: dict[str
 async def test_older_tests_that_no_longer_end_count_as_failed(
     project: Any, monkeypatch: pytest.MonkeyPatch, *, also_on_the_base: bool
 ) -> None:
-    monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 3.0)
-    monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
+    monkeypatch.setattr(earlier_tests, "LEAST_SECONDS", 3.0)
+    monkeypatch.setattr(earlier_tests, "TIMES", 0.0)
     waits = "import pathlib, threading\n\n\ndef test_data():\n    if (pathlib.Path(__file__).parent / 'wait').read_text() == 'yes':\n        threading.Event().wait()\n"
     has(project, **{"tests/test_data.py": waits, "tests/wait": "yes" if also_on_the_base else "no"})
     judged = await project.judge({"tests/test_new.py": NEW, "tests/wait": "yes"})
@@ -482,8 +482,8 @@ async def test_older_tests_that_no_longer_end_count_as_failed(
 async def test_older_tests_that_are_slow_once_get_more_time(
     project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 5.0)
-    monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
+    monkeypatch.setattr(earlier_tests, "LEAST_SECONDS", 5.0)
+    monkeypatch.setattr(earlier_tests, "TIMES", 0.0)
     busy = tmp_path / "busy"
     busy.touch()
     waits = f"import pathlib, threading\n\n\ndef test_data():\n    busy = pathlib.Path({str(busy)!r})\n    if busy.exists():\n        busy.unlink()\n        threading.Event().wait()\n"

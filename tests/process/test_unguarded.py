@@ -104,7 +104,7 @@ def test_a_missing_program_is_named(tmp_path):
 @pytest.fixture(params=["setsid", "python"])
 def way(request, monkeypatch):
     if request.param == "python":
-        monkeypatch.setattr(unguarded, "_SETSID", ())
+        monkeypatch.setattr(unguarded, "SETSID", ())
     return request.param
 
 

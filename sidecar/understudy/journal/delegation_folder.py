@@ -34,7 +34,7 @@ _UNBORN = ".new-"
 """The prefix of folders that are still being created; no id begins with it."""
 _SPEC_LIMIT = 64 * 1024 * 1024
 _ABANDONED_SECONDS = 3600.0
-_MOUNTINFO = Path("/proc/self/mountinfo")
+MOUNTINFO = Path("/proc/self/mountinfo")
 NETWORK_FILE_SYSTEMS = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "9p", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs"),
@@ -448,7 +448,7 @@ def _check_version(state: Path) -> None:
 def _file_system(real_path: str) -> str | None:
     """Return the type of the file system that holds ``real_path``; None if the platform does not report it."""
     try:
-        table = _MOUNTINFO.read_text("utf-8", "surrogateescape")
+        table = MOUNTINFO.read_text("utf-8", "surrogateescape")
     except OSError:
         return None
     best, kind = -1, None

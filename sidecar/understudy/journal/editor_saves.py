@@ -31,7 +31,7 @@ FILE_BYTES = 32 * 1024 * 1024
 """A larger file is not hashed, so a save of it is not remembered."""
 
 _KEEPERS = "checkout-runs"
-_KEPT_BYTES = 256 * 1024 * 1024
+KEPT_BYTES = 256 * 1024 * 1024
 """All contents that are kept for one checkout; of further saves, only the digest is."""
 _KEPT_LINES = 16 * 1024 * 1024
 """Bytes of the list of these saves: far more than a person saves while an agent works."""
@@ -187,7 +187,7 @@ def _keep_one(folder: Path, path: Path, content: bytes | None) -> None:
     name = digest
     if content is not None and digest and not (folder / name).exists():
         used = sum(entry.stat().st_size for entry in folder.iterdir())
-        if used + len(content) <= _KEPT_BYTES:
+        if used + len(content) <= KEPT_BYTES:
             temporary = folder / f"{secrets.token_hex(6)}.tmp"
             temporary.write_bytes(content)
             temporary.chmod(0o600)

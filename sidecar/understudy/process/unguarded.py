@@ -28,7 +28,7 @@ from understudy.process.program_spec import Program
 
 _AFTER_KILL_SECONDS = 0.5
 """How long a killed program may take to be reaped."""
-_SETSID = ("/usr/bin/setsid", "/bin/setsid")
+SETSID = ("/usr/bin/setsid", "/bin/setsid")
 """setsid of util-linux; with ``--fork`` it is the intermediate. It takes 2 ms, a Python 15 ms."""
 _INTERMEDIATE = (
     "import os,sys\n"
@@ -187,7 +187,7 @@ def start_detached(started: Program, *, pass_fds: Sequence[int] = ()) -> None:
 
 
 def _through_intermediate(program: str, argv: Sequence[str]) -> list[str]:
-    setsid = next((path for path in _SETSID if _is_util_linux(path)), None)
+    setsid = next((path for path in SETSID if _is_util_linux(path)), None)
     # setsid sets argv[0] to the program's path, so another argv[0] needs the other intermediate.
     if setsid and argv[0] in {program, program.rpartition("/")[2]}:
         return [setsid, "--fork", program, *argv[1:]]

@@ -139,7 +139,7 @@ def kind_of(action) -> ErrorKind | None:
 def whole(request, monkeypatch) -> bool:
     """Whether new folders of any size are written whole and renamed; `start` passes it on to its process."""
     if request.param:
-        monkeypatch.setattr(transaction, "_MANY_FILES", 0)
+        monkeypatch.setattr(transaction, "MANY_FILES", 0)
     return request.param
 
 
@@ -191,7 +191,7 @@ def test_what_was_saved_before_wins(top, journal, way, path, entry):
 
 
 def test_a_large_new_folder_appears_with_all_its_files(top, journal, monkeypatch):
-    monkeypatch.setattr(transaction, "_MANY_FILES", 3)
+    monkeypatch.setattr(transaction, "MANY_FILES", 3)
     found = []
 
     def look(name: str) -> None:
@@ -208,7 +208,7 @@ def test_a_large_new_folder_appears_with_all_its_files(top, journal, monkeypatch
 
 
 def test_only_the_largest_new_folders_are_written_whole(top, journal, monkeypatch):
-    monkeypatch.setattr(transaction, "_MANY_FILES", 5)
+    monkeypatch.setattr(transaction, "MANY_FILES", 5)
     found = []
 
     def look(name: str) -> None:
@@ -227,7 +227,7 @@ def test_only_the_largest_new_folders_are_written_whole(top, journal, monkeypatc
 
 @pytest.mark.parametrize("outcome", ["error", "kill", "commit"])
 def test_what_others_write_in_a_temporary_folder_is_removed_with_it(top, journal, tmp_path, monkeypatch, outcome):
-    monkeypatch.setattr(transaction, "_MANY_FILES", 0)
+    monkeypatch.setattr(transaction, "MANY_FILES", 0)
     outside = tmp_path / "outside"
     lay(outside, {b"kept": f(b"kept\n")})
     had = folders(top)
@@ -267,8 +267,8 @@ def test_what_others_write_in_a_temporary_folder_is_removed_with_it(top, journal
 
 
 def test_a_temporary_folder_that_cannot_be_emptied_ends_no_roll_back(top, journal, monkeypatch):
-    monkeypatch.setattr(transaction, "_MANY_FILES", 0)
-    monkeypatch.setattr(filesystem, "_REMOVED", 2)
+    monkeypatch.setattr(transaction, "MANY_FILES", 0)
+    monkeypatch.setattr(filesystem, "REMOVED", 2)
 
     def litter(name: str) -> None:
         if name == "all staged":
@@ -543,7 +543,7 @@ import os, pickle, sys
 sys.path.insert(0, {sidecar!r})
 from pathlib import Path
 from understudy.git.apply import transaction; from understudy.git.apply import filesystem
-changes, top, journal, fallback, transaction._MANY_FILES = pickle.load(sys.stdin.buffer)
+changes, top, journal, fallback, transaction.MANY_FILES = pickle.load(sys.stdin.buffer)
 if fallback:
     def unsupported(*_):
         raise filesystem.UnsupportedError
@@ -570,7 +570,7 @@ def start(top: Path, journal: Path, *, fault: str | None = None, fallback: bool 
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(pickle.dumps((changes(), str(top), str(journal), fallback, transaction._MANY_FILES)))
+    process.stdin.write(pickle.dumps((changes(), str(top), str(journal), fallback, transaction.MANY_FILES)))
     process.stdin.close()
     assert process.stdout.readline() == b"go\n"
     return process

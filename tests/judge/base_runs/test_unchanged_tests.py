@@ -366,8 +366,8 @@ async def test_earlier_subtests_of_go_do_not_count(
 async def test_earlier_tests_of_go_are_known_where_the_suite_takes_too_long(
     empty_project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(earlier_tests, "_LEAST_SECONDS", 4.0)
-    monkeypatch.setattr(earlier_tests, "_TIMES", 0.0)
+    monkeypatch.setattr(earlier_tests, "LEAST_SECONDS", 4.0)
+    monkeypatch.setattr(earlier_tests, "TIMES", 0.0)
     code = "package calc\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n"
     slow = 'package slow\n\nimport (\n\t"testing"\n\t"time"\n)\n\nfunc TestSlow(t *testing.T) { time.Sleep(time.Minute) }\n'
     base = {"go.mod": "module example.com/calc\n\ngo 1.18\n", "calc.go": code, "calc_test.go": GO}

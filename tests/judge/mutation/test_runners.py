@@ -99,8 +99,8 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(check_mutants, "_LEAST_SECONDS", 4.0)  # for mutants that do not end
-    monkeypatch.setattr(check_mutants, "_SLOWER", 4.0)
+    monkeypatch.setattr(check_mutants, "LEAST_SECONDS", 4.0)  # for mutants that do not end
+    monkeypatch.setattr(check_mutants, "SLOWER", 4.0)
     return Place(tmp_path)
 
 

@@ -36,7 +36,7 @@ _HELD = 10_000
 _DEEP = 100
 """Most files and folders that are examined in a folder that blocks a path."""
 
-_REMOVED = 100_000
+REMOVED = 100_000
 """Most entries that ``remove_tree`` removes."""
 
 _NOT_REMOVED = frozenset(
@@ -376,9 +376,9 @@ def move_folder(parent: int, name: bytes, other: bytes) -> None:
 def remove_tree(folder: int, name: bytes) -> None:
     """Remove a folder with all that is in it, without following links.
 
-    What is above ``_REMOVED`` entries or ``_DEEP`` folders stays, as does what cannot be removed.
+    What is above ``REMOVED`` entries or ``_DEEP`` folders stays, as does what cannot be removed.
     """
-    _remove_tree(folder, name, _DEEP, iter(range(_REMOVED)))
+    _remove_tree(folder, name, _DEEP, iter(range(REMOVED)))
 
 
 def _remove_tree(folder: int, name: bytes, deep: int, left: Iterator[int]) -> None:

@@ -49,7 +49,7 @@ _FILES = frozenset({"100644", "100755"})
 READ_BYTES = 4 * FILE_BYTES
 """Largest file that ``read_entry`` reads; results contain smaller ones (``collect.RESULT_FILE_BYTES``)."""
 
-_MANY_FILES = 2_000
+MANY_FILES = 2_000
 """Most files that wait in a folder under temporary names for new folders to be made in it.
 
 If there are more, the largest new folders are written whole under a temporary name and renamed: in a crowded folder,
@@ -532,7 +532,7 @@ def _large_folders(steps: list[Step], made: Container[bytes]) -> list[bytes]:
             waiting[step.folder] += 1
     roots = []
     for (folder, root), size in sizes.most_common():
-        if waiting[folder] > _MANY_FILES:
+        if waiting[folder] > MANY_FILES:
             roots.append(root)
             waiting[folder] -= size
     return roots

@@ -28,8 +28,8 @@ from understudy.mutants.test_code.removed_tests import emptied, usual_tests
 from understudy.mutants.test_code.test_ids import KnownTests, Read
 
 _RUNNER = re.compile("|".join(pattern for runner in RUNNERS for pattern in runner.command_lines))
-_LEAST_SECONDS = 60.0
-_TIMES = 5.0
+LEAST_SECONDS = 60.0
+TIMES = 5.0
 _LONGER = 3.0
 _MOST_FILES = 2_000
 """Most test files of the base that are read."""
@@ -79,7 +79,7 @@ def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[st
 
 def within(plan: PreparedCheck, seconds: float) -> PreparedCheck:
     """Return the check with a time limit of 60 s or 5 times ``seconds``, whichever is more."""
-    return _limited(plan, max(_LEAST_SECONDS, _TIMES * seconds))
+    return _limited(plan, max(LEAST_SECONDS, TIMES * seconds))
 
 
 def longer(plan: PreparedCheck) -> PreparedCheck:
@@ -87,7 +87,7 @@ def longer(plan: PreparedCheck) -> PreparedCheck:
 
     A suite that needs about as long as the limit ends within it or not by chance.
     """
-    return _limited(plan, _LONGER * (plan.check.timeout_seconds or _LEAST_SECONDS))
+    return _limited(plan, _LONGER * (plan.check.timeout_seconds or LEAST_SECONDS))
 
 
 def _limited(plan: PreparedCheck, seconds: float) -> PreparedCheck:

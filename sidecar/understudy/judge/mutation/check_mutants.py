@@ -31,9 +31,9 @@ from understudy.process.program_spec import Program
 from understudy.process.programs.children import Child, start
 
 _CRASHED = tuple(text for runner in RUNNERS for text in runner.died)
-_SLOWER = 10.0
+SLOWER = 10.0
 """A mutant may make its tests this much slower before they count as stuck."""
-_LEAST_SECONDS = 3.0
+LEAST_SECONDS = 3.0
 
 Lines = Mapping[str, frozenset[int]]
 """File (relative to the tree) → executed lines."""
@@ -262,7 +262,7 @@ class CheckMutants:
 
     async def _result(self, clean: SeenRun, run: PlannedRun, left: float) -> MutantResult:
         source = await asyncio.to_thread(judged_tree.read_file, self.context.tree, run.path)
-        limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
+        limit = max(LEAST_SECONDS, SLOWER * clean.seconds)
         # All tests that fail on a sham mutant must be known.
         changed = ChangedFile(path=run.path, content=run.mutant.apply(source), tests=run.tests, stop=not run.sham)
         seen = await self.mutated_run(changed, min(limit, left))
@@ -296,7 +296,7 @@ class CheckMutants:
             return True
         key = (run.path, probe.function)
         if key not in self._reached:
-            limit = max(_LEAST_SECONDS, _SLOWER * clean.seconds)
+            limit = max(LEAST_SECONDS, SLOWER * clean.seconds)
             changed = ChangedFile(path=run.path, content=probe.source, tests=run.tests, stop=True)
             seen = await self.mutated_run(changed, min(limit, left))
             ended = not seen.started or (clean.green and not seen.green)
