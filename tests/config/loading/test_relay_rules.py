@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.config.discovery import declarations
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer, Scope
 from understudy.model.config.tool_definitions import DefinedOptions, ToolDefinition
@@ -96,6 +96,6 @@ def test_an_agent_that_never_asks_may_limit_how_long_its_questions_wait():
 )
 def test_the_default_applies_where_it_has_an_effect(delegator, taken):
     supported = declarations.require_capabilities(delegator, None)
-    made, names = request_options.with_launch_defaults(Launch(relay=True), delegator, Scope.USER, supported)
+    made, names = start_options.with_launch_defaults(Launch(relay=True), delegator, Scope.USER, supported)
     assert bool(made.launch and made.launch.relay) is taken
     assert names == (["relay"] if taken else [])

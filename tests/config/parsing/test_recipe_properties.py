@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from understudy.config.loading.loader import load
-from understudy.config.validation.request_options import checks_to_run, fallback_checks
+from understudy.config.validation.start_options import checks_to_run, fallback_checks
 from understudy.model.delegation.delegations import StartParams
 from understudy.model.evidence.checks import Check
 

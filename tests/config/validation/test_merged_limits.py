@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.config.configuration import DEFAULT_LIMITS
-from understudy.config.validation.request_options import merged_limits
+from understudy.config.validation.start_options import merged_limits
 from understudy.model.config.delegators import Limits
 
 

@@ -12,7 +12,7 @@ import pytest
 from understudy.api import method_table
 from understudy.api.caller import TerminalCaller
 from understudy.config.loading import loader
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.engine.planning import delegator_choice
 from understudy.model.config.delegators import Delegator, Launch, Limits
@@ -102,23 +102,23 @@ def test_one_that_can_never_start_is_refused_when_it_is_added(user: Path, more: 
 
 
 def test_what_the_request_names_replaces_the_delegators_own() -> None:
-    made = request_options.apply_launch(LaunchOverride(model="n", permission_mode="plan"), CLAUDE, Surroundings())
+    made = start_options.apply_launch(LaunchOverride(model="n", permission_mode="plan"), CLAUDE, Surroundings())
     assert (made.model, made.launch) == ("n", Launch(permission_mode="plan", prompt_prefix="p"))
-    made = request_options.apply_launch(
+    made = start_options.apply_launch(
         LaunchOverride(model_properties={"model_reasoning_effort": "high"}), CODEX, Surroundings()
     )
     assert made.model_properties == {"model_verbosity": "low", "model_reasoning_effort": "high"}
     assert (
-        request_options.apply_launch(
+        start_options.apply_launch(
             LaunchOverride(mode="acp"), Delegator(name="o", tool="opencode"), Surroundings()
         ).mode
         == "acp"
     )
-    made = request_options.apply_launch(LaunchOverride(use_worktree=False), CLAUDE, Surroundings())
+    made = start_options.apply_launch(LaunchOverride(use_worktree=False), CLAUDE, Surroundings())
     assert made.launch == Launch(yolo=True, prompt_prefix="p", use_worktree=False)
-    made = request_options.apply_launch(LaunchOverride(use_worktree=True), made, Surroundings())
+    made = start_options.apply_launch(LaunchOverride(use_worktree=True), made, Surroundings())
     assert made.launch == Launch(yolo=True, prompt_prefix="p", use_worktree=True)
-    assert request_options.apply_launch(None, CODEX, Surroundings()) is CODEX
+    assert start_options.apply_launch(None, CODEX, Surroundings()) is CODEX
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_has_no_effect_is_refused_by_name(
     delegator: Delegator, override: LaunchOverride, words: str, parameter: str | None
 ) -> None:
     with pytest.raises(UnderstudyError) as raised:
-        request_options.apply_launch(override, delegator, Surroundings())
+        start_options.apply_launch(override, delegator, Surroundings())
     assert raised.value.kind is ErrorKind.INVALID_PARAMS
     assert words in raised.value.message
     assert raised.value.hint
@@ -168,7 +168,7 @@ def test_what_has_no_effect_is_refused_by_name(
 
 def limits_of(limits: Limits | None = None, **named: float | str) -> Limits | None:
     params = StartParams(recipe="implement", limits=limits, launch=LaunchOverride(limits=named))
-    return request_options.limits_of(params)
+    return start_options.limits_of(params)
 
 
 def test_limits_have_the_names_and_units_of_the_configuration() -> None:
@@ -177,7 +177,7 @@ def test_limits_have_the_names_and_units_of_the_configuration() -> None:
     assert limits_of(totalSeconds=60) == Limits(total_seconds=60.0), "as on the wire, too"
     assert limits_of(Limits(max_turns=3), total_seconds=1) == Limits(max_turns=3, total_seconds=1.0)
     assert limits_of(Limits(max_turns=3)) == Limits(max_turns=3)
-    assert request_options.limits_of(StartParams(recipe="implement")) is None
+    assert start_options.limits_of(StartParams(recipe="implement")) is None
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_limits_of_one_delegation_apply_or_are_refused(project: Any) -> None:
 
 def test_the_explanation_names_the_changes() -> None:
     given = LaunchOverride(use_worktree=False, limits={"total_seconds": 60})
-    assert request_options.described(given) == "; for this delegation: useWorktree false, total_seconds 60"
+    assert start_options.described(given) == "; for this delegation: useWorktree false, total_seconds 60"
     given = LaunchOverride(model="n", permission_mode="plan", model_properties={"effort": "high"})
-    assert request_options.described(given) == "; for this delegation: model n, permissionMode plan, effort high"
-    assert request_options.described(None) == request_options.described(LaunchOverride()) == ""
+    assert start_options.described(given) == "; for this delegation: model n, permissionMode plan, effort high"
+    assert start_options.described(None) == start_options.described(LaunchOverride()) == ""
 
 
 def test_an_override_reaches_the_program_and_the_journal(project: Any) -> None:

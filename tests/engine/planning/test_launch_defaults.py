@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from understudy.config.discovery import declarations
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.model.config.delegators import Delegator, Launch, Scope
 
 ALL = Launch(permission_mode="plan", unanswered="allow", prompt_prefix="p", prompt_suffix="s")
@@ -20,7 +20,7 @@ def applied(
 ) -> Launch | None:
     delegator = Delegator(name="d", tool=tool, launch=own, mode=mode)
     supported = declarations.require_capabilities(delegator, None)
-    return request_options.with_launch_defaults(defaults, delegator, scope, supported)[0].launch
+    return start_options.with_launch_defaults(defaults, delegator, scope, supported)[0].launch
 
 
 @pytest.mark.parametrize(

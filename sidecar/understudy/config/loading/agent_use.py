@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.config.validation.delegator_rules import Surroundings
 from understudy.model.config.config_entries import AgentEntry, loop_tools
 from understudy.model.config.delegators import Delegator, Launch, Recipe, Scope
@@ -74,7 +74,7 @@ def _file(agent: AgentEntry) -> Path:
 
 
 def _why_not_model(model: str, delegator: Delegator, around: Surroundings) -> str | None:
-    if not request_options.takes_model(delegator, around):
+    if not start_options.takes_model(delegator, around):
         return f"{delegator.name} takes none"
     is_claude = delegator.tool == _CLAUDE and delegator.model_server is None
     if not is_claude and (model in _CLAUDE_ALIASES or (delegator.tool == _CLAUDE and model.startswith("claude-"))):

@@ -19,7 +19,7 @@ from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, Layer, 
 from understudy.config.parsing import file_schema
 from understudy.config.parsing.file_schema import RecipeTable, decode
 from understudy.config.parsing.source_file import Source, opened, read
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.model.config.delegators import (
     NAME_PATTERN,
     AppliesTo,
@@ -269,7 +269,7 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
             at = source.where((field,), key=True)
             problems.append(source.problem(message, hint="Remove it.", at=at, code="no_effect"))
             return None, source, problems
-    wrong = request_options.check_rounds(table.rounds, table.returns)
+    wrong = start_options.check_rounds(table.rounds, table.returns)
     if wrong is not None:
         at = source.where(("rounds",), key=True)
         problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code))

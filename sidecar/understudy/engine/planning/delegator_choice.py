@@ -16,8 +16,8 @@ from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.findings import cause_of, unknown_name, unusable
 from understudy.config.loading import agent_use
-from understudy.config.validation import delegator_rules, request_options, usable
-from understudy.config.validation.request_options import limits_for
+from understudy.config.validation import delegator_rules, start_options, usable
+from understudy.config.validation.start_options import limits_for
 from understudy.git import repository
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import AgentEntry, DelegatorEntry, Problem
@@ -28,7 +28,6 @@ from understudy.model.delegation.spec import SpecCandidate, runs_in_checkout
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.policy import candidates
 from understudy.policy.candidates import Preference, successors_of
-from understudy.secrets.redaction import Redactor
 
 GHOSTWRITER = "ghostwriter"
 NAMED = "it was chosen for this run"
@@ -164,22 +163,22 @@ def choose_candidate(
     around = delegator_rules.Surroundings(
         {server.name: server} if server else {}, {definition.name: definition} if definition else {}
     )
-    asked = request_options.choose_way(params.launch, entry.delegator)
+    asked = start_options.choose_way(params.launch, entry.delegator)
     # A mode that the tool does not have is refused below, by name.
     supported = declarations.capabilities_of(asked, server, definition) or declarations.require_capabilities(
         entry.delegator, server, definition
     )
-    delegator, defaults = request_options.with_launch_defaults(configuration.launch, asked, entry.scope, supported)
-    explain.reason += request_options.described_defaults(defaults)
+    delegator, defaults = start_options.with_launch_defaults(configuration.launch, asked, entry.scope, supported)
+    explain.reason += start_options.described_defaults(defaults)
     tools = None
     if agent is not None and workspace is not None:
         used = agent_use.apply_agent(agent, delegator, around, params.launch, workspace)
         delegator, tools = used.delegator, used.tools
         explain.reason += used.described
-    delegator = request_options.apply_launch(params.launch, delegator, around)
-    explain.reason += request_options.described(params.launch)
+    delegator = start_options.apply_launch(params.launch, delegator, around)
+    explain.reason += start_options.described(params.launch)
     supported = declarations.require_capabilities(delegator, server, definition)
-    request_options.require_relay(delegator)
+    start_options.require_relay(delegator)
     if server is not None and delegator.tool is None and server.protocols == [declarations.AUTO]:
         # Not where it is not needed: the command line starts fast.
         from understudy.runners.backends import protocol_choice
@@ -201,6 +200,8 @@ def without_keys(params: StartParams, delegator: Delegator, server: ModelServer 
     keys = {name: os.environ[name] for name in names if os.environ.get(name)}
     if not keys:
         return params
+    from understudy.secrets.redaction import Redactor  # loads the keyring's module, which few requests need
+
     redactor = Redactor(keys)
     return msgspec.structs.replace(
         params,
@@ -291,7 +292,7 @@ def chain_after(request: ChainRequest) -> Chain:
 
 def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
     """Choose one delegator of the list, with its limits: at most those of the first one."""
-    requested = request_options.limits_of(request.params)
+    requested = start_options.limits_of(request.params)
     asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
     chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
     limits, _ = limits_for(asked, chosen.delegator, chosen.supported, request.configuration.limits)

@@ -15,7 +15,7 @@ from understudy.config.configuration import DEFAULT_SLOTS
 from understudy.config.findings import close
 from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import user_file
@@ -191,15 +191,6 @@ def plan(
     in_worktree = recipe.returns != "text" or supported.process_in_worktree
     if in_worktree:
         repository.check_owner(workspace)
-    if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
-        raise UnderstudyError(
-            ErrorKind.UNTRUSTED_WORKSPACE,
-            f"{workspace} is not trusted, so nothing may run in it.",
-            hint=repository.trust_hint(workspace),
-            names=list(status.changed or status.allows) or None,
-        )
-    rounds = request_options.rounds_of(params, recipe)
-    request_options.refuse_checkout(params, delegator, recipe, rounds)
     if follow_up is None and not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
     buffers, notes = _buffers(workspace, params, documents, fixed=() if in_worktree else (*files, *context))
@@ -214,11 +205,20 @@ def plan(
             f"The recipe {recipe.name!r} needs a file to work on, and none is named.",
             hint=f"Name one, for example: understudy start {recipe.name} PATH/TO/FILE",
         )
+    if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
+        raise UnderstudyError(
+            ErrorKind.UNTRUSTED_WORKSPACE,
+            f"{workspace} is not trusted, so nothing may run in it.",
+            hint=repository.trust_hint(workspace),
+            names=list(status.changed or status.allows) or None,
+        )
+    rounds = start_options.rounds_of(params, recipe)
+    start_options.refuse_checkout(params, delegator, recipe, rounds)
     if runs_in_checkout(delegator, recipe):
         explain.reason += "; in your checkout"
     if not supported.follows_instructions and params.task and params.task.strip() and follow_up is None:
         notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
-    held, without_effect = request_options.limits_for(params, delegator, supported, configuration.limits)
+    held, without_effect = start_options.limits_for(params, delegator, supported, configuration.limits)
     notes += without_effect
     chain = chain_after(
         ChainRequest(
@@ -258,8 +258,8 @@ def plan(
         explain=explain,
         files=[],
         context=[],
-        checks=request_options.checks_to_run(configuration.checks, recipe, params),
-        fallback_checks=request_options.fallback_checks(configuration.checks, recipe, params),
+        checks=start_options.checks_to_run(configuration.checks, recipe, params),
+        fallback_checks=start_options.fallback_checks(configuration.checks, recipe, params),
         slots=configuration.limits.slots or DEFAULT_SLOTS,
         program_limits=configuration.programs,
         bootstrap=configuration.worktrees,
@@ -267,7 +267,7 @@ def plan(
         pauses=configuration.fallback,
         relay=configuration.relay,
         rounds=rounds,
-        repairs=request_options.repairs_of(params, recipe, delegator),
+        repairs=start_options.repairs_of(params, recipe, delegator),
         interpreter=configuration.python,
         trusted=status.trusted,
         asked_by=AskedBy(frontend="", depth=0),

@@ -17,7 +17,7 @@ import msgspec
 from understudy.config import locality
 from understudy.config.configuration import Configuration
 from understudy.config.loading import loader
-from understudy.config.validation.request_options import limits_for
+from understudy.config.validation.start_options import limits_for
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.delegator_choice import ChosenCandidate, choose_candidate, without_keys
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits

@@ -61,7 +61,7 @@ class Judging:
 
         The worktree gets files and links that were configured since: a check may have been impossible without them.
         """
-        from understudy.config.validation import request_options
+        from understudy.config.validation import start_options
 
         run = self._run
         configured = await run.in_thread(self._configured_now)
@@ -70,8 +70,8 @@ class Judging:
             await run.in_thread(run.worktree.add_extra_files, copy, link, run.tell)
         if not self._checks:
             recipe, asked = run.spec.recipe, run.spec.asked()
-            self._checks = request_options.checks_to_run(configured.checks, recipe, asked)
-            self._fallback_checks = request_options.fallback_checks(configured.checks, recipe, asked)
+            self._checks = start_options.checks_to_run(configured.checks, recipe, asked)
+            self._fallback_checks = start_options.fallback_checks(configured.checks, recipe, asked)
         await self.judge()
 
     def _configured_now(self) -> Configuration:
