@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from understudy.git import verification
-from understudy.git.command import git_output
+from understudy.git.command import git_output, run_git
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -103,9 +103,9 @@ def read_kept_blobs(git_dir: Path, identifiers: Iterable[str]) -> dict[str, byte
     if not asked:
         return {}
     names = "".join(f"{identifier}\n" for identifier in asked).encode()
-    output = git_output("cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=names, output_limit=_READ_LIMIT)
+    completed = run_git("cat-file", "--batch", "--buffer", git_dir=git_dir, stdin=names, output_limit=_READ_LIMIT)
     object_format = "sha256" if len(asked[0]) == _SHA256_LENGTH else "sha1"
-    objects, damaged = verification.parse_objects(asked, output, object_format)
+    objects, damaged = verification.parse_objects(asked, completed, git_dir, object_format)
     if damaged:
         raise UnderstudyError(
             ErrorKind.BASE_UNAVAILABLE,

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.git.command import git_output, run_git
+from understudy.git.command import Completed, git_output, run_git
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -346,13 +346,7 @@ def read_objects(
     for _ in range(_TRIES):
         stdin = "".join(f"{revision}\n" for revision in names).encode(errors="replace")
         completed = store.run_git("cat-file", "--batch", "--buffer", stdin=stdin, output_limit=limit)
-        if completed.truncated:
-            raise UnderstudyError(
-                ErrorKind.FILE_TOO_LARGE,
-                f"{len(names)} objects of {store.path} have over {limit >> 20} MiB.",
-                hint="Work in a smaller folder, or have git ignore generated files.",
-            )
-        objects, damaged = parse_objects(names, completed.stdout, store.object_format)
+        objects, damaged = parse_objects(names, completed, store.path, store.object_format)
         if not damaged:
             return objects
         identifiers = [name for name in damaged if _FULL_ID.fullmatch(name)]
@@ -367,9 +361,20 @@ def read_objects(
 
 
 def parse_objects(
-    names: Iterable[str], output: bytes, object_format: str
+    names: Sequence[str], completed: Completed, place: Path, object_format: str
 ) -> tuple[list[tuple[str, str, bytes]], list[str]]:
-    """Return the (id, kind, content) in the output of ``cat-file --batch``, and what is missing or damaged of it."""
+    """Return the (id, kind, content) in the output of ``cat-file --batch``, and what is missing or damaged of it.
+
+    The exit code tells nothing: git ends with an error at a damaged object, but prints those before it.
+    Errors: ``file_too_large``.
+    """
+    if completed.truncated:
+        raise UnderstudyError(
+            ErrorKind.FILE_TOO_LARGE,
+            f"{len(names)} objects of {place} have over {len(completed.stdout) >> 20} MiB.",
+            hint="Work in a smaller folder, or have git ignore generated files.",
+        )
+    output = completed.stdout
     objects: list[tuple[str, str, bytes]] = []
     damaged: list[str] = []
     position = 0

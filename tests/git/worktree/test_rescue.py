@@ -173,6 +173,23 @@ def test_a_worktree_that_could_not_be_restored_is_not_kept(bench, lost):
         assert everything(rescue.restore(bench.state, ref, tree.path).path) == before
 
 
+def test_a_file_that_is_damaged_in_the_rescue_repository_is_named(bench):
+    """For an object that is damaged, unlike for one that is missing, git ends with an exit code other than 0."""
+    bench.init()
+    store, _, tree = bench.tree()
+    (tree.path / "new").write_bytes(os.urandom(4096))
+    ref = rescue.save(bench.state, bench.locate(), tree, store, "one")
+    identifier = bench.sh("git hash-object new", tree.path).strip()
+    tree.remove(bench.state / "trash")
+    [loose] = (bench.state / "rescue").glob(f"*.git/objects/{identifier[:2]}/{identifier[2:]}")
+    loose.chmod(0o600)
+    os.truncate(loose, 2000)
+    with pytest.raises(UnderstudyError, match=f"{identifier[:12]} .* is damaged") as caught:
+        rescue.restore(bench.state, ref, tree.path)
+    assert caught.value.kind is ErrorKind.BASE_UNAVAILABLE
+    assert not tree.path.exists()
+
+
 def test_missing_objects_of_other_history_do_not_matter(bench):
     """Commits that the tree does not build on are kept if they can be."""
     bench.init()
