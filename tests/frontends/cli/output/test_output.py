@@ -579,11 +579,14 @@ def test_a_pipe_gets_plain_lines() -> None:
     assert screen.getvalue() == "reading\nfinished: verified\n"
 
 
-def test_no_colour_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
 
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_colour_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert terminal.has_colour(Terminal())
@@ -609,6 +612,16 @@ diff --git "a/t\\303\\244st.py" "b/t\\303\\244st.py"
 -a
 +\x1b[2Jb
 """
+
+
+@pytest.mark.parametrize("pager", ["", "no-such-pager -R", 'less "-R'])
+def test_a_pager_that_cannot_be_started_is_left_out(pager: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("PAGER", pager)
+    diff.show(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
+    assert click.unstyle(screen.getvalue()) == "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
 def test_a_pipe_gets_the_header_and_every_column_in_full(

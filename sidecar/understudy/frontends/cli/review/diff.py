@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -83,9 +84,13 @@ def diff(*, identifier: str, paths: tuple[str, ...], stat: bool, json_: bool) ->
 
 
 def show(patch: bytes) -> None:
-    """Print a patch in colours on this terminal, through ``$PAGER`` if that is set."""
+    """Print a patch in colours on this terminal, through ``$PAGER`` if that is a command."""
     text = coloured(patch, output.paint())
-    if os.environ.get("PAGER"):
+    try:
+        pager = shlex.split(os.environ.get("PAGER", ""))
+    except ValueError:  # a quotation mark is missing
+        pager = []
+    if pager:
         os.environ.setdefault("LESS", "FRX")  # as git does: pass colours through, and exit at once for a short text
         click.echo_via_pager(text.removesuffix("\n"), color=True)
     else:
