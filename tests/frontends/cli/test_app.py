@@ -644,6 +644,16 @@ def test_commands_options_ids_and_names_are_completed(journal) -> None:
     assert complete("understudy delegators te") == ["test"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [("fa", ["fast"]), ("cl", ["claude-fast"]), ("7k", ["20261120-220431-7k2x9"]), ("2026", ["20261120-220431-7k2x9"])],
+)
+def test_only_ids_are_completed_by_their_ends(typed: str, names: list[str]) -> None:
+    complete = options.completes(lambda _: [(name, "") for name in ("fast", "claude-fast", "20261120-220431-7k2x9")])
+    context, parameter = click.Context(app.group), start.start.params[0]
+    assert [item.value for item in complete(context, parameter, typed)] == names
+
+
 def test_completion_prints_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise UnderstudyError(ErrorKind.STATE_UNAVAILABLE, "no", hint="no")

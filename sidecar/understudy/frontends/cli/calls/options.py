@@ -29,6 +29,7 @@ _ASSIGNMENT = re.compile(r"(?:launch = \{ )?\b([a-z_]+) = (\"[^\"]*\"|\[[^\]]*\]
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _COMPLETED_IDS = 50
+_TIME_OF_ID = re.compile(r"^\d{8}-\d{6}-")
 LIMITS: tuple[tuple[str, type, str], ...] = (
     ("total-seconds", float, "Limit the duration of all attempts together."),
     ("idle-seconds", float, "Limit the time between two events of the agent."),
@@ -185,7 +186,7 @@ def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Com
 
 def _begins(name: str, incomplete: str) -> bool:
     """Return whether a name, or the end of an ID, begins with what was typed."""
-    return name.startswith(incomplete) or name.rpartition("-")[2].startswith(incomplete)
+    return name.startswith(incomplete) or _TIME_OF_ID.sub("", name).startswith(incomplete)
 
 
 def _configured(method: str, entries: str, declaration: str | None = None, text: str = "display_name") -> Completion:
