@@ -235,3 +235,16 @@ def test_monitor_shows_every_change_and_ends_with_ctrl_c(project: Path) -> None:
     assert "answered" in run("monitor", "--once")
     assert "answered" not in run("monitor", "--once", "-n", "0")
     assert json.loads(run("monitor", "--once", "--json"))["verdict"] == "answered"
+
+
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [("instructions", "--print"), ("tools", "--refresh"), ("groups", "--limit"), ("queue", "--json")],
+)
+def test_the_help_of_a_group_shows_what_it_takes_without_a_command(group: str, option: str) -> None:
+    shown = run(group, "--help")
+    assert f"{group} [OPTIONS] [COMMAND] [ARGS]..." in shown
+    options, _, commands = shown.partition("Options:")[2].partition("Commands:")
+    assert option in options
+    assert options.count("--help") == 1
+    assert commands

@@ -69,6 +69,15 @@ class DefaultGroup(SuggestingGroup):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return what the usage shows: the command is optional."""
+        return [piece.replace("COMMAND", "[COMMAND]") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the first command, and all commands."""
+        next(iter(self.commands.values())).format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
 
 class Alias(NamedTuple):
     """What a command of another tool is here."""
