@@ -482,6 +482,4 @@ def inside(workspace: Path, uri: str) -> str:
 
 def trust_hint(workspace: Path) -> str:
     """Return the hint of ``untrusted_workspace``, with the command that trusts ``workspace``."""
-    import shlex
-
     return f"Review what it allows and trust it: understudy trust {shlex.quote(str(workspace))}"

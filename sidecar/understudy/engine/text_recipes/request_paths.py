@@ -127,8 +127,6 @@ def write(target: Target, content: str) -> None:
     except FileExistsError:
         raise _exists(target.name) from None
     except OSError as error:
-        from understudy.files import durable
-
         failure = durable.failure(error, path)
         kind = failure.kind if failure.kind is ErrorKind.DISK_FULL else ErrorKind.PERMISSION_DENIED
         raise UnderstudyError(

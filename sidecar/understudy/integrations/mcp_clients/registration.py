@@ -52,7 +52,7 @@ _VARIABLES = {
 
 COMMAND_SECONDS = 60.0
 """How long one command may take: some start all their servers for a list, or unpack themselves first."""
-_MOST_BYTES = 1024 * 1024
+_MOST_OUTPUT_BYTES = 1024 * 1024
 _MOST_SHOWN = 500
 """How many characters of the output of a failed command an error shows."""
 _NO_ENTRY = re.compile(r"no mcp server named|server \S+ not found", re.IGNORECASE)
@@ -390,7 +390,7 @@ class ClientProgram:
         passed = {name: value for name, value in self.environment.items() if is_allowed(name) or name in variables}
         # In no project: a client would read the configuration of the current one, and might run what it names.
         program = Program(argv, Path("/"), {**passed, "NO_COLOR": "1"}, OWN)
-        completed = run_unguarded(program, timeout_seconds=COMMAND_SECONDS, output_limit=_MOST_BYTES)
+        completed = run_unguarded(program, timeout_seconds=COMMAND_SECONDS, output_limit=_MOST_OUTPUT_BYTES)
         text = sanitize.sanitize((completed.stdout + b"\n" + completed.stderr).decode("utf-8", "replace"))
         if completed.code == 0 and not completed.timed_out:
             return text, None

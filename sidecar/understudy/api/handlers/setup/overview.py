@@ -32,7 +32,6 @@ def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult
 
 def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
     """List the supported agent CLIs, installed or not, with their versions."""
-    from understudy.api.handlers import configuration
     from understudy.config.discovery import declarations, installed_tools
     from understudy.config.reference import supported_options
 

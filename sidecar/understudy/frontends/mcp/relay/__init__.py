@@ -1,1 +1,0 @@
-"""The MCP server of an agent that Understudy itself starts."""
