@@ -2,7 +2,7 @@
 
     python -I -m understudy.ghostwriter --python PROJECT_PYTHON -- FILE...
 
-It works in the current folder and prints one JSON event per line (the format of ``runners/agent_clis/event_stream``).
+It works in the current folder and prints one JSON event per line (the format of ``agent_clis.streams.event_stream``).
 It is a program of its own, driven like any other agent CLI. Of Understudy it imports ``mutants``, and ``process`` to
 start programs.
 

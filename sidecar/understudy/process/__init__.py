@@ -25,7 +25,7 @@ memory and the number of all processes of a tree, and kills a tree that exceeds 
 end honest programs, because node, Go, Java and sanitisers reserve far more than they use, RLIMIT_NPROC counts what the
 user runs elsewhere, and cgroups are delegated only by some service managers.
 
-Start with ``program`` and ``children`` (a guarded child, asyncio). ``terminals`` shows one in a tmux pane,
+Start with ``program_spec`` and ``children`` (a guarded child, asyncio). ``terminals`` shows one in a tmux pane,
 ``unguarded`` runs a short trusted program, or starts a worker that outlives its parent, ``identity``
 identifies a process across PID reuse, ``guardian.marked_processes`` finds its ancestors and the run that it
 belongs to, and kills what survived its guardian, ``call_checks`` builds the environment of a child.

@@ -151,7 +151,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     program_limits: ProgramLimits = msgspec.field(default_factory=ProgramLimits)
     """The limits of the programs that it starts."""
     tools: list[str] | None = None
-    """The only tools of our own loop that its model gets (see ``agent_entries``); None: all."""
+    """The only tools of our own loop that its model gets (see ``loop_tools``); None: all."""
     session_id: str | None = None
     """The tool's session to resume."""
     request: str | None = None

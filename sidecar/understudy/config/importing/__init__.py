@@ -1,4 +1,4 @@
 """Read the configuration of other delegation tools, and plan what to write for it.
 
-``documents`` ← ``draft`` ← one reader per tool ← ``plan`` ← ``sources``.
+``foreign_files`` ← ``draft`` ← one reader per tool ← ``import_plan``.
 """

@@ -1,4 +1,4 @@
 """Read one configuration file into structures, and explain what cannot be read.
 
-Nothing here merges files or judges values: see ``config.load`` and ``config.validation``.
+Nothing here merges files or judges values: see ``config.loading`` and ``config.validation``.
 """

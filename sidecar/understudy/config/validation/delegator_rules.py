@@ -1,7 +1,7 @@
 """Rules for delegators, limits, names and checks: nothing that cannot work or has no effect passes.
 
-A finding names the field by its path as written in the file. ``config.load`` turns findings into problems with a place,
-``config.editing.edit`` and a start raise the first error among them.
+A finding names the field by its path as written in the file. ``config.loading`` turns findings into problems with a
+place, ``config.editing.edit`` and a start raise the first error among them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Create, record, own and remove the worktree of a delegation, and watch the files outside it."""
+"""Create, record and own the worktree of a delegation, and write its ``review.diff``."""

@@ -43,7 +43,7 @@ class Peer:
     cwd: Path | None
     environ: Mapping[str, str]
     run: str | None = None
-    """The run that it belongs to, if it is not the process that started this one (``lineage.surrounding_run``)."""
+    """The run that it belongs to, if it is not the process that started this one (``marked_processes``)."""
 
 
 class Session:

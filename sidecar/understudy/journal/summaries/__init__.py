@@ -1,1 +1,1 @@
-"""The state of a delegation from its events: ``fold`` computes it, ``summary`` caches it and returns pages."""
+"""The state of a delegation from its events; ``journal.reader`` caches it and returns pages."""

@@ -171,7 +171,7 @@ class BaseRuns:
         return await self._base(plan, finding), finding.seconds
 
     async def without_unchanged_tests(self, new: Collection[str], earlier: Iterable[str]) -> str:
-        """Return a commit that is the result with its earlier tests emptied; see ``unchanged_tests``."""
+        """Return a commit that is the result with its earlier tests emptied; see ``earlier_tests``."""
         trial = self._trial
         files = await asyncio.to_thread(without_unchanged_tests, trial, new=new, earlier=earlier)
         return await asyncio.to_thread(trial.tree.compose, trial.head, trial.base, files)

@@ -2,7 +2,7 @@
 
 The files of a hidden check come from the user's own configuration folder, so that no repository and no agent decides
 what they contain. Their names are recorded before they are copied: if the worker is killed, the process that records
-its end removes them (``journal.check_leftovers``).
+its end removes them (``journal.worker_files``).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class SpecCandidate(Wire, kw_only=True):
     tool_definition: ToolDefinition | None = None
     """The definition of its tool, for a tool that a file defines."""
     tools: list[str] | None = None
-    """For a model without an agent CLI: the only tools of the loop that it gets (see ``agent_entries``); None: all."""
+    """For a model without an agent CLI: the only tools of the loop that it gets (see ``loop_tools``); None: all."""
     limits: Limits
     """The limits in force: of the request, the delegator and the configuration, with the defaults."""
 

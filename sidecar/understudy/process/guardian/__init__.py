@@ -3,9 +3,8 @@
 The call chain, from the process that wants to run a program (the *owner*) to that program:
 
 1. In the owner, ``children.start`` calls ``owner.GuardianProcess.spawn``, which starts Python with ``program.main`` as
-a
-   separate process, the guardian. They share a socket; the owner sends the call (``owner.encode_call``) through it.
-2. In the guardian, ``program.main`` tries ``namespace.run_in_namespace``: it clones a child into a new PID namespace,
+   a separate process, the guardian. They share a socket; the owner sends the call (``owner.encode_call``) through it.
+2. In the guardian, ``program.main`` tries ``namespace.run``: it clones a child into a new PID namespace,
    the init. The init launches the program and supervises it; the guardian waits for the init, and kills it if the owner
    dies.
 3. If there is no namespace, the guardian itself launches the program and supervises it.

@@ -1,7 +1,7 @@
 """One request to a model server: its turn, connection, retries before the first event, bounds.
 
-It blocks, and is read from another thread (``driver.background``), which can stop waiting for it and end it. Connecting
-may take five seconds. Keep-alive comments are not items, so they do not count as a sign of work.
+It blocks, and is read from another thread (``driver.source.Background``), which can stop waiting for it and end it.
+Connecting may take five seconds. Keep-alive comments are not items, so they do not count as a sign of work.
 
 A server with a limit gets so many requests at once from all processes of this user together. A slot is a file under
 ``<state>/server-slots`` that is locked while a request runs. The kernel frees it when the process ends, in any way.

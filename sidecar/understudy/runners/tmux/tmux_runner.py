@@ -4,7 +4,8 @@
     some-agent --task-file {promptFile}                      any other one: ``generic``, or a definition in a file
 
 The agent works in the worktree, with the environment and the limits of every other mode; only its input and output are
-a terminal. Its prompt is in a file, so it is in no command line. It ends its attempt by a report (``done_file``).
+a terminal. Its prompt is in a file, so it is in no command line. It ends its attempt by a report
+(``terminal_source.DoneFile``).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Call the API from a command, and name what all commands share: exit codes and groups."""
+"""Call the API from a command; what commands share: groups, options, exit codes and the trust question."""

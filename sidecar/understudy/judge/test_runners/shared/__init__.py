@@ -1,1 +1,1 @@
-"""What declarations of test runners are made of, and what asks all of them."""
+"""What declarations of test runners are made of, and what several of them share."""

@@ -1,1 +1,1 @@
-"""HTTP to model servers: clients, with and without an event loop, what a refusal means, and event streams."""
+"""HTTP to model servers: the client, event streams, and what a refusal means."""
