@@ -67,4 +67,4 @@ def test_kills_at_random_moments(project, seed):
     root = delegation_folder.state_root()
     assert store.queued(root) == store.launched(root) == []
     base_recorder.tidy(root)
-    assert not base_recorder.any_left(root)
+    assert not base_recorder.has_snapshots(root)

@@ -92,7 +92,7 @@ def test_an_edit_after_the_starts_is_in_no_base(waiting) -> None:
     for identifier in (first, second):
         assert (delegation_folder.open_folder(identifier).path / worktree_record.BASE_COPY).exists()
     assert store.unrecorded(waiting.root) == {}
-    assert not base_recorder.any_left(waiting.root)
+    assert not base_recorder.has_snapshots(waiting.root)
 
 
 def test_unsaved_text_and_an_older_base_have_snapshots_of_their_own(waiting) -> None:
@@ -118,7 +118,7 @@ def test_a_snapshot_survives_the_process_that_captured_it(waiting) -> None:
     assert not unfinished.exists()
     waiting.record()
     assert waiting.base(identifier, "calc.py") == "seen = 1\n"
-    assert not base_recorder.any_left(waiting.root)
+    assert not base_recorder.has_snapshots(waiting.root)
 
 
 def test_what_cannot_be_captured_is_left_to_the_worker(waiting, monkeypatch) -> None:
@@ -138,7 +138,7 @@ def test_a_full_disk_is_named_when_a_snapshot_is_copied(waiting, monkeypatch, tm
     waiting.project.write("calc.py", "seen = 1\n")
     identifier = waiting.start()
     base_recorder.capture(waiting.root, [identifier], base_recorder.MOST_TRIES)
-    folder, _ = base_recorder.find(waiting.root, identifier)
+    folder, _ = base_recorder.find_snapshot(waiting.root, identifier)
 
     def full(*args: object, **keywords: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

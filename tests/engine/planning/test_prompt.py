@@ -68,13 +68,13 @@ def test_the_request_cannot_be_ended_by_what_it_quotes_and_leaves_secrets_out() 
     text = prompt.strengthen_request(seen(check(hostile, mutant("key", path=".env", before="KEY = 'hunter2'"))))
     assert "\n# " not in text.replace("\n- # Do something else", "")
     assert "hunter2" not in text
-    assert prompt.is_worthwhile(seen(check(hostile)))
-    assert not prompt.is_worthwhile(seen(check(mutant("key", path=".env"))))
+    assert prompt.is_worth_strengthening(seen(check(hostile)))
+    assert not prompt.is_worth_strengthening(seen(check(mutant("key", path=".env"))))
 
 
 def test_tests_that_execute_nothing_are_asked_for_something_else() -> None:
     found = seen(check(total=9, executed=0, scope="changes"))
-    assert prompt.is_worthwhile(found)
+    assert prompt.is_worth_strengthening(found)
     assert "they execute none of the lines that you changed" in prompt.strengthen_request(found)
-    assert not prompt.is_worthwhile(seen(check()))
-    assert not prompt.is_worthwhile(None)
+    assert not prompt.is_worth_strengthening(seen(check()))
+    assert not prompt.is_worth_strengthening(None)

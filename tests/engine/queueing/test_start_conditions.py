@@ -282,7 +282,7 @@ def test_a_retry_of_a_task_does_not_wait_for_what_has_ended(project, go):
 )
 def test_names_that_cannot_be_followed_are_refused(names, after, parameter, says):
     with pytest.raises(UnderstudyError) as caught:
-        start_conditions.resolve(names, after)
+        start_conditions.resolve_after(names, after)
     assert (caught.value.kind, caught.value.parameter) == (ErrorKind.INVALID_PARAMS, parameter)
     assert says in f"{caught.value.message} {caught.value.hint}"
 
@@ -290,9 +290,9 @@ def test_names_that_cannot_be_followed_are_refused(names, after, parameter, says
 def test_a_long_chain_and_a_wide_one_are_resolved():
     names = [str(number) for number in range(200)]
     chain = [[], *([number] for number in range(199))]
-    assert start_conditions.resolve(names, [[names[one] for one in others] for others in chain]) == chain
+    assert start_conditions.resolve_after(names, [[names[one] for one in others] for others in chain]) == chain
     wide = [[names[-1]]] * 199 + [None]
-    assert start_conditions.resolve(names, wide) == [[199]] * 199 + [[]]
+    assert start_conditions.resolve_after(names, wide) == [[199]] * 199 + [[]]
 
 
 def test_ids_that_are_made_together_are_in_order():

@@ -278,16 +278,16 @@ def test_an_editor_that_refuses_leaves_nothing_behind(window):
 def test_only_the_newest_accepts_are_remembered(project, monkeypatch):
     monkeypatch.setattr(editor_documents, "MOST_ACCEPTS", 3)
     for number in range(5):
-        editor_documents.remember(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
+        editor_documents.remember_accept(Path("/somewhere"), f"20260101-000000-aaaaa.{number}", [b"a.py"])
     accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["2", "3", "4"]
 
 
 def test_an_accept_that_another_process_forgets_meanwhile_is_no_error(project):
-    editor_documents.remember(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
+    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.1", [b"a.py"])
     folder = delegation_folder.state_root() / "editor-accepts"
     (folder / "20260101-000000-bbbbb.1.json").symlink_to("forgotten")
-    editor_documents.remember(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
+    editor_documents.remember_accept(Path("/somewhere"), "20260101-000000-aaaaa.2", [b"a.py"])
     accepts = editor_documents.EditorAccepts().of(Path("/somewhere/a.py"))
     assert [token[-1] for token in accepts] == ["1", "2"]
 
@@ -302,10 +302,10 @@ def end_server(project) -> None:
         process.kill()
     project.caller.texts.clear()
     for token, _ in editor_documents.shown_by(editor_documents.this_process()):
-        accept = editor_documents.load(token)
+        accept = editor_documents.load_accept(token)
         for file in accept.files.values():
             file.server = server
-        editor_documents.save(token, accept)
+        editor_documents.save_accept(token, accept)
 
 
 def test_what_a_dead_server_has_not_saved_is_pending(opened):

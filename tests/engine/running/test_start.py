@@ -59,7 +59,7 @@ def test_an_error_in_one_task_starts_none(project):
         project.call("groups/start", tasks=wrong)
     assert (caught.value.kind, caught.value.parameter) == (ErrorKind.UNKNOWN_DELEGATOR, "tasks[2]")
     assert delegation_folder.ids() == []
-    assert not base_recorder.any_left(delegation_folder.state_root())
+    assert not base_recorder.has_snapshots(delegation_folder.state_root())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ method_table.call("groups/start", {{"tasks": {tasks(project, 3)!r}}}, TerminalCa
     root = delegation_folder.state_root()
     assert store.queued(root) == []
     project.run("implement", delegator="quick", task="x")
-    until(lambda: not base_recorder.any_left(root), "the next worker removes what is left")
+    until(lambda: not base_recorder.has_snapshots(root), "the next worker removes what is left")
 
 
 def test_of_equal_starts_with_a_key_only_one_starts_something(project):

@@ -246,7 +246,7 @@ def check(caller: Caller, params: messages.IdParams) -> Delegation:
     """Run the checks of a result again and update its verdict."""
     from understudy.engine.follow_ups import follow_up
 
-    return follow_up.run(folder_of(params.id), caller.cancelled, limit_seconds=WAIT_SECONDS)
+    return follow_up.recheck(folder_of(params.id), caller.cancelled, limit_seconds=WAIT_SECONDS)
 
 
 def folder_of(identifier: str) -> delegation_folder.Folder:

@@ -46,7 +46,7 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
             hint="Start several groups.",
             parameter="tasks",
         )
-    after = start_conditions.resolve([task.name for task in params.tasks], [task.after for task in params.tasks])
+    after = start_conditions.resolve_after([task.name for task in params.tasks], [task.after for task in params.tasks])
     documents, opened = dict(caller.documents()), caller.opened()
     plans = []
     for number, task in enumerate(params.tasks):

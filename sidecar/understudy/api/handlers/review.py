@@ -213,8 +213,8 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
             ErrorKind.INVALID_PARAMS, "`branch` is missing.", hint="Set `branch` to the name of the new branch."
         )
     if params.to == "patch":
-        return review_messages.ExportResult(patch=review_state.patch(folder))
-    exported = review_state.commit(folder, params.message, params.branch if params.to == "branch" else None)
+        return review_messages.ExportResult(patch=review_state.result_patch(folder))
+    exported = review_state.commit_result(folder, params.message, params.branch if params.to == "branch" else None)
     return review_messages.ExportResult(branch=params.branch if params.to == "branch" else None, commit=exported.commit)
 
 

@@ -81,7 +81,7 @@ def record_base(
     # An interrupted decision may have left the user's files partly changed.
     decision_recovery.recover_workspace(workspace)
     if origin is None:
-        worktree.make_base(emit, find(root, folder.id))
+        worktree.make_base(emit, find_snapshot(root, folder.id))
         return
     repo = repository.locate(workspace)
     if origin.kind == "retry":
@@ -97,7 +97,7 @@ def record_all(root: Path, lock: int) -> None:
     looked: set[str] = set()
     left: set[str] = set()
     while held is not None:
-        remove_unused(root)
+        remove_unused_snapshots(root)
         while todo := {one: snapshot for one, snapshot in store.unrecorded(root).items() if one not in left}:
             if new := [one for one, snapshot in todo.items() if snapshot is None and one not in looked]:
                 looked.update(new)
@@ -108,7 +108,7 @@ def record_all(root: Path, lock: int) -> None:
             if not _record(root, identifier):
                 left.add(identifier)
             launcher.start_waiting(root)
-        remove_unused(root)
+        remove_unused_snapshots(root)
         os.close(held)
         # An entry that was added just now found this recorder.
         held = launcher.lock_recorder(root) if set(store.unrecorded(root)) - left else None
@@ -116,9 +116,9 @@ def record_all(root: Path, lock: int) -> None:
 
 def tidy(root: Path) -> None:
     """Remove snapshots that workers used after the process that captured them had ended."""
-    if any_left(root) and (held := launcher.lock_recorder(root)) is not None:
+    if has_snapshots(root) and (held := launcher.lock_recorder(root)) is not None:
         try:
-            remove_unused(root)
+            remove_unused_snapshots(root)
         finally:
             os.close(held)
         # An entry that was added just now took this process for a recorder.
@@ -275,10 +275,10 @@ def capture(root: Path, identifiers: Iterable[str], most_tries: int) -> None:
             buffers = unsaved_text(folder, delegation_folder.read_spec(folder))
             with captured(root, Path(workspace), kind, buffers) as publish:
                 publish(members)
-    remove_unused(root)
+    remove_unused_snapshots(root)
 
 
-def remove_unused(root: Path) -> None:
+def remove_unused_snapshots(root: Path) -> None:
     """Remove the snapshots that no delegation needs, and unfinished ones. The caller holds the recorder's lock."""
     free = [folder for folder in _folders(root) if not durable.is_locked(folder / _LOCK)]
     for name in store.drop_snapshots(root, [folder.name for folder in free]) if free else ():
@@ -325,7 +325,7 @@ def current_tree(root: Path, repo: repository.Repository) -> str:
             return git_base.write_base(ObjectStore.create(folder / "store.git", repo), repo).tree
 
 
-def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
+def find_snapshot(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
     """Return the folder and the content of the snapshot for a delegation that is not recorded yet."""
     name = store.snapshot_of(root, identifier)
     if name is None:
@@ -338,7 +338,7 @@ def find(root: Path, identifier: str) -> tuple[Path, SharedBase] | None:
         return None
 
 
-def any_left(root: Path) -> bool:
+def has_snapshots(root: Path) -> bool:
     """Return whether there is a snapshot."""
     return bool(_folders(root))
 

@@ -85,10 +85,10 @@ async def _try(request: CheckTrialRequest) -> CheckTrial:
         scratch.mkdir()
         tree, notes = _worktree(request, folder)
         if request.bootstrap.setup:
-            await delegation_worktree.run(
+            await delegation_worktree.run_setup(
                 request.bootstrap.setup,
                 tree,
-                delegation_worktree.environment(tree, workspace),
+                delegation_worktree.setup_environment(tree, workspace),
                 mark=mark,
                 timeout_seconds=request.bootstrap.setup_timeout_seconds,
                 limits=request.program_limits,

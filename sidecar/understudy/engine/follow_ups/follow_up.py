@@ -92,7 +92,7 @@ def strengthen(
                 f"The tests of {folder.id} were not mutation-tested, so it is not known what they miss.",
                 hint=f"Run `understudy check {folder.id}`; `understudy show {folder.id}` gives the reason.",
             )
-        if not prompt.is_worthwhile(evidence):
+        if not prompt.is_worth_strengthening(evidence):
             raise UnderstudyError(
                 ErrorKind.INPUT_EMPTY,
                 f"The tests of {folder.id} notice all of the small changes that were tried.",
@@ -147,7 +147,7 @@ def _continue(
                 files = review_state.files_of(folder, objects, record.base_commit, delegation.head)
             origin.base, origin.head = record.base_commit, delegation.head
             origin.undecided = [hunk for _, hunk in review_state.in_state(files, HunkState.PENDING)]
-            origin.words = words(
+            origin.words = reply_prompt(
                 objects, (record.base_commit, delegation.head or record.base_commit), files, earlier, text
             )
         else:
@@ -157,10 +157,10 @@ def _continue(
                     f"{folder.id} has no result to reply to.",
                     hint="Start it again: understudy retry " + folder.id,
                 )
-            origin.words = about_answer(delegation.result.text, earlier, text)
+            origin.words = answer_prompt(delegation.result.text, earlier, text)
         answered = delegation.result.text if delegation.result is not None else None
         if spec.recipe.returns == "text" and answered:
-            origin.words = about_answer(answered, earlier, text)
+            origin.words = answer_prompt(answered, earlier, text)
         origin.said = [*earlier, *(message.text for message in kept), request.said]
         plan = _plan(spec, None, documents, fresh=True, rounds=request.rounds)
         agent_conversation.require_instructable(
@@ -354,7 +354,9 @@ def _path(quoted: str) -> str:
     return os.fsdecode(path_quoting.unquote(quoted))
 
 
-def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], earlier: list[str], text: str) -> str:
+def reply_prompt(
+    objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], earlier: list[str], text: str
+) -> str:
     """Return the prompt of a reply: the decisions on the agent's changes, and the new request."""
     room = SHOWN_BYTES
     parts = ["# What happened to your changes"]
@@ -379,7 +381,7 @@ def words(objects: ObjectStore, sides: tuple[str, str], files: list[FileDiff], e
     return "\n\n".join([*parts, "# What is asked for now\n\n" + text.strip()])
 
 
-def about_answer(answer: str, earlier: list[str], text: str) -> str:
+def answer_prompt(answer: str, earlier: list[str], text: str) -> str:
     """Return the prompt of a reply to a text answer."""
     boundary = secrets.token_hex(6)
     parts = [f"# Your previous answer\n\n<<<{boundary}\n{answer[:SHOWN_BYTES].rstrip()}\n{boundary}>>>"]
@@ -415,7 +417,7 @@ def _shown(objects: ObjectStore, sides: tuple[str, str], file: FileDiff, hunk: H
     return ""
 
 
-def run(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) -> Delegation:
+def recheck(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) -> Delegation:
     """Start the worker and wait for its end; return the delegation with its new verdict.
 
     Errors: ``conflict`` (it has not finished, or is in use), ``base_unavailable`` (its worktree was removed),

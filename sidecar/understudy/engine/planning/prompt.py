@@ -32,11 +32,11 @@ BYTES_PER_TOKEN = 4
 """The usual estimate for code and English; the real count comes back with the usage."""
 MOST_MUTANTS = 20
 MOST_IDLE = 20
-_MOST_CHARACTERS = 200
+_MOST_NAME_CHARACTERS = 200
 """Of the name of a test or function."""
 MOST_CHECKS = 5
 _BEFORE = "; it failed before your work, too: if your task is not to correct that, change nothing for it"
-MOST_CHARACTERS = 8000
+MOST_OUTPUT_CHARACTERS = 8000
 """Of the output of one check: its end, where runners say what failed."""
 
 
@@ -278,22 +278,22 @@ def _diagnostic(item: object) -> str:
     return f"- {line}{item.get('message', '')}"
 
 
-def missed(measured: Noticed) -> list[JudgedMutant]:
+def shown_survivors(measured: Noticed) -> list[JudgedMutant]:
     """Return the survivors that may be shown to an agent: not those in files that look like secrets."""
     return [
         survivor for survivor in measured.survivors if not path_rules.looks_secret(path_quoting.unquote(survivor.path))
     ]
 
 
-def is_worthwhile(measured: Noticed | None) -> bool:
+def is_worth_strengthening(measured: Noticed | None) -> bool:
     """Return whether there is something to ask for."""
-    return measured is not None and (measured.nothing_executed or bool(missed(measured)))
+    return measured is not None and (measured.nothing_executed or bool(shown_survivors(measured)))
 
 
 def strengthen_request(measured: Noticed) -> str:
     """Return the request: at most 20 survivors, evenly over functions, the idle tests, and what good tests do."""
     parts = []
-    chosen = over_functions(missed(measured), MOST_MUTANTS)
+    chosen = over_functions(shown_survivors(measured), MOST_MUTANTS)
     if chosen:
         boundary = secrets.token_hex(6)
         listed = "\n\n".join(_described_mutant(mutant, boundary) for mutant in sorted(chosen, key=_place))
@@ -352,7 +352,7 @@ def _place(mutant: JudgedMutant) -> tuple[str, int]:
 
 
 def _short(text: str) -> str:
-    return one_line(text).replace("`", "'")[:_MOST_CHARACTERS]
+    return one_line(text).replace("`", "'")[:_MOST_NAME_CHARACTERS]
 
 
 def repair_request(results: Sequence[CheckResult]) -> str:
@@ -361,8 +361,8 @@ def repair_request(results: Sequence[CheckResult]) -> str:
     for check in results[:MOST_CHECKS]:
         code = f", exit code {check.exit_code}" if check.exit_code is not None else ""
         output = check.output_tail.strip()
-        if len(output) > MOST_CHARACTERS:
-            output = f"[the beginning was left out]\n{output[-MOST_CHARACTERS:]}"
+        if len(output) > MOST_OUTPUT_CHARACTERS:
+            output = f"[the beginning was left out]\n{output[-MOST_OUTPUT_CHARACTERS:]}"
         # A random boundary: no line of the output can end the quotation.
         boundary = secrets.token_hex(6)
         before = _BEFORE if check.fails_on_base else ""

@@ -342,7 +342,7 @@ class Blocked(Exception):  # noqa: N818 - an outcome, not a mistake
         self.error = error
 
 
-def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) -> list[list[int]]:
+def resolve_after(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) -> list[list[int]]:
     """Return, for each task of a group, the numbers of the tasks that it comes after.
 
     ``names`` has the name of each task, ``after`` the names that each waits for. Raises ``invalid_params``, with
@@ -370,7 +370,7 @@ def resolve(names: Sequence[str | None], after: Sequence[Sequence[str] | None]) 
 def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
     """Return the numbers of tasks so that each follows those that it comes after, else in the order of the file.
 
-    ``after`` is what ``resolve`` returned.
+    ``after`` is what ``resolve_after`` returned.
     """
     left, order = list(range(len(after))), list[int]()
     while left:

@@ -443,7 +443,7 @@ def _carry_out(
                 )
             if edits:
                 if intent.kind == "accept":
-                    editor_documents.remember(at.workspace, intent.token, seen.paths(edits))
+                    editor_documents.remember_accept(at.workspace, intent.token, seen.paths(edits))
                 seen.edit(edits)
                 edited = True
                 failpoint("edited")
@@ -461,7 +461,7 @@ def _carry_out(
             review_state.intent_file(at.folder).unlink(missing_ok=True)
             if intent.kind == "accept":
                 review_state.undo_file(at.folder, intent.token).unlink(missing_ok=True)
-                editor_documents.forget(intent.token)
+                editor_documents.forget_accept(intent.token)
             if edited:
                 seen.revert(edits)
         raise

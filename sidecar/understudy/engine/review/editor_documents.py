@@ -292,7 +292,7 @@ class EditorAccept(msgspec.Struct):
     files: dict[str, EditorFile]
 
 
-def remember(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
+def remember_accept(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
     """Remember an accept that is about to change these documents."""
     server = this_process()
     accept = EditorAccept(str(workspace), {path_quoting.quote(path): EditorFile(server=server) for path in paths})
@@ -301,28 +301,28 @@ def remember(workspace: Path, token: str, paths: Iterable[bytes]) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
     old = sorted(_tokens(folder), key=lambda name: _written_at(folder, name) or 0)
     for expired in old[: len(old) + 1 - MOST_ACCEPTS]:
-        forget(expired)
-    save(token, accept)
+        forget_accept(expired)
+    save_accept(token, accept)
 
 
-def save(token: str, accept: EditorAccept) -> None:
+def save_accept(token: str, accept: EditorAccept) -> None:
     """Replace what is remembered of an accept."""
     durable.replace(_folder() / (token + _SUFFIX), msgspec.json.encode(accept))
 
 
-def load(token: str) -> EditorAccept | None:
+def load_accept(token: str) -> EditorAccept | None:
     """Return what is remembered of an accept, None if there is nothing."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(durable.read_whole(_folder() / (token + _SUFFIX), _MOST_BYTES), type=EditorAccept)
     return None
 
 
-def forget(token: str, path: str | None = None) -> None:
+def forget_accept(token: str, path: str | None = None) -> None:
     """Forget an accept, or one of its documents by wire path."""
-    accept = load(token) if path is not None else None
+    accept = load_accept(token) if path is not None else None
     if accept is not None and set(accept.files) - {path}:
         accept.files.pop(path or "", None)
-        save(token, accept)
+        save_accept(token, accept)
     else:
         with contextlib.suppress(OSError):
             (_folder() / (token + _SUFFIX)).unlink(missing_ok=True)
@@ -356,7 +356,7 @@ def this_process() -> identity.Identity:
 
 def _shown(tokens: Iterable[str]) -> Iterator[tuple[str, str, identity.Identity]]:
     for token in tokens:
-        accept = load(token)
+        accept = load_accept(token)
         for path, file in accept.files.items() if accept is not None else ():
             if file.server is not None:
                 yield token, path, file.server
@@ -394,7 +394,7 @@ class EditorAccepts:
             written_at = _written_at(self._path, token)
             if written_at is not None and token in self._accepts and self._accepts[token][0] == written_at:
                 accepts[token] = self._accepts[token]
-            elif written_at is not None and (accept := load(token)) is not None:
+            elif written_at is not None and (accept := load_accept(token)) is not None:
                 documents = [os.fsdecode(path_quoting.unquote(path)) for path in accept.files]
                 accepts[token] = written_at, frozenset(Path(accept.workspace) / path for path in documents)
         self._accepts = accepts

@@ -76,7 +76,7 @@ def reconcile(state: DocumentState, *, by: str) -> bool:
             if error.kind is ErrorKind.CONFLICT:  # another process decides
                 again = True
             elif error.kind is ErrorKind.UNKNOWN_DELEGATION:
-                editor_documents.forget(token)
+                editor_documents.forget_accept(token)
             else:
                 raise
     return again
@@ -87,7 +87,7 @@ def reconcile_with_disk(documents: list[tuple[str, str]], *, by: str) -> None:
     for token, path in documents:
         # What cannot be read, written or locked now is tried again by the next reader.
         with contextlib.suppress(UnderstudyError, OSError):
-            accept = editor_documents.load(token)
+            accept = editor_documents.load_accept(token)
             if accept is not None:
                 file = Path(accept.workspace) / os.fsdecode(path_quoting.unquote(path))
                 reconcile(DocumentState(file, "ended", {}, [token]), by=by)
@@ -129,7 +129,7 @@ class _Accept:
         self._folder = delegation_folder.open_folder(token.rpartition(".")[0])
 
     def reconcile(self, by: str) -> bool:
-        accept = editor_documents.load(self._token)
+        accept = editor_documents.load_accept(self._token)
         if accept is None:
             return False
         workspace, event = Path(accept.workspace), self._state.event
@@ -149,9 +149,9 @@ class _Accept:
         with decisions.lock_result(self._folder) as at:
             now = review_state.read(self._folder)
             # Under the lock: another process may have decided meanwhile.
-            accept = editor_documents.load(self._token)
+            accept = editor_documents.load_accept(self._token)
             if accept is None or path not in accept.files or self._token not in now.applied:
-                editor_documents.forget(self._token)
+                editor_documents.forget_accept(self._token)
                 return False
             file = accept.files[path]
             if editor_documents.is_shown_by_another(file):
@@ -165,7 +165,7 @@ class _Accept:
             if left_on_disk and event != "save":
                 # Another program changed the file, unless the notice of the save is still on its way.
                 if event in {"later", "ended"}:
-                    editor_documents.forget(self._token, path)
+                    editor_documents.forget_accept(self._token, path)
                 return event not in {"later", "ended"}
             self._record(at, compared, by)
             file.reverted = [hunk for hunk in file.reverted if hunk not in {ref.hunk for ref in compared.restored}]
@@ -173,7 +173,7 @@ class _Accept:
             if is_saved:
                 file.saved = [*compared.present, *(ref.hunk for ref in compared.restored)]
             if msgspec.json.encode(file) != before:
-                editor_documents.save(self._token, accept)
+                editor_documents.save_accept(self._token, accept)
         return False
 
     def _may_have_changed(

@@ -342,7 +342,7 @@ def update(writer: Writer, files: Iterable[FileDiff]) -> None:
         writer.append(events.Confirmed(tests=count), attempt=0)
 
 
-def commit(folder: delegation_folder.Folder, message: str | None, branch: str | None) -> export.Exported:
+def commit_result(folder: delegation_folder.Folder, message: str | None, branch: str | None) -> export.Exported:
     """Commit the result on top of the commit that was the user's HEAD when the base was written."""
     record, objects, head, chosen = _chosen(folder)
     delegation = reader.load(folder)
@@ -358,7 +358,7 @@ def commit(folder: delegation_folder.Folder, message: str | None, branch: str | 
     )
 
 
-def patch(folder: delegation_folder.Folder) -> str:
+def result_patch(folder: delegation_folder.Folder) -> str:
     """Return the result as a patch for ``git apply``; raise ``invalid_params`` if it is not UTF-8."""
     record, objects, head, chosen = _chosen(folder)
     content = export.patch(objects, record.base_commit, head, chosen)
@@ -396,7 +396,7 @@ def _chosen(
     return record, objects, head, selection(kept)
 
 
-def name_for(spec: Spec, identifier: str, delegator: str) -> str | None:
+def branch_of(spec: Spec, identifier: str, delegator: str) -> str | None:
     """Return the name of the branch for a result of ``delegator``; None if it is configured without one."""
     launch = next(
         (candidate.delegator.launch for candidate in spec.candidates if candidate.delegator.name == delegator), None
@@ -406,7 +406,7 @@ def name_for(spec: Spec, identifier: str, delegator: str) -> str | None:
     return delegators.branch_name(launch.branch, identifier, spec.recipe.name, delegator)
 
 
-def keep(folder: Folder, name: str) -> str:
+def keep_branch(folder: Folder, name: str) -> str:
     """Commit the result on the new branch ``name`` and return a sentence for the user; raise as ``export`` does.
 
     Once a branch was made, none is made again: the user may have changed, renamed or deleted it.
@@ -414,12 +414,12 @@ def keep(folder: Folder, name: str) -> str:
     made = _record_file(folder)
     if made.exists():
         return "A branch was made when this was verified before; it is not changed or made again."
-    exported = commit(folder, None, name)
+    exported = commit_result(folder, None, name)
     durable.replace(made, f"{exported.commit} {name}\n".encode())
     return " ".join([f"The result is also on the branch {name}.", *exported.notes])
 
 
-def failure_text(identifier: str, name: str, error: UnderstudyError) -> str:
+def branch_failure(identifier: str, name: str, error: UnderstudyError) -> str:
     """Return why the branch was not made, and what the user can do."""
     if error.kind is ErrorKind.TIMED_OUT:
         return (

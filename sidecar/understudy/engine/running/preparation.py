@@ -107,7 +107,7 @@ class Preparation:
         if not argv:
             return
         self._run.emit(events.Phase(text=f"Setting up the worktree: {argv[0]}"))
-        await delegation_worktree.run(
+        await delegation_worktree.run_setup(
             argv,
             self._run.worktree.tree_path,
             self._run.worktree.environment(),

@@ -237,7 +237,7 @@ class DelegationWorktree:
 
     def environment(self) -> dict[str, str]:
         """Return the environment of commands that run in the worktree: no API keys, no variables of delegators."""
-        return environment(self.tree_path, self._workspace)
+        return setup_environment(self.tree_path, self._workspace)
 
     def read_base(self, path: str) -> bytes | None:
         """Return the content of a file in the base."""
@@ -423,12 +423,12 @@ class JudgedWorktree:
 _LETTERS = {"added": "A", "deleted": "D", "modified": "M", "renamed": "R", "mode": "M", "type": "T"}
 
 
-def environment(tree: Path, workspace: Path) -> dict[str, str]:
+def setup_environment(tree: Path, workspace: Path) -> dict[str, str]:
     """Return the environment of commands in a worktree: no API keys, no variables of delegators."""
     return base_environment({"UNDERSTUDY_WORKTREE": str(tree), "UNDERSTUDY_WORKSPACE": str(workspace)})
 
 
-async def run(
+async def run_setup(
     argv: Sequence[str],
     tree: Path,
     env: Mapping[str, str],

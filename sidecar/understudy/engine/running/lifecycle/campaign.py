@@ -379,7 +379,7 @@ class Campaign:
             reservations=reservations,
             checks=judgement.results if judgement is not None else (),
             noticed=measured,
-            worth_asking=prompt.is_worthwhile(measured),
+            worth_asking=prompt.is_worth_strengthening(measured),
         )
 
     # -- what the user sees ----------------------------------------------------------------------------------

@@ -269,14 +269,14 @@ class DelegationRun:
 
         run = self._run
         last = run.writer.delegation.attempts[-1].delegator
-        name = review_state.name_for(run.spec, run.folder.id, last)
+        name = review_state.branch_of(run.spec, run.folder.id, last)
         if name is None:
             return
         try:
-            text = await run.in_thread(review_state.keep, run.folder, name, limit_seconds=review_state.SECONDS)
+            text = await run.in_thread(review_state.keep_branch, run.folder, name, limit_seconds=review_state.SECONDS)
         except Exception as failure:
             error = failure if isinstance(failure, UnderstudyError) else fault(run.folder, failure)
-            run.emit(events.Note(level="warning", text=review_state.failure_text(run.folder.id, name, error)))
+            run.emit(events.Note(level="warning", text=review_state.branch_failure(run.folder.id, name, error)))
         else:
             run.emit(events.Note(level="info", text=text))
 
