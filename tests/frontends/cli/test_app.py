@@ -108,6 +108,14 @@ def test_a_command_imports_only_what_it_needs() -> None:
         assert found.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_start_imports_no_event_loop() -> None:
+    modules = "api.handlers.delegations", "engine.planning.plan", "engine.running.start", "frontends.cli.delegate.start"
+    program = f"import sys; import {', '.join(f'understudy.{module}' for module in modules)}\n"
+    program += "print(sorted(set(sys.modules) & {'asyncio', 'httpx', 'ssl'}))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
 def test_a_worker_imports_no_command_line() -> None:
     program = "import sys; sys.argv=['understudy','worker','x','-1']; from understudy import __main__\n"
     program += "import types; fake=types.ModuleType('understudy.engine.running.lifecycle.worker'); fake.main=lambda a: print(a, 'click' in sys.modules) or 0\n"

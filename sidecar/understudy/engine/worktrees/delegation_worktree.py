@@ -47,7 +47,6 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
-from understudy.process.programs import children
 
 _Part = TypeVar("_Part")
 
@@ -438,6 +437,8 @@ async def run_setup(
     limits: ProgramLimits | None = None,
 ) -> None:
     """Run the command; raise ``timed_out``, ``resource_limit``, or ``tool_crashed`` with the end of its output."""
+    from understudy.process.programs import children  # needs asyncio, which a start does without
+
     program = Program(argv, tree, env, AccessProfile(Role.SETUP), mark=mark, limits=limits_of(limits))
     completed = await children.run(program, timeout_seconds=timeout_seconds, output_limit=64 * 1024)
     if completed.limit_error is not None:
