@@ -231,7 +231,7 @@ def same_base(origin: Origin, claim: Callable[[], Path], tree_name: str) -> Foll
     )
 
 
-def _supersede(parent: delegation_folder.Folder, origin: Origin, identifier: str) -> None:
+def _supersede(parent: Folder, origin: Origin, identifier: str) -> None:
     """Record in the parent's journal that the reply took over its pending hunks, unless the caller has done so."""
     if not origin.undecided or review_state.read(parent).superseded_by is not None:
         return
@@ -248,7 +248,7 @@ def _supersede(parent: delegation_folder.Folder, origin: Origin, identifier: str
         os.close(lock)
 
 
-def _events(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - events in order
+def _events(folder: Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - events in order
     tail = reader.Tail(folder)
     while entries := tail.read():
         yield from entries

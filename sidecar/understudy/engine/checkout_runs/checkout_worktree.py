@@ -286,13 +286,13 @@ def refuse_if_taken(checkout: Path) -> None:
         raise _taken(checkout)
 
 
-def write_record(folder: delegation_folder.Folder, record: CheckoutRecord) -> None:
+def write_record(folder: Folder, record: CheckoutRecord) -> None:
     """Write the record durably."""
     with durable.named_failures(folder.checkout):
         durable.replace(folder.checkout, msgspec.json.encode(record), sync=True)
 
 
-def read_record(folder: delegation_folder.Folder) -> CheckoutRecord | None:
+def read_record(folder: Folder) -> CheckoutRecord | None:
     """Return the record; None if no agent of this delegation has worked in the checkout."""
     with durable.named_failures(folder.checkout), suppress(FileNotFoundError):
         try:
@@ -321,7 +321,7 @@ def is_uncollected(identifier: str) -> bool:
     return False
 
 
-def is_applied(folder: delegation_folder.Folder) -> bool:
+def is_applied(folder: Folder) -> bool:
     """Return whether the undo of what the agent changed is recorded: it was killed only after that."""
     return bool(review_state.read(folder).applied)
 

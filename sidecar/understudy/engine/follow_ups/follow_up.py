@@ -19,7 +19,7 @@ import msgspec
 from understudy.config.trust import records
 from understudy.engine.checkout_runs import checkout_worktree
 from understudy.engine.planning import delegator_choice, prompt
-from understudy.engine.planning import plan as resolve
+from understudy.engine.planning import plan as planning
 from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.review import decision_recovery, review_state
 from understudy.engine.running import supervision
@@ -49,9 +49,7 @@ SHOWN_BYTES = 60_000
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-def reply(
-    folder: delegation_folder.Folder, text: str, documents: Mapping[str, str], created_at: str, asked_by: AskedBy
-) -> str:
+def reply(folder: Folder, text: str, documents: Mapping[str, str], created_at: str, asked_by: AskedBy) -> str:
     """Send a result back with instructions; return the id of the new delegation, which takes over the worktree.
 
     Errors: ``input_empty``, ``conflict`` (not finished, already continued, or a decision is in progress),
@@ -67,7 +65,7 @@ def reply(
 
 
 def strengthen(
-    folder: delegation_folder.Folder,
+    folder: Folder,
     rounds: int | None,
     documents: Mapping[str, str],
     created_at: str,
@@ -124,7 +122,7 @@ class _Request:
 
 
 def _continue(
-    folder: delegation_folder.Folder,
+    folder: Folder,
     request_of: Callable[[Delegation], _Request],
     documents: Mapping[str, str],
     asked: tuple[str, AskedBy],
@@ -192,7 +190,7 @@ def _continue(
 
 
 def retry(
-    folder: delegation_folder.Folder,
+    folder: Folder,
     delegator: str | None,
     created_at: str,
     asked_by: AskedBy,
@@ -243,13 +241,13 @@ def retry(
 
 
 @contextlib.contextmanager
-def _settled(folder: delegation_folder.Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
+def _settled(folder: Folder):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a generator behind the decorator
     """Lock a finished delegation, with or without a worktree."""
     with decision_recovery.lock_finished(folder) as writer:
         yield writer, writer.delegation
 
 
-def _require_in_checkout(plan: resolve.Plan, origin: Origin) -> None:
+def _require_in_checkout(plan: planning.Plan, origin: Origin) -> None:
     """Raise ``conflict`` if the reply's agent cannot work in the checkout now."""
     if origin.undecided:
         raise UnderstudyError(
@@ -268,7 +266,7 @@ def _plan(
     fresh: bool,
     rounds: int | None = None,
     launch: LaunchOverride | None = None,
-) -> resolve.Plan:
+) -> planning.Plan:
     """Plan the parent's request again: configuration, trust and checks may have changed."""
     workspace = Path(spec.workspace)
     gone = {path for path in (*spec.files, *spec.context) if not (workspace / _path(path)).is_file()}
@@ -291,14 +289,14 @@ def _plan(
         idempotency_key=None,
         work_done_token=None,
     )
-    decided = resolve.plan(params, documents, workspace, follow_up=delegator_choice.NAMED if delegator else _SAME)
+    decided = planning.plan(params, documents, workspace, follow_up=delegator_choice.NAMED if delegator else _SAME)
     return dataclasses.replace(
         decided, files=[_path(path) for path in spec.files], context=[_path(path) for path in spec.context]
     )
 
 
 def _begin(
-    plan: resolve.Plan,
+    plan: planning.Plan,
     parent: Spec,
     origin: Origin,
     asked: tuple[str, AskedBy],
@@ -334,7 +332,7 @@ def _begin(
     return folder.id
 
 
-def _hand_on(parent: delegation_folder.Folder, has_ground: bool) -> Callable[[str], None] | None:
+def _hand_on(parent: Folder, has_ground: bool) -> Callable[[str], None] | None:
     if not has_ground:
         return None
     record, _ = load_record(parent)

@@ -19,8 +19,7 @@ from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
 from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
 from understudy.files import user_file
-from understudy.git import path_rules as git_names
-from understudy.git import repository
+from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
 from understudy.model.capabilities import Pane
 from understudy.model.config.delegators import Scope
@@ -359,7 +358,7 @@ def _buffers(
         elif content != disk:
             buffers[path] = content
     for path in fixed:
-        if path in buffers or git_names.looks_secret(os.fsencode(path)):
+        if path in buffers or path_rules.looks_secret(os.fsencode(path)):
             continue
         content = user_file.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:

@@ -325,7 +325,7 @@ def _place(root: Path, keep_days: float) -> WorktreeInfo:
     return WorktreeInfo(root, chain, state, last, delegation)
 
 
-def last_event(folder: delegation_folder.Folder, delegation: Delegation) -> float:
+def last_event(folder: Folder, delegation: Delegation) -> float:
     """Return when the last event of a delegation was written, in seconds since 1970."""
     return max(_seconds(delegation.finished_at), _modified(folder.events))
 

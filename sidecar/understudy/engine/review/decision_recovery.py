@@ -52,7 +52,7 @@ WORKSPACE_SECONDS = 10.0
 # -- recovery ------------------------------------------------------------------------------------------------------
 
 
-def recover_delegation(folder: delegation_folder.Folder) -> bool:
+def recover_delegation(folder: Folder) -> bool:
     """Recover from a process that died during a decision or a follow-up; return whether this call did anything."""
     follow_up_failed = worktree_record.has_failed_follow_up(reader.load(folder))
     if not follow_up_failed and not has_interrupted_decision(folder):
@@ -71,7 +71,7 @@ def recover_delegation(folder: delegation_folder.Folder) -> bool:
     return True
 
 
-def recover_decision(folder: delegation_folder.Folder, writer: Writer) -> None:
+def recover_decision(folder: Folder, writer: Writer) -> None:
     """Complete or roll back an interrupted decision; the caller holds the delegation's lock."""
     if not has_interrupted_decision(folder):
         return
@@ -89,7 +89,7 @@ def recover_decision(folder: delegation_folder.Folder, writer: Writer) -> None:
     intent_file(folder).unlink()
 
 
-def complete(folder: delegation_folder.Folder, writer: Writer, intent: DecisionIntent) -> None:
+def complete(folder: Folder, writer: Writer, intent: DecisionIntent) -> None:
     """Complete a final intent from where it was interrupted; the caller holds the delegation's lock."""
     if intent.kind == "discard":
         worktree_record.move_to_trash(Path(intent.paths[0]).parent, intent.token)
@@ -102,9 +102,7 @@ def complete(folder: delegation_folder.Folder, writer: Writer, intent: DecisionI
     intent_file(folder).unlink()
 
 
-def return_hunks(
-    folder: delegation_folder.Folder, writer: Writer, record: WorktreeRecord, objects: ObjectStore
-) -> None:
+def return_hunks(folder: Folder, writer: Writer, record: WorktreeRecord, objects: ObjectStore) -> None:
     """Make hunks pending again whose follow-up never took them over; the caller holds the delegation's lock."""
     root = Path(record.root)
     if not worktree_record.follow_up_failed(root, folder.id):
@@ -126,7 +124,7 @@ def return_hunks(
 
 
 @contextlib.contextmanager
-def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
+def lock_delegation(folder: Folder) -> Iterator[Writer]:
     """Hold the lock of a delegation for one decision; raise ``conflict`` while another process holds it."""
     lock = worker_files.lock_within(folder, LOCK_SECONDS)
     if lock is None:
@@ -142,7 +140,7 @@ def lock_delegation(folder: delegation_folder.Folder) -> Iterator[Writer]:
 
 
 @contextlib.contextmanager
-def lock_finished(folder: delegation_folder.Folder) -> Iterator[Writer]:
+def lock_finished(folder: Folder) -> Iterator[Writer]:
     """Hold the lock of a finished delegation; raise ``conflict`` if it has not finished."""
     with lock_delegation(folder) as writer:
         if writer.delegation.state is not State.FINISHED:
@@ -160,7 +158,7 @@ def unfinished(identifier: str, state: State) -> UnderstudyError:
 
 
 @contextlib.contextmanager
-def lock_workspace(workspace: Path, folder: delegation_folder.Folder) -> Iterator[None]:
+def lock_workspace(workspace: Path, folder: Folder) -> Iterator[None]:
     """Hold the lock on the files of a workspace for one decision; first recover an interrupted decision on them.
 
     The lock file names the delegation being decided, so that the next decision can recover it.
@@ -188,7 +186,7 @@ def recover_workspace(workspace: Path) -> None:
         recover_delegation(other)
 
 
-def _recover_other(path: Path, folder: delegation_folder.Folder) -> None:
+def _recover_other(path: Path, folder: Folder) -> None:
     other = _last_delegation(path)
     if other is None or other.id == folder.id:
         return
@@ -203,7 +201,7 @@ def _recover_other(path: Path, folder: delegation_folder.Folder) -> None:
         time.sleep(0.01)
 
 
-def _last_delegation(path: Path) -> delegation_folder.Folder | None:
+def _last_delegation(path: Path) -> Folder | None:
     with contextlib.suppress(OSError, UnderstudyError):
         name = durable.read_whole(path, 256).decode("ascii", "replace")
         return worktree_record.folder_of(name) if delegation_folder.is_id(name) else None
@@ -226,7 +224,7 @@ def reopen(writer: Writer, now: review_state.ReviewState, ref: HunkRef, by: str)
         writer.append(back, attempt=0)
 
 
-def append_events(folder: delegation_folder.Folder, writer: Writer, intent: DecisionIntent) -> None:
+def append_events(folder: Folder, writer: Writer, intent: DecisionIntent) -> None:
     """Append the events of the intent that the journal does not have yet."""
     now = review_state.read(folder)
     if intent.kind == "accept":

@@ -21,7 +21,7 @@ from understudy.git import diff as git_diff
 from understudy.git.merge import export
 from understudy.git.merge.undo import UndoRecord
 from understudy.git.object_store import ObjectStore
-from understudy.journal import delegation_folder, reader
+from understudy.journal import reader
 from understudy.journal.delegation_folder import Folder
 from understudy.journal.writing.writer import Writer
 from understudy.model.config import delegators
@@ -276,12 +276,12 @@ class UndoFile(msgspec.Struct):
     record: UndoRecord
 
 
-def has_interrupted_decision(folder: delegation_folder.Folder) -> bool:
+def has_interrupted_decision(folder: Folder) -> bool:
     """Return whether a decision was started but not completed."""
     return intent_file(folder).exists() or exchange_file(folder).exists()
 
 
-def record_intent(folder: delegation_folder.Folder, intent: DecisionIntent) -> None:
+def record_intent(folder: Folder, intent: DecisionIntent) -> None:
     """Write the intent of a decision durably."""
     write_record(intent_file(folder), msgspec.json.encode(intent))
     failpoint("intended")
@@ -308,17 +308,17 @@ def read_record(path: Path, kind: type[_Kind]) -> _Kind:
         ) from error
 
 
-def intent_file(folder: delegation_folder.Folder) -> Path:
+def intent_file(folder: Folder) -> Path:
     """Return the path of the intent file, which exists only while a decision is in progress."""
     return folder.path / "decision-intent.json"
 
 
-def exchange_file(folder: delegation_folder.Folder) -> Path:
+def exchange_file(folder: Folder) -> Path:
     """Return the path of the file transaction's own journal, which exists only while the transaction is open."""
     return folder.path / "file-transaction"
 
 
-def undo_file(folder: delegation_folder.Folder, token: str) -> Path:
+def undo_file(folder: Folder, token: str) -> Path:
     """Return the path of the record that undoes an accept."""
     return folder.path / "undo" / f"{token.rpartition('.')[2]}.json"
 
@@ -342,7 +342,7 @@ def update(writer: Writer, files: Iterable[FileDiff]) -> None:
         writer.append(events.Confirmed(tests=count), attempt=0)
 
 
-def commit_result(folder: delegation_folder.Folder, message: str | None, branch: str | None) -> export.Exported:
+def commit_result(folder: Folder, message: str | None, branch: str | None) -> export.Exported:
     """Commit the result on top of the commit that was the user's HEAD when the base was written."""
     record, objects, head, chosen = _chosen(folder)
     delegation = reader.load(folder)
@@ -358,7 +358,7 @@ def commit_result(folder: delegation_folder.Folder, message: str | None, branch:
     )
 
 
-def result_patch(folder: delegation_folder.Folder) -> str:
+def result_patch(folder: Folder) -> str:
     """Return the result as a patch for ``git apply``; raise ``invalid_params`` if it is not UTF-8."""
     record, objects, head, chosen = _chosen(folder)
     content = export.patch(objects, record.base_commit, head, chosen)
@@ -379,7 +379,7 @@ def result_patch(folder: delegation_folder.Folder) -> str:
 
 
 def _chosen(
-    folder: delegation_folder.Folder,
+    folder: Folder,
 ) -> tuple[WorktreeRecord, ObjectStore, str, changes.Selection | None]:
     record, objects = load_record(folder)
     head = reader.load(folder).head

@@ -37,7 +37,7 @@ from understudy.git.worktree import cleanup, extra_files, rescue, worktree
 from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.collect import TrackedContent
 from understudy.git.worktree.worktree import Worktree
-from understudy.journal import delegation_folder as journal_store
+from understudy.journal.delegation_folder import Folder
 from understudy.model.config.delegators import ProgramLimits
 from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation, FileStat
@@ -73,7 +73,7 @@ class FollowUpBase:
 class DelegationWorktree:
     """The worktree of one delegation. The methods block; call them from a thread."""
 
-    def __init__(self, folder: journal_store.Folder, spec: Spec, state: Path) -> None:
+    def __init__(self, folder: Folder, spec: Spec, state: Path) -> None:
         """Create nothing on disk."""
         self._folder = folder
         self._spec = spec
@@ -332,7 +332,7 @@ class DelegationWorktree:
         return part
 
 
-def unsaved_text(folder: journal_store.Folder, spec: Spec) -> dict[str | bytes, bytes]:
+def unsaved_text(folder: Folder, spec: Spec) -> dict[str | bytes, bytes]:
     """Return the unsaved text of open files when the delegation was started, by path."""
     return {path_quoting.unquote(quoted): (folder.buffers / name).read_bytes() for quoted, name in spec.buffers.items()}
 

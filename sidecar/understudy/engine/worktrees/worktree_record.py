@@ -28,7 +28,7 @@ from understudy.git.base.index import Base
 from understudy.git.object_store import ObjectStore, disk_full_errors
 from understudy.git.worktree import extra_files
 from understudy.journal import delegation_folder, reader
-from understudy.journal import delegation_folder as journal_store
+from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
@@ -64,7 +64,7 @@ BASE_COPY, START_COPY, RESULT_COPY = "base.pack", "start.pack", "result.pack"
 _RECORD_BYTES = 16 * 1024 * 1024
 
 
-def read_record(folder: journal_store.Folder) -> WorktreeRecord:
+def read_record(folder: Folder) -> WorktreeRecord:
     """Return a delegation's record; raise ``base_unavailable`` if there is none."""
     try:
         data = durable.read_whole(folder.path / "worktree.json", _RECORD_BYTES)
@@ -77,7 +77,7 @@ def read_record(folder: journal_store.Folder) -> WorktreeRecord:
         ) from None
 
 
-def load_record(folder: journal_store.Folder) -> tuple[WorktreeRecord, ObjectStore]:
+def load_record(folder: Folder) -> tuple[WorktreeRecord, ObjectStore]:
     """Return a delegation's record and object store; raise ``base_unavailable`` if the worktree was removed."""
     record = read_record(folder)
     root = Path(record.root) / "store.git"
@@ -92,7 +92,7 @@ def load_record(folder: journal_store.Folder) -> tuple[WorktreeRecord, ObjectSto
     return record, dataclasses.replace(ObjectStore.open(root), copies=copies_in(folder))
 
 
-def copies_in(folder: journal_store.Folder) -> tuple[Path, ...]:
+def copies_in(folder: Folder) -> tuple[Path, ...]:
     """Return the packs with a delegation's own base and result, outside the store that agents and checks can write."""
     return tuple(folder.path / name for name in (BASE_COPY, START_COPY, RESULT_COPY))
 
@@ -180,7 +180,7 @@ def mark_removed(root: Path, rescue_ref: str | None) -> None:
         durable.replace(root / "removed", rescue_ref.encode())
 
 
-def folder_of(identifier: str) -> delegation_folder.Folder | None:
+def folder_of(identifier: str) -> Folder | None:
     """Return a delegation's folder, None if it does not exist."""
     with contextlib.suppress(UnderstudyError):
         return delegation_folder.open_folder(identifier)
@@ -250,18 +250,18 @@ def pin(root: Path) -> None:
                 capture.pin(repository.locate(Path(reader.peek(folder).workspace)), identifier, record.parent)
 
 
-def write_review(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> None:
+def write_review(folder: Folder, objects: ObjectStore, base: str, head: str) -> None:
     """Write or replace ``review.diff``."""
     durable.replace(folder.review, review_text(folder, objects, base, head))
 
 
-def review_text(folder: journal_store.Folder, objects: ObjectStore, base: str, head: str) -> bytes:
+def review_text(folder: Folder, objects: ObjectStore, base: str, head: str) -> bytes:
     """Return the text of ``review.diff``: instructions for the reader, then the patch. Empty if nothing changed.
 
     Git and patch(1) ignore the lines above the first file.
     """
     patch = diff.unified(objects, base, head)
-    title = " ".join(journal_store.read_spec(folder).title.split())
+    title = " ".join(delegation_folder.read_spec(folder).title.split())
     lines = (f"# {title} ({folder.id})", *_REVIEW_HEAD)
     return b"".join(line.encode("utf-8", "replace") + b"\n" for line in lines) + patch if patch else b""
 

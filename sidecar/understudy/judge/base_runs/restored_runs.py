@@ -20,7 +20,7 @@ from understudy.judge.base_runs import earlier_tests
 from understudy.judge.base_runs.earlier_tests import without_unchanged_tests
 from understudy.judge.deciding import deciding_files
 from understudy.judge.deciding.deciding_files import CODE_SUFFIXES, CheckFacts, Reason, Restored, Trees
-from understudy.judge.outcomes import observations as compare
+from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import Losses, Observed, OutcomeCache
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -121,10 +121,10 @@ class BaseRuns:
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
         if not run.all_passed or await asyncio.to_thread(self._is_incomplete, run):
             base = await self._base(plan, finding)
-            lost = compare.lost_or_hidden(base, run, result)
+            lost = observations.lost_or_hidden(base, run, result)
             if lost:
                 run = await self._observe(limited, commit, finding, without_coverage=only_tests)
-                lost = lost.still(compare.lost_or_hidden(base, run, result))
+                lost = lost.still(observations.lost_or_hidden(base, run, result))
             if lost:
                 await self._blame(plan, green, finding, restored=restored, lost=lost, run=run)
                 return
@@ -141,9 +141,9 @@ class BaseRuns:
         deciding = [file for file in await self._decides(plan, green) if file.reason is not Reason.TEST]
         commit = await self._compose(deciding)
         if commit != self._trial.head:
-            lost = compare.losses(green.observed, await self._observe(plan, commit, finding))
+            lost = observations.losses(green.observed, await self._observe(plan, commit, finding))
             if lost:
-                lost = lost.still(compare.losses(green.observed, await self._observe(plan, commit, finding)))
+                lost = lost.still(observations.losses(green.observed, await self._observe(plan, commit, finding)))
             if lost:
                 self._check_changed(plan, deciding, finding)
         await self._older_tests(plan, green, seconds, finding, configured=bool(deciding))
@@ -200,7 +200,7 @@ class BaseRuns:
 
         Code can take tests out of a run before they are collected; whether they run at all, the base shows.
         """
-        functions = {compare.function_of(test) for test in run.outcomes if "::" in test and ".py" in test}
+        functions = {observations.function_of(test) for test in run.outcomes if "::" in test and ".py" in test}
         if not functions:
             return False
         trees = self._known()
@@ -226,11 +226,11 @@ class BaseRuns:
         ):
             return
         base = await self._base(plan, finding)
-        lost = compare.losses(base, result)
+        lost = observations.losses(base, result)
         if not lost:
             self._given_up(base, result, (), finding)
             return
-        missing = {test for test, outcome in lost.tests.items() if outcome == compare.MISSING}
+        missing = {test for test, outcome in lost.tests.items() if outcome == observations.MISSING}
         finding.comparison = _comparison(lost, base, result, ())
         if lost.tests and len(missing) == len(lost.tests) < lost.earlier:
             text = f"{_tests(lost)} no longer run: {name_list(lost.tests)}."
@@ -240,7 +240,7 @@ class BaseRuns:
 
     def _given_up(self, base: Observed, run: Observed, restored: Iterable[Restored], finding: Finding) -> bool:
         """Report tests that fail on the base and do not run on the result; return whether there are any."""
-        lost = compare.given_up(base, run)
+        lost = observations.given_up(base, run)
         if not lost:
             return False
         finding.comparison = _comparison(lost, base, run, restored)
@@ -276,10 +276,10 @@ class BaseRuns:
         else:
             limited = earlier_tests.within(plan, green.seconds)
             alone = await self._observe(limited, await self._compose(deciding), finding)
-            by_deciding = compare.depends(lost, green.observed, alone)
+            by_deciding = observations.depends(lost, green.observed, alone)
             if by_deciding:
                 alone = await self._observe(limited, await self._compose(tests), finding)
-                by_tests = compare.depends(lost, green.observed, alone)
+                by_tests = observations.depends(lost, green.observed, alone)
             if not by_tests and not by_deciding:
                 by_tests = by_deciding = True
         finding.comparison = _comparison(lost, run, green.observed, restored)
@@ -291,8 +291,8 @@ class BaseRuns:
             text = f"Earlier tests cannot be loaded without this result's edits{_listed(file.path for file in tests)}."
             finding.reservations.append((Reservation.TESTS_CHANGED, text))
             return
-        unbuilt = run.unbuilt and all(outcome == compare.MISSING for outcome in lost.tests.values())
-        failed = {test: how for test, how in lost.tests.items() if not (run.unbuilt and how == compare.MISSING)}
+        unbuilt = run.unbuilt and all(outcome == observations.MISSING for outcome in lost.tests.values())
+        failed = {test: how for test, how in lost.tests.items() if not (run.unbuilt and how == observations.MISSING)}
         if unbuilt or (run.unbuilt and len(failed) < len(lost.tests)):
             absent = sorted(lost.tests.keys() - failed.keys())
             text = f"Earlier tests cannot be loaded with the result{_listed(absent)}."
@@ -309,9 +309,9 @@ class BaseRuns:
 
     def _gone(self, run: Observed, result: Observed, restored: Sequence[Restored], finding: Finding) -> None:
         """Report tests of the base that pass on the result, but that the result's own run does not show passing."""
-        fewer = compare.fewer(run, result)
+        fewer = observations.fewer(run, result)
         if not fewer:
-            renamed = compare.losses(run, result).tests
+            renamed = observations.losses(run, result).tests
             if renamed:
                 finding.notes.append(
                     f"Tests were renamed or replaced; their earlier versions pass on the result: {name_list(renamed)}."
@@ -367,16 +367,16 @@ class BaseRuns:
         if run.all_passed and not configured:
             return
         base = await self._base(limited, finding)
-        lost, edited = compare.losses(base, run), compare.hidden(base, run, green.observed)
+        lost, edited = observations.losses(base, run), observations.hidden(base, run, green.observed)
         if lost or edited:
             again = await self._observe(limited, commit, finding)
-            lost = lost.still(compare.losses(base, again))
-            edited = edited.still(compare.hidden(base, again, green.observed))
+            lost = lost.still(observations.losses(base, again))
+            edited = edited.still(observations.hidden(base, again, green.observed))
         if edited:
             # The check of the new tests runs alone: what another test breaks passes there without any edit.
             alone = suite is plan
             whole = green.observed if alone else await self._observe(limited, self._trial.head, finding)
-            edited = edited.only(test for test in edited.tests if whole.outcomes.get(test) != compare.FAILED)
+            edited = edited.only(test for test in edited.tests if whole.outcomes.get(test) != observations.FAILED)
         self._edited_red(edited, run, green.observed, tests, finding)
         if lost and (lost.tests or not run.green):
             finding.comparison = _comparison(lost, run, green.observed, tests)
@@ -480,8 +480,8 @@ def _comparison(lost: Losses, run: Observed, result: Observed, restored: Iterabl
     changed = [
         ChangedTest(
             test=test,
-            restored=run.outcomes.get(test, compare.MISSING),
-            result=result.outcomes.get(test, compare.MISSING),
+            restored=run.outcomes.get(test, observations.MISSING),
+            result=result.outcomes.get(test, observations.MISSING),
         )
         for test in lost.tests
     ]

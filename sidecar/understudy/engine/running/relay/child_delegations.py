@@ -53,7 +53,7 @@ Answer = dict[str, Any]
 class ChildDelegations:
     """The children of one delegation. The methods block; call them from a thread."""
 
-    def __init__(self, folder: delegation_folder.Folder, spec: Spec, state: Path) -> None:
+    def __init__(self, folder: Folder, spec: Spec, state: Path) -> None:
         """Start nothing."""
         self._folder = folder
         self._spec = spec
@@ -118,7 +118,7 @@ class ChildDelegations:
             with contextlib.suppress(UnderstudyError):  # it is gone; or the disk is full, and it notices our end itself
                 self.cancel(identifier)
 
-    def _folder_of(self, named: str) -> delegation_folder.Folder:
+    def _folder_of(self, named: str) -> Folder:
         matching = [
             identifier for identifier in self.ids if identifier == named or (named and identifier.endswith(f"-{named}"))
         ]
