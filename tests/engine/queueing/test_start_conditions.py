@@ -1,4 +1,4 @@
-"""The pauses of delegators, which all processes share."""
+"""The pauses of delegators, which all processes share, and tasks that start after others."""
 
 from __future__ import annotations
 

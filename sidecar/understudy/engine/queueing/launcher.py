@@ -379,7 +379,7 @@ def _may_launch(root: Path, claim: Claim, entry: Entry) -> bool:
 def _settle(root: Path, claim: Claim, spec: Spec) -> bool:
     """Return whether those that a delegation comes after have succeeded; hold it or end it otherwise."""
     try:
-        others = start_conditions.unended(spec)
+        others = start_conditions.unended_predecessors(spec)
     except start_conditions.Blocked as blocked:
         _finish(claim, blocked.error, blocked.verdict)
         failpoint("blocked")

@@ -380,7 +380,7 @@ def submission_order(after: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
-def unended(spec: Spec) -> list[str]:
+def unended_predecessors(spec: Spec) -> list[str]:
     """Return those that this task comes after and that have not ended; raise ``Blocked`` if one did not succeed."""
     running: list[str] = []
     for identifier in spec.after:

@@ -235,7 +235,7 @@ def _change_one(
     except (OSError, UnderstudyError) as error:
         problem = place.file.problem(error)
         return InstructionChange(name=name, path=str(place.path), before=before, after=before, problem=problem)
-    diff = patches.of_file(str(place.path), content, after)
+    diff = patches.unified_file(str(place.path), content, after)
     return InstructionChange(
         name=name, path=str(place.path), before=before, after=_state(place, after), diff=diff, problem=None
     )

@@ -77,12 +77,12 @@ def suite_of(plan: PreparedCheck, green: CheckOutcome, base_paths: Collection[st
     return PreparedCheck(check=check, kind=plan.kind, tests=named, builtin=plan.builtin, uses_tests=bool(named))
 
 
-def within(plan: PreparedCheck, seconds: float) -> PreparedCheck:
+def with_time_limit(plan: PreparedCheck, seconds: float) -> PreparedCheck:
     """Return the check with a time limit of 60 s or 5 times ``seconds``, whichever is more."""
     return _limited(plan, max(LEAST_SECONDS, TIMES * seconds))
 
 
-def longer(plan: PreparedCheck) -> PreparedCheck:
+def with_longer_limit(plan: PreparedCheck) -> PreparedCheck:
     """Return the check with three times its time limit, for a run that another one of the same tests was faster than.
 
     A suite that needs about as long as the limit ends within it or not by chance.

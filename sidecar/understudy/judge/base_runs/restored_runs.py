@@ -115,7 +115,7 @@ class BaseRuns:
         """
         result = green.observed if sure and not self._adds_first_tests(restored) else None
         commit = await self._compose(restored)
-        limited = earlier_tests.within(plan, green.seconds)
+        limited = earlier_tests.with_time_limit(plan, green.seconds)
         # If the result changes what pytest-cov asks for, the base's threshold has to be met.
         only_tests = all(file.reason in _TESTS for file in restored)
         run = await self._observe(limited, commit, finding, without_coverage=only_tests)
@@ -163,7 +163,7 @@ class BaseRuns:
     def suite(self, plan: PreparedCheck, green: CheckOutcome) -> PreparedCheck | None:
         """Return the check that runs all tests of the base within its time limit; None if there is none."""
         suite = earlier_tests.suite_of(plan, green, self._known().base_paths)
-        return earlier_tests.within(suite, green.seconds) if suite is not None else None
+        return earlier_tests.with_time_limit(suite, green.seconds) if suite is not None else None
 
     async def on_base(self, plan: PreparedCheck) -> tuple[Observed, float]:
         """Return what a check shows on the base, from the cache if it ran there before, and the seconds it took."""
@@ -274,7 +274,7 @@ class BaseRuns:
         if not by_tests:
             by_tests, by_deciding = bool(tests), bool(deciding)
         else:
-            limited = earlier_tests.within(plan, green.seconds)
+            limited = earlier_tests.with_time_limit(plan, green.seconds)
             alone = await self._observe(limited, await self._compose(deciding), finding)
             by_deciding = observations.depends(lost, green.observed, alone)
             if by_deciding:
@@ -348,13 +348,13 @@ class BaseRuns:
             if path in existing and deciding_files.is_test_file(path, self._trial.test_patterns)
         ]
         commit = await self._compose(tests)
-        limited = earlier_tests.within(suite, seconds)
+        limited = earlier_tests.with_time_limit(suite, seconds)
         if suite is plan and commit == self._trial.head:
             run = green.observed
         else:
             run = await self._observe(limited, commit, finding)
         if run.timed_out and not (await self._base(limited, finding)).timed_out:
-            limited = earlier_tests.longer(limited)
+            limited = earlier_tests.with_longer_limit(limited)
             run = await self._observe(limited, commit, finding)
         if run.timed_out:
             limit = limited.check.timeout_seconds or 0

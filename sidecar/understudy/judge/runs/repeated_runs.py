@@ -96,7 +96,7 @@ async def run_again(
     seed = await asyncio.to_thread(tree.tree_of, head)
     planned = variations(seed)
     run: Run = lambda variation, bare: once(plan, head, variation, bare)  # noqa: E731
-    confirms = plan.check.required and is_needed(first)
+    confirms = plan.check.required and needs_confirmation(first)
     steady = await _until_red(run, first, planned[:-1] if confirms else planned)
     if confirms and not steady.red:
         steady = await _confirmed(run, first, planned[-1], steady)
@@ -158,7 +158,7 @@ def describe(variation: Variation) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """What the runs showed; nothing if the first one agreed."""
+    """What runs without the probe showed; nothing if the first one agreed."""
 
     tampered: str = ""
     """What disagreed in two runs without the probe: the rest of a sentence."""
@@ -168,14 +168,14 @@ class Confirmation:
     seconds: float = 0.0
 
 
-def is_needed(green: CheckOutcome) -> bool:
+def needs_confirmation(green: CheckOutcome) -> bool:
     """Return whether a probe took part in this run."""
     return green.green and (green.report.started > 0 or green.report.node)
 
 
 async def confirm(run: Callable[[bool], Awaitable[CheckOutcome]], first: CheckOutcome) -> Confirmation:
     """Compare ``first``, which passed, with a run without the probe; ``run(True)`` leaves the probe out."""
-    if not is_needed(first):
+    if not needs_confirmation(first):
         return Confirmation()
     bare = await run(True)
     seconds = bare.seconds

@@ -62,7 +62,7 @@ def unified(before: str, after: str, old_name: str, new_name: str) -> str:
     return _joined(difflib.unified_diff(old, new, old_name, new_name))
 
 
-def of_file(path: str, before: bytes | None, after: bytes | None) -> str:
+def unified_file(path: str, before: bytes | None, after: bytes | None) -> str:
     """Return the unified diff of a file's contents; None: there is no file."""
     old, new = ((content or b"").decode("utf-8", "replace") for content in (before, after))
     return unified(old, new, "/dev/null" if before is None else path, "/dev/null" if after is None else path)
