@@ -34,19 +34,19 @@ from understudy.process.identity import Identity
 
 MAX_CHILDREN = 64
 """The most guardians recorded with a holder; usually there is one."""
-_CONTENT_LIMIT = 64 * 1024
-_LOOKS = 20
+_HOLDER_LIMIT = 64 * 1024
+_HOLDER_TRIES = 20
 LONGEST_LINE = 64 * 1024
 LONGEST_MESSAGE = 64 * 1024
 """Bytes of one message; its line may be six times as long, because JSON escapes control characters."""
-LARGEST_FILE = 4 * 1024 * 1024
+LARGEST_REQUESTS = 4 * 1024 * 1024
 """Far more than users write for one delegation."""
-_LARGEST_WITH_MESSAGES = LARGEST_FILE // 2
+_LARGEST_WITH_MESSAGES = LARGEST_REQUESTS // 2
 """Messages may not fill the file: a cancel must always fit."""
 LOCK_SECONDS = 5.0
 SCRATCH_PREFIX = "judge-"
 """How the names of scratch folders in the folder of a delegation's checks begin."""
-_LIMIT = 16 * 1024 * 1024
+_RECORD_LIMIT = 16 * 1024 * 1024
 
 
 class Holder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -126,9 +126,9 @@ def read_holder(folder: Folder) -> Holder | None:
     """Return the current or last holder that the lock file names; None if the file is empty or damaged."""
     # A read during a write may see parts of both contents (the kernel locks neither). Holders are written only
     # two or three times per delegation, so the next read succeeds.
-    for _ in range(_LOOKS):
+    for _ in range(_HOLDER_TRIES):
         try:
-            content = durable.read_whole(folder.lock, _CONTENT_LIMIT)
+            content = durable.read_whole(folder.lock, _HOLDER_LIMIT)
         except OSError:
             return None
         line, newline, _rest = content.partition(b"\n")
@@ -316,10 +316,10 @@ def _append(folder: Folder, item: Item, *, request: PermissionRequest | None) ->
                     f"{folder.id} already has as many messages as it can take.",
                     hint=f"Wait for its end, then reply: understudy reply {folder.id} TEXT",
                 )
-            if end + len(line) > LARGEST_FILE:
+            if end + len(line) > LARGEST_REQUESTS:
                 raise UnderstudyError(
                     ErrorKind.DISK_FULL,
-                    f"{folder.control} has reached {LARGEST_FILE} bytes.",
+                    f"{folder.control} has reached {LARGEST_REQUESTS} bytes.",
                     hint="A process is appending to it in a loop. Stop that process, then cancel again.",
                 )
             if request is not None and first_answer(read_requests(folder), request) is not None:
@@ -355,8 +355,8 @@ def remove_check_leftovers(folder: Folder) -> None:
     remove_check_scratch(folder.path / "checks")
     record = hidden_files_record(folder.path / "checks")
     try:
-        paths = json.loads(durable.read_whole(record, _LIMIT))
-        tree = Path(json.loads(durable.read_whole(folder.path / "worktree.json", _LIMIT))["tree"])
+        paths = json.loads(durable.read_whole(record, _RECORD_LIMIT))
+        tree = Path(json.loads(durable.read_whole(folder.path / "worktree.json", _RECORD_LIMIT))["tree"])
     except (OSError, ValueError, KeyError, TypeError):
         return
     for path in paths if isinstance(paths, list) else []:

@@ -34,9 +34,18 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.states import State
 from understudy.model.wire import ready
 
-_LIMIT = 1024 * 1024
+_RECORD_LIMIT = 16 * 1024 * 1024
+_OWNERS_LIMIT = 1024 * 1024
 RESERVED = frozenset({"owners", "removed"})
 """Files that stay in the folder of a removed worktree, so that no other worktree gets its path."""
+BASE_COPY, START_COPY, RESULT_COPY = "base.pack", "start.pack", "result.pack"
+"""Files in a delegation's folder; the second only if its agent worked in the checkout."""
+_REVIEW_HEAD = (
+    "# Your editor's code actions on a change below accept it, reject it, or send the work back.",
+    '# To say why, write lines that begin with "> " below the change. Such lines here, above the first file,',
+    "# are about the whole work, and those right below a line with diff --git are about that file.",
+    "",
+)
 
 
 class WorktreeRecord(msgspec.Struct):
@@ -57,17 +66,10 @@ class WorktreeRecord(msgspec.Struct):
         return self.start or self.base_commit
 
 
-BASE_COPY, START_COPY, RESULT_COPY = "base.pack", "start.pack", "result.pack"
-"""Files in a delegation's folder; the second only if its agent worked in the checkout."""
-
-
-_RECORD_BYTES = 16 * 1024 * 1024
-
-
 def read_record(folder: Folder) -> WorktreeRecord:
     """Return a delegation's record; raise ``base_unavailable`` if there is none."""
     try:
-        data = durable.read_whole(folder.path / "worktree.json", _RECORD_BYTES)
+        data = durable.read_whole(folder.path / "worktree.json", _RECORD_LIMIT)
         return msgspec.json.decode(data, type=ready(WorktreeRecord), dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.DecodeError):
         raise UnderstudyError(
@@ -100,7 +102,11 @@ def copies_in(folder: Folder) -> tuple[Path, ...]:
 def listed_owners(root: Path) -> list[str]:
     """Return the ids in ``owners``, oldest first; empty if the file is missing."""
     with contextlib.suppress(OSError):
-        return [line for line in durable.read_whole(root / "owners", _LIMIT).decode("ascii", "replace").split() if line]
+        return [
+            line
+            for line in durable.read_whole(root / "owners", _OWNERS_LIMIT).decode("ascii", "replace").split()
+            if line
+        ]
     return []
 
 
@@ -168,7 +174,7 @@ def root_of(state: Path, identifier: str) -> Path | None:
 def removed(root: Path) -> str | None:
     """Return the rescue ref of a removed worktree, None if the worktree exists."""
     with contextlib.suppress(OSError):
-        return durable.read_whole(root / "removed", _LIMIT).decode("utf-8", "replace").strip()
+        return durable.read_whole(root / "removed", _OWNERS_LIMIT).decode("utf-8", "replace").strip()
     return None
 
 
@@ -264,14 +270,6 @@ def review_text(folder: Folder, objects: ObjectStore, base: str, head: str) -> b
     title = " ".join(delegation_folder.read_spec(folder).title.split())
     lines = (f"# {title} ({folder.id})", *_REVIEW_HEAD)
     return b"".join(line.encode("utf-8", "replace") + b"\n" for line in lines) + patch if patch else b""
-
-
-_REVIEW_HEAD = (
-    "# Your editor's code actions on a change below accept it, reject it, or send the work back.",
-    '# To say why, write lines that begin with "> " below the change. Such lines here, above the first file,',
-    "# are about the whole work, and those right below a line with diff --git are about that file.",
-    "",
-)
 
 
 class SharedBase(msgspec.Struct, frozen=True):

@@ -247,7 +247,7 @@ def test_messages_are_bounded_and_leave_room_for_a_cancel(stage: Stage) -> None:
     with pytest.raises(UnderstudyError, match="as many messages"):
         fill()
     assert len(sizes) > 4
-    assert sizes[-1] < worker_files.LARGEST_FILE / 2
+    assert sizes[-1] < worker_files.LARGEST_REQUESTS / 2
     assert stage.project.call("delegations/cancel", id=identifier).verdict == "cancelled"
 
 
