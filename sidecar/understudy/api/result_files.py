@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from understudy.files import durable
 from understudy.journal import delegation_folder
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -47,8 +48,6 @@ def read_review(delegation: str) -> bytes:
 
     Errors: ``unknown_delegation``; ``conflict`` while there is no result; ``state_unavailable`` if it cannot be read.
     """
-    from understudy.files import durable
-
     path = review_file(delegation)
     try:
         return durable.read_whole(path, _REVIEW_BYTES)
@@ -84,8 +83,6 @@ def write_answer(delegation: str, text: str) -> Path:
 
     Errors: ``unknown_delegation``, ``disk_full``, ``state_unavailable``.
     """
-    from understudy.files import durable
-
     path = delegation_folder.open_folder(delegation).path / "answer.md"
     with durable.named_failures(path):  # another editor may write the same answer now
         durable.replace(path, text.encode("utf-8", "replace"), several_writers=True)
@@ -98,8 +95,6 @@ def write_text_answer(request: str, text: str) -> Path:
     Errors: ``disk_full``, ``state_unavailable``.
     """
     import contextlib
-
-    from understudy.files import durable
 
     folder = delegation_folder.state_root() / _ANSWERS
     path = folder / f"{request}.md"

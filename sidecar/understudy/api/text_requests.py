@@ -15,7 +15,7 @@ import msgspec
 
 from understudy.api.caller import describe_asker
 from understudy.engine.text_recipes import corpus as corpora
-from understudy.engine.text_recipes import text_request
+from understudy.engine.text_recipes import request_paths, text_request
 from understudy.files.user_file import require_current_folder
 from understudy.model.config.delegators import Limits
 from understudy.model.delegation import events
@@ -107,8 +107,6 @@ class PreparedText(msgspec.Struct, kw_only=True):
     def _deliver(self, text: str) -> None:
         if self.target is None:
             return
-        from understudy.engine.text_recipes import request_paths
-
         self.difference = request_paths.difference(self.target, text)
         if self.writes:
             request_paths.write(self.target, text)
@@ -122,8 +120,6 @@ def prepare(params: TextParams) -> PreparedText:
     folder = require_current_folder()
     target = None
     if params.target is not None:
-        from understudy.engine.text_recipes import request_paths
-
         root = None if params.target_root is None else Path(params.target_root)
         may_exist = params.force or not params.writes_target
         target = request_paths.check_target(params.target, folder, root=root, may_exist=may_exist)

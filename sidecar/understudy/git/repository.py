@@ -16,6 +16,7 @@ import msgspec
 
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.text.path_quoting import unquote
 
 _SMALL_FILE = 64 * 1024
 """Largest `.git` file, `HEAD`, `commondir` or loose reference; real ones are far smaller."""
@@ -413,8 +414,6 @@ def _object_folders(objects: Path) -> list[Path]:
 
 
 def _alternates(folder: Path) -> list[Path]:
-    from understudy.model.text.path_quoting import unquote
-
     lines = (raw.rstrip("\r") for raw in (_small(folder / "info" / "alternates") or "").split("\n"))
     named = [line for line in lines if line and not line.startswith("#")]
     paths = (os.fsdecode(unquote(line)) if line.startswith('"') else line for line in named[:_MOST_ALTERNATES])

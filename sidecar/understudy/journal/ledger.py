@@ -32,7 +32,7 @@ from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.delegation.spec import Spec
 from understudy.model.states import State
 from understudy.model.text import path_quoting
-from understudy.model.wire import ready
+from understudy.model.wire import encode, ready
 
 LONGEST_LINE = 64 * 1024
 
@@ -200,8 +200,6 @@ def _encode(entry: LedgerEntry) -> bytes:
     try:
         line = msgspec.json.encode(entry)
     except UnicodeEncodeError:
-        from understudy.model.wire import encode
-
         line = encode(entry)
     return line + b"\n"
 

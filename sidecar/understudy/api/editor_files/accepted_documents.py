@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from understudy.api import caller
+from understudy.files import durable, user_file
 from understudy.model.errors import UnderstudyError
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ LATER_SECONDS = 2.0
 
 def text_of(path: Path, most_bytes: int) -> str | None:
     """Return the text of a file on disk; None if it cannot be read. At most ``most_bytes`` are read."""
-    from understudy.files import durable
-
     try:
         return durable.read_whole(path, most_bytes).decode("utf-8", "replace")
     except (OSError, UnderstudyError):
@@ -40,7 +39,6 @@ def file_saved(path: Path, text: str | None = None) -> None:
     """
     if caller.surrounding_run() is not None:
         return
-    from understudy.files import user_file
     from understudy.journal import editor_saves
 
     saved = user_file.overwritten(user_file.read_bytes(path), text) if text is not None else None

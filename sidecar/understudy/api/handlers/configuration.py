@@ -12,7 +12,7 @@ from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
 from understudy.config.configuration import Configuration
-from understudy.config.discovery import declarations
+from understudy.config.discovery import declarations, server_presets
 from understudy.config.editing import edit
 from understudy.config.findings import unknown_name
 from understudy.config.loading import agent_files, loader
@@ -21,11 +21,13 @@ from understudy.config.validation import usable
 from understudy.engine.planning import delegator_choice
 from understudy.engine.queueing import start_conditions
 from understudy.git import repository
-from understudy.journal import change_notifications, delegation_folder
+from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.model.config.config_entries import CircuitState, DelegatorEntry, ModelServerEntry, Problem, ServerPreset
 from understudy.model.config.delegators import Delegator, Launch, Scope, language_of
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+from understudy.model.states import State
+from understudy.process import call_checks
 
 _T = TypeVar("_T")
 
@@ -252,8 +254,6 @@ def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.
 
 def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
     """List the kinds of model servers, their usual addresses, and which run on this machine."""
-    from understudy.config.discovery import server_presets
-
     _ = caller, params
     kinds = server_presets.kinds().values()
     running = server_presets.running(kinds)
@@ -370,8 +370,6 @@ def _add_missing(entry: DelegatorEntry, loaded: Configuration) -> None:
 
 def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem | None:
     """Return a problem if the delegator's program is not installed, without starting a program."""
-    from understudy.process import call_checks
-
     delegator = entry.delegator
     path_override = {
         name: value for name, value in (delegator.env or {}).items() if name == "PATH" and isinstance(value, str)
@@ -396,9 +394,6 @@ def _missing(entry: DelegatorEntry, defined: ToolDefinition | None) -> Problem |
 
 
 def _counts() -> dict[str, tuple[int, int]]:
-    from understudy.journal import reader
-    from understudy.model.states import State
-
     live = [state for state in State if state is not State.FINISHED]
     delegations, _ = reader.page(states=live, limit=1000)
     counts: dict[str, tuple[int, int]] = {}

@@ -16,6 +16,7 @@ from understudy.engine.running import supervision
 from understudy.engine.worktrees.worktree_record import load_record
 from understudy.files import durable
 from understudy.git import diff as git_diff
+from understudy.git import repository
 from understudy.journal import change_notifications, delegation_folder, reader
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, StartParams
@@ -94,8 +95,6 @@ def list_page(caller: Caller, params: messages.ListParams) -> messages.ListResul
     limit = page_limit(params.limit)
     workspace = params.workspace
     if workspace is not None:
-        from understudy.git import repository
-
         workspace = str(repository.workspace_of([], workspace, None))
     items, cursor = reader.page(
         states=params.states,

@@ -12,7 +12,7 @@ import msgspec
 from understudy.api import messages
 from understudy.api.caller import Caller
 from understudy.api.handlers import delegations
-from understudy.engine.queueing import launcher
+from understudy.engine.queueing import launcher, start_conditions
 from understudy.engine.running import supervision
 from understudy.journal import delegation_folder, groups
 from understudy.model.delegation.delegations import Group
@@ -35,7 +35,6 @@ def start(caller: Caller, params: messages.GroupStartParams) -> messages.GroupSt
     None is started before all are found valid.
     """
     from understudy.engine.planning.plan import plan
-    from understudy.engine.queueing import start_conditions
     from understudy.engine.running import start
 
     start.require_budget(params.budget)

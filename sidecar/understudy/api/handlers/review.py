@@ -8,19 +8,20 @@ from understudy.api import messages, review_messages
 from understudy.api.caller import Caller
 from understudy.api.handlers.delegations import folder_of, head_of
 from understudy.engine.running.supervision import current
+from understudy.engine.worktrees.worktree_record import load_record
+from understudy.git import diff as git_diff
 from understudy.journal import change_notifications, delegation_folder, worker_files
 from understudy.journal.delegation_folder import Folder
 from understudy.model.delegation.delegations import PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import MutantStatus
+from understudy.model.text import path_quoting
 from understudy.model.wire import timestamp
 
 
 def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
     """Return the result as files and hunks."""
     from understudy.engine.review import review_state
-    from understudy.engine.worktrees.worktree_record import load_record
-    from understudy.git import diff as git_diff
 
     _ = caller
     folder = folder_of(params.id)
@@ -47,7 +48,6 @@ def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
 def decide(caller: Caller, params: review_messages.DecideParams) -> review_messages.DecideResult:
     """Accept hunks, merging them into the user's current files and buffers, or reject them with a reason."""
     from understudy.engine.review import decisions
-    from understudy.model.text import path_quoting
 
     requests = [
         decisions.DecisionRequest(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from understudy import __version__
 from understudy.config.discovery import declarations
 from understudy.files.user_file import current_folder
 from understudy.model.capabilities import Capabilities
@@ -121,8 +122,6 @@ class _Look:
             problems=[],
         )
         if tool.built_in:
-            from understudy import __version__
-
             entry.version = __version__
         for binary in tool.binaries:
             program = find(binary, self.folders, avoid=self.avoid)

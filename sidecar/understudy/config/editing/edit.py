@@ -21,7 +21,7 @@ from understudy.config import locations
 from understudy.config.configuration import Configuration
 from understudy.config.discovery import declarations
 from understudy.config.editing.new_files import ready_made, tool_template
-from understudy.config.findings import unknown_name
+from understudy.config.findings import near, unknown_name
 from understudy.config.loading.loader import load
 from understudy.config.locations import SCHEMA_FOLDER, SINGLE, FileKind, schema_name
 from understudy.config.parsing import config_file, file_schema, source_file
@@ -268,8 +268,6 @@ class Editor:
         entries = _entries(configuration, kind)
         entry = entries.get(name)
         if entry is None:
-            from understudy.config.findings import near
-
             raise UnderstudyError(
                 _UNKNOWN[kind],
                 f"There is no {_TITLE[kind]} `{name}`.",

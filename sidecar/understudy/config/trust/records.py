@@ -25,6 +25,7 @@ from typing import Any
 from understudy.config.configuration import Configuration
 from understudy.config.loading.loader import load
 from understudy.config.trust import effects
+from understudy.files.durable import folder_lock
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import visible_line
 from understudy.model.wire import timestamp
@@ -245,8 +246,6 @@ def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool, for
 
 @contextlib.contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    from understudy.files.durable import folder_lock
-
     try:
         (state / "trust").mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -25,7 +25,7 @@ from understudy.engine.worktrees import worktree_record
 from understudy.engine.worktrees.worktree_record import WorktreeRecord, read_record
 from understudy.files import durable
 from understudy.files.durable import failpoint
-from understudy.git import repository
+from understudy.git import command, repository
 from understudy.git.base import capture
 from understudy.git.worktree import rescue
 from understudy.journal import delegation_folder, ledger, reader, worker_files
@@ -386,8 +386,6 @@ def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Pa
 
 
 def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
-    from understudy.git import command
-
     if place.common_dir is None:
         return
     git_dir = place.common_dir
@@ -404,8 +402,6 @@ def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
 
 
 def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
-    from understudy.git import command
-
     if place.common_dir is None:
         return
     listing = command.git_output(

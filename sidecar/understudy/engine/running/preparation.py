@@ -19,6 +19,7 @@ from understudy.engine.worktrees.delegation_worktree import DelegationWorktree
 from understudy.files import nofollow
 from understudy.git import repository
 from understudy.journal.delegation_folder import Folder
+from understudy.judge.project import interpreter
 from understudy.model.config.delegators import EnvReference
 from understudy.model.delegation import events
 from understudy.model.delegation.spec import Spec, SpecCandidate
@@ -191,8 +192,6 @@ def _as_it_is(worktree: DelegationWorktree, path: str) -> bytes | None:
 
 def interpreter_of(spec: Spec, folder: Folder, worktree: DelegationWorktree) -> ProjectPython | None:
     """Return the project's Python as the checks of the result will start it."""
-    from understudy.judge.project import interpreter
-
     tree = worktree.agent_path
     project = interpreter.project_python(
         Path(spec.workspace), spec.interpreter, tree=tree, scratch=folder.path / "python"

@@ -29,6 +29,7 @@ from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchO
 from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
 from understudy.model.wire import timestamp
+from understudy.runners.runner import Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
 
@@ -192,7 +193,6 @@ def _send(
     is_cancelled: Callable[[], bool] | None,
 ) -> Outcome:
     from understudy.runners.backends import direct
-    from understudy.runners.runner import Task
 
     chosen, server = prepared.chosen, prepared.chosen.model_server
     key = keys.resolve(server.api_key, os.environ) if server is not None and server.api_key is not None else None

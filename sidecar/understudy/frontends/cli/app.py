@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from understudy import __version__
 from understudy.frontends.cli.calls.command_group import ALIASES, SuggestingGroup, translated
 from understudy.frontends.cli.calls.exit_codes import Exit, table
 
@@ -176,8 +177,6 @@ class LazyGroup(SuggestingGroup):
 def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     _ = parameter
     if value and not ctx.resilient_parsing:
-        from understudy import __version__
-
         click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()
 

@@ -21,7 +21,7 @@ from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import looks_secret, refused, without_environments
 from understudy.git.repository import Repository, submodule_objects
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.text.path_quoting import quote
+from understudy.model.text.path_quoting import quote, unquote
 
 _NAMED = 1000
 """How many left-out files are listed; a note counts the others."""
@@ -482,8 +482,6 @@ def _joined(items: Iterable[bytes]) -> bytes:
 
 
 def _unquoted(name: str) -> bytes:
-    from understudy.model.text.path_quoting import unquote
-
     try:
         return unquote(name)
     except ValueError:

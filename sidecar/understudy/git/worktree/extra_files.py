@@ -24,6 +24,7 @@ from understudy.git.command import check_not_aborted
 from understudy.git.object_store import ObjectStore
 from understudy.git.path_rules import refused
 from understudy.git.repository import Repository
+from understudy.git.worktree.cleanup import delete_folder
 from understudy.git.worktree.worktree import Worktree
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
@@ -253,6 +254,4 @@ def _fingerprint(full: bytes) -> str:
 
 
 def _remove(full: bytes) -> None:
-    from understudy.git.worktree.cleanup import delete_folder
-
     delete_folder(Path(os.fsdecode(full)))

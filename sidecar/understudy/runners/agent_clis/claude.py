@@ -32,6 +32,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.tools.claude import CAPABILITIES
 from understudy.runners.agent_clis.launching import AgentRunner, invalid, refuse_flags
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
+from understudy.runners.driver import attempt
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task
@@ -110,8 +111,6 @@ def command_for(task: Task, program: Path) -> Command:
 
 
 def _knows_cost(task: Task) -> bool:
-    from understudy.runners.driver import attempt
-
     return attempt.knows_cost(task)
 
 

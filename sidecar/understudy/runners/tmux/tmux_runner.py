@@ -25,7 +25,7 @@ from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.runners.agent_clis.launching import find_program, invalid, refuse_flags, worktree_of
 from understudy.runners.driver import driver
 from understudy.runners.driver.command_line import RUN_FOLDER, Command, fill
-from understudy.runners.runner import Emit, Outcome, Task
+from understudy.runners.runner import Emit, Outcome, Task, runner_for
 from understudy.runners.tmux.terminal_source import TerminalSource
 
 _FALLBACK = "tmux is not installed, so the agent runs without a terminal (`launch.without_tmux`)."
@@ -69,8 +69,6 @@ class Runner:
 
     async def _headless(self, task: Task, emit: Emit) -> Outcome:
         import msgspec
-
-        from understudy.runners.runner import runner_for
 
         launch = msgspec.structs.replace(task.delegator.launch or Launch(), without_tmux=None)
         delegator = msgspec.structs.replace(task.delegator, mode=None, launch=launch)

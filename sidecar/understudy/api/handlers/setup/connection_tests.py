@@ -16,6 +16,7 @@ from understudy.model.config.config_entries import ConnectionTest, ConnectionTes
 from understudy.model.config.delegators import Delegator, ModelServer, Scope
 from understudy.model.config.tool_definitions import ToolDefinition
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process import call_checks
 
 _NO_ERRORS = "It is configured without errors."
 
@@ -83,9 +84,6 @@ def _would_be_accepted(
 def _tool_steps(
     caller: Caller, delegator: Delegator, defined: ToolDefinition | None, workspace: str | None
 ) -> list[ConnectionTestStep]:
-    from understudy.process import call_checks
-    from understudy.process.call_checks import base_environment
-
     began = time.monotonic()
     if defined is not None and not defined.capabilities().binaries:
         message = f"{defined.program} is a path in the worktree, which does not exist yet."
@@ -94,7 +92,7 @@ def _tool_steps(
         command = (delegator.launch.command if delegator.launch is not None else None) or [""]
         program = (*declarations.require_capabilities(delegator, None, defined).binaries, command[0])[0]
         try:
-            path = call_checks.locate(program, Path("/"), base_environment())
+            path = call_checks.locate(program, Path("/"), call_checks.base_environment())
             return [ConnectionTestStep(name="binary", ok=True, message=path, seconds=time.monotonic() - began)]
         except UnderstudyError as error:
             message = f"{error.message} {error.hint}" if error.hint else error.message

@@ -11,11 +11,23 @@ from pathlib import Path
 
 from understudy.api import messages
 from understudy.api.caller import Caller
-from understudy.api.handlers.setup import overview
+from understudy.api.handlers import configuration, delegations
+from understudy.api.handlers.setup import configured_checks, overview
+from understudy.config.loading import loader
+from understudy.config.trust import records
+from understudy.files import durable
+from understudy.git import command, repository
+from understudy.journal import change_notifications, delegation_folder, reader
+from understudy.judge.project import interpreter
+from understudy.model.confinement import Confinement
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import Location, UnderstudyError
 from understudy.model.states import State
 from understudy.model.text import path_quoting
+from understudy.process import call_checks
+from understudy.process.program_spec import OWN, Program
+from understudy.process.programs import children
+from understudy.store import store
 
 FREE_BYTES = 200_000_000
 """``doctor`` warns below this much free space, which is about one worktree of a medium-sized project."""
@@ -101,16 +113,11 @@ def _python(caller: Caller) -> messages.DoctorCheck:
 
 
 def _git(caller: Caller) -> messages.DoctorCheck:
-    from understudy.git import command
-
     _ = caller
     return _found("git " + ".".join(map(str, command.version())))
 
 
 def _state(caller: Caller) -> messages.DoctorCheck:
-    from understudy.files import durable
-    from understudy.journal import delegation_folder
-
     _ = caller
     root = delegation_folder.state_root()
     try:
@@ -129,8 +136,6 @@ def _state(caller: Caller) -> messages.DoctorCheck:
 
 
 def _changes(caller: Caller) -> messages.DoctorCheck:
-    from understudy.journal import change_notifications
-
     _ = caller
     with change_notifications.ChangeListener() as listener:
         change_notifications.notify("doctor")
@@ -146,11 +151,6 @@ def _changes(caller: Caller) -> messages.DoctorCheck:
 
 def _isolation(caller: Caller) -> messages.DoctorCheck:
     import asyncio
-
-    from understudy.model.confinement import Confinement
-    from understudy.process import call_checks
-    from understudy.process.program_spec import OWN, Program
-    from understudy.process.programs import children
 
     _ = caller
 
@@ -183,8 +183,6 @@ def _keyring(caller: Caller) -> messages.DoctorCheck:
 
 
 def _configuration(caller: Caller) -> messages.DoctorCheck:
-    from understudy.api.handlers import configuration
-
     listed = configuration.delegators(caller, messages.WorkspaceParams())
     problems = list(listed.problems)
     # The problems of a delegator in a file are in both lists; a missing program is only in its entry.
@@ -209,8 +207,6 @@ def _configuration(caller: Caller) -> messages.DoctorCheck:
 
 def _repository(caller: Caller) -> messages.DoctorCheck | None:
     """Return whether worktrees can be made of the caller's folder; an error says why not."""
-    from understudy.git import repository
-
     if (top := _workspace(caller)) is None:
         return None
     repo = repository.locate(top)
@@ -233,9 +229,6 @@ def _trust(caller: Caller) -> messages.DoctorCheck | None:
 
 def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
     """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
-    from understudy.api.handlers import configuration
-    from understudy.judge.project import interpreter
-
     top = _workspace(caller)
     if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not _is_trusted(top):
         return None  # the programs of an untrusted workspace do not run
@@ -261,22 +254,15 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
 
 
 def _workspace(caller: Caller) -> Path | None:
-    from understudy.git import repository
-
     folder = caller.folder()
     return None if folder is None else repository.workspace_of([], None, folder)
 
 
 def _is_trusted(top: Path) -> bool:
-    from understudy.config.trust import records
-    from understudy.journal import delegation_folder
-
     return records.status(top, delegation_folder.state_root()).trusted
 
 
 def _checks(caller: Caller) -> messages.DoctorCheck:
-    from understudy.api.handlers.setup import configured_checks
-
     listed = configured_checks.checks(caller, messages.WorkspaceParams())
     names = [entry.check.name for entry in listed.checks]
     proposed = next(iter(listed.proposals), None)
@@ -305,9 +291,7 @@ def _tools(caller: Caller) -> messages.DoctorCheck:
 
 
 def _delegations(caller: Caller) -> messages.DoctorCheck:
-    from understudy.api.handlers import delegations
     from understudy.engine.retention import retained_files
-    from understudy.journal import delegation_folder
 
     live: list[State] = [state for state in State if state is not State.FINISHED]
     unfinished = delegations.list_page(caller, messages.ListParams(states=live, limit=1000)).delegations
@@ -325,16 +309,11 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
 
 
 def _queue_is_paused() -> bool:
-    from understudy.journal import delegation_folder
-    from understudy.store import store
-
     return store.is_paused(delegation_folder.state_root())
 
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:
-    from understudy.config.loading import loader
     from understudy.engine.retention import retained_files
-    from understudy.journal import delegation_folder
 
     state, kept = delegation_folder.state_root(), loader.load(None, trusted=False).worktrees
     places = retained_files.list_worktrees(state, kept.keep_days)
@@ -396,8 +375,6 @@ def _worktrees(caller: Caller) -> messages.DoctorCheck:
 
 def _workspaces(caller: Caller, delegations: list[Delegation | None]) -> set[Path]:
     """Return the workspaces to search for leftover refs: of worktrees, of recent delegations, and the caller's."""
-    from understudy.journal import delegation_folder, reader
-
     folders = {Path(delegation.workspace) for delegation in delegations if delegation is not None}
     for identifier in delegation_folder.ids()[:RECENT]:
         with contextlib.suppress(UnderstudyError, OSError):

@@ -14,6 +14,7 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations, ledger
 from understudy.api.handlers.setup import configured_checks
 from understudy.api.setup_messages import LedgerParams
+from understudy.config.discovery import declarations, installed_tools
 from understudy.config.editing import new_files
 from understudy.journal import change_notifications
 from understudy.model.config.config_entries import BackendEntry
@@ -32,7 +33,6 @@ def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult
 
 def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
     """List the supported agent CLIs, installed or not, with their versions."""
-    from understudy.config.discovery import declarations, installed_tools
     from understudy.config.reference import supported_options
 
     loaded = configuration.load(caller, params.workspace)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from understudy.engine.planning import prompt
 from understudy.engine.running.attempts.run_attempts import Attempts
 from understudy.engine.running.lifecycle.results import Judging, ResultCollection, Trial
 from understudy.engine.running.outside_watch import OutsideWatch
@@ -261,8 +262,6 @@ class Campaign:
 
     def _request_of(self, step: SendBack) -> str:
         """Return what the agent is asked to do to its result."""
-        from understudy.engine.planning import prompt
-
         if step.request is Request.REPAIR:
             return prompt.repair_request(self._failing(self._judging.judgement))
         return prompt.strengthen_request(self._noticed) if self._noticed is not None else ""
@@ -370,8 +369,6 @@ class Campaign:
         return self._evidence(self._judging.judgement) if self._results.result is not None else None
 
     def _evidence(self, judgement: Judgement | None) -> Evidence:
-        from understudy.engine.planning import prompt
-
         verdict, reservations = self._verdict_on(judgement)
         measured = _noticed_by(judgement)
         return Evidence(

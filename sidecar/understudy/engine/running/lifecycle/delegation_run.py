@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from understudy.engine.queueing import launcher
+from understudy.engine.review import review_state
 from understudy.engine.running.attempts.agent_conversation import UserMessages
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, AgentLinks, Attempts
 from understudy.engine.running.lifecycle.campaign import Campaign
@@ -265,8 +266,6 @@ class DelegationRun:
 
     async def _keep_as_branch(self) -> None:
         """Commit the result on a new branch, if the delegator of the last attempt is configured like that."""
-        from understudy.engine.review import review_state
-
         run = self._run
         last = run.writer.delegation.attempts[-1].delegator
         name = review_state.branch_of(run.spec, run.folder.id, last)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.config.loading import loader
 from understudy.config.trust import records
 from understudy.engine.queueing import launcher
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, Attempts
@@ -76,8 +77,6 @@ class Judging:
 
     def _configured_now(self) -> Configuration:
         """Return the configuration of the workspace as it is now: the user may have added a check since."""
-        from understudy.config.loading import loader
-
         workspace = Path(self._run.spec.workspace)
         trusted = records.status(workspace, self._run.state).trusted
         return loader.load(workspace, trusted=trusted)

@@ -21,6 +21,7 @@ from understudy.frontends.cli.output.output import cost_origin, duration, thousa
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
+from understudy.model.errors import ErrorKind
 from understudy.model.verdicts import Verdict
 
 _PAGE = 1000
@@ -208,8 +209,6 @@ def _sums(totals: LedgerTotals) -> tuple[str, ...]:
 
 
 def _failed(totals: LedgerTotals) -> int:
-    from understudy.model.errors import ErrorKind
-
     kinds = {str(kind) for kind in ErrorKind}
     return sum(count for word, count in totals.outcomes.items() if word in kinds)
 

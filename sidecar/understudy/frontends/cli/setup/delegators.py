@@ -24,6 +24,7 @@ from understudy.frontends.cli.setup.entries import (
     remove_fields,
 )
 from understudy.frontends.cli.terminal.terminal import local_time
+from understudy.model.wire import camel
 
 _LAUNCH_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("permission_mode", {"metavar": "MODE", "help": "Permission mode of the tool."}),
@@ -422,8 +423,6 @@ def _merge(declared: dict[str, Any], field: str, more: dict[str, Any]) -> None:
 
 
 def _launch(arguments: dict[str, Any], argv: tuple[str, ...]) -> dict[str, Any]:
-    from understudy.model.wire import camel
-
     launch: dict[str, Any] = {
         camel(name): arguments[name] for name, _ in _LAUNCH_OPTIONS if arguments[name] is not None
     }

@@ -22,6 +22,7 @@ from understudy.frontends.cli.setup.entries import (
 )
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.delegators import ModelPrice
+from understudy.model.wire import camel
 
 _LONGEST_KEY = 16_384
 _PRICE_FIELDS = ("input", "output", "cacheRead", "cacheWrite")
@@ -280,8 +281,6 @@ def _prices(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def _declared(before: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    from understudy.model.wire import camel
-
     declared = dict(before)
     for field in ("base_url", "kind", "display_name", "locality", "max_concurrent"):
         if arguments[field] is not None:

@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from understudy.frontends.cli.calls import options
+from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.live_view import StreamedAnswer
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.text import envelope
+from understudy.model.config.delegators import Limits
 
 _LEFT_OUT_SHOWN = 3
 
@@ -155,8 +157,6 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
     if delegator.model_server:
         facts["backend"] = delegator.model_server
     if arguments["preview"]:
-        from understudy.frontends.cli.output import output
-
         left_out = [(skipped.name, skipped.why) for skipped in prepared.left_out]
         output.preview(text_requests.preview_of(prepared.request), as_json=arguments["json_"], left_out=left_out)
         return
@@ -198,8 +198,6 @@ def _report(difference: str, params: dict[str, Any]) -> None:
 
 
 def _limits(arguments: dict[str, Any]) -> Any:
-    from understudy.model.config.delegators import Limits
-
     names = ("total_seconds", "max_output_tokens", "max_tokens")
     limits = {name: arguments[name] for name in names if arguments[name] is not None}
     return Limits(**limits) if limits else None
