@@ -124,7 +124,7 @@ def test_threads_of_one_process_share_the_file(root):
 @pytest.mark.parametrize("missing", [("",), ("", "-wal", "-shm")])
 def test_a_file_that_is_removed_is_made_again(root, missing):
     store.add(root, Entry("a", 1), record=False)
-    store.filled(root)
+    store.mark_filled(root)
     for suffix in missing:
         (root / f"{store.NAME}{suffix}").unlink(missing_ok=True)
     python('store.add(root, Entry("b", 1), record=False)', root)
@@ -134,7 +134,7 @@ def test_a_file_that_is_removed_is_made_again(root, missing):
 
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 99", "PRAGMA user_version = 3"])
 def test_a_file_of_another_version_is_replaced(root, statement):
-    python('store.add(root, Entry("a", 1), record=False)\nstore.filled(root)', root)
+    python('store.add(root, Entry("a", 1), record=False)\nstore.mark_filled(root)', root)
     damaged(root, statement)
     assert store.queued(root) == []
     assert store.is_new(root)

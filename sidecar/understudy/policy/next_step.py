@@ -220,6 +220,9 @@ def failing_checks(checks: Iterable[CheckResult], recipe: Recipe) -> list[CheckR
     return failing if recipe.changes == "code" else [check for check in failing if not check.fails_on_base]
 
 
+# -- the rules -----------------------------------------------------------------------------------------------------
+
+
 Rule = Callable[[History], Decision | None]
 """Returns what should follow, or None where it has nothing to say."""
 
@@ -319,6 +322,9 @@ def _is_kept(tried: Try) -> bool:
 
 def _improves(tried: Try) -> bool:
     return isinstance(tried.step, SendBack) and tried.step.improves
+
+
+# -- which result is kept ------------------------------------------------------------------------------------------
 
 
 def objection(

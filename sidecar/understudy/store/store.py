@@ -294,7 +294,7 @@ def is_new(root: Path) -> bool:
     return not (root / NAME).exists() or bool(_rows(root, "SELECT 1 FROM settings WHERE name = 'new'"))
 
 
-def filled(root: Path) -> None:
+def mark_filled(root: Path) -> None:
     """Note that the store has what the journals say."""
     with _changing(root) as connection:
         connection.execute("DELETE FROM settings WHERE name = 'new'")

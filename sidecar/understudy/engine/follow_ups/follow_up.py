@@ -231,12 +231,6 @@ def retry(
     return _begin(plan, spec, origin, (created_at, asked_by), title=delegation.title, after=after, waits_for=waits_for)
 
 
-# -- what the new worker starts from -------------------------------------------------------------------------------
-
-
-# -- words ---------------------------------------------------------------------------------------------------------
-
-
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +342,9 @@ def _sessions(delegation: Delegation) -> dict[str, str]:
     }
 
 
+# -- the prompt of a reply -----------------------------------------------------------------------------------------
+
+
 def _path(quoted: str) -> str:
     return os.fsdecode(path_quoting.unquote(quoted))
 
@@ -413,6 +410,9 @@ def _shown(objects: ObjectStore, sides: tuple[str, str], file: FileDiff, hunk: H
         boundary = secrets.token_hex(6)
         return f"\n<<<{boundary}\n" + "\n".join(lines)[:SHOWN_BYTES] + f"\n{boundary}>>>"
     return ""
+
+
+# -- the checks once more ------------------------------------------------------------------------------------------
 
 
 def recheck(folder: Folder, cancelled: Callable[[], bool], *, limit_seconds: float) -> Delegation:

@@ -281,7 +281,7 @@ def _fill(root: Path) -> None:
         with contextlib.suppress(OSError):
             place.unlink()
     if is_whole:
-        store.filled(root)
+        store.mark_filled(root)
 
 
 def _take_next(
