@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,4 +23,6 @@ class PriceTable(msgspec.Struct, frozen=True):
 @functools.cache
 def price_table() -> PriceTable:
     """Return the table."""
+    import tomllib
+
     return PriceTable(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from understudy.config.loading import loader
 from understudy.config.trust import records
+from understudy.config.validation import start_options
 from understudy.engine.queueing import launcher
 from understudy.engine.running.attempts.run_attempts import SNAPSHOT_SECONDS, Attempts
 from understudy.engine.running.outside_watch import OutsideWatch
@@ -62,8 +63,6 @@ class Judging:
 
         The worktree gets files and links that were configured since: a check may have been impossible without them.
         """
-        from understudy.config.validation import start_options
-
         run = self._run
         configured = await run.in_thread(self._configured_now)
         if run.checkout is None:
