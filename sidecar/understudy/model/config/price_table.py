@@ -22,7 +22,7 @@ class PriceTable(msgspec.Struct, frozen=True):
 
 @functools.cache
 def price_table() -> PriceTable:
-    """Return the table."""
+    """Return the table. It is a part of the package, as a module is: what reads it decides the same each time."""
     import tomllib
 
     return PriceTable(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")))
