@@ -10,7 +10,7 @@ import pytest
 
 from understudy.config.discovery import declarations
 from understudy.config.reference import supported_options
-from understudy.config.validation import request_options
+from understudy.config.validation import start_options
 from understudy.config.validation.delegator_rules import Surroundings, check_delegator
 from understudy.model.config.config_entries import SupportedOption
 from understudy.model.config.delegators import Delegator, Launch, Limits, ModelServer
@@ -113,10 +113,10 @@ def test_what_one_delegation_can_change_is_what_an_override_may_have(declared: A
         else:
             continue
         if may:
-            request_options.apply_launch(override, delegator, around)
+            start_options.apply_launch(override, delegator, around)
         else:
             with pytest.raises(UnderstudyError):
-                request_options.apply_launch(override, delegator, around)
+                start_options.apply_launch(override, delegator, around)
 
 
 def test_over_acp_only_what_the_protocol_has_is_supported() -> None:
