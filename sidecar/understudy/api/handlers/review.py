@@ -308,11 +308,11 @@ def dismiss_mutants(caller: Caller, params: messages.DismissParams) -> messages.
     _ = caller
     delegation = current(folder_of(params.id))
     survived = {
-        one.id
+        mutant.id
         for check in delegation.checks
         if check.mutation is not None
-        for one in check.mutation.mutants
-        if one.status is MutantStatus.SURVIVED
+        for mutant in check.mutation.mutants
+        if mutant.status is MutantStatus.SURVIVED
     }
     unknown = [mutant for mutant in params.mutants if mutant not in survived]
     if unknown or not params.mutants:

@@ -112,8 +112,8 @@ class Editor:
                 changes.append((path, None))
                 if kind == "delegator":
                     kept = source_file.read_profile(path)
-                    given = (kept.text, kept.base or b"") if kept is not None else None
-                    changes = [*_profile(changes[0][0], given), *changes, *_profile(path, None)]
+                    profile = (kept.text, kept.base or b"") if kept is not None else None
+                    changes = [*_profile(changes[0][0], profile), *changes, *_profile(path, None)]
             self._judge(before, thing, entry.scope)
             self._apply(root, changes)
             return self._entry(self._load(), kind, thing.name)

@@ -244,15 +244,15 @@ class Loader:
         if names is None:
             return
         of_user = item.layer.scope is not Scope.WORKSPACE
-        known = [
+        allowed = [
             candidate.value.name
             for candidate in self.delegators
             if not of_user or candidate.layer.scope is not Scope.WORKSPACE
         ]
         self._note(item, delegator_rules.check_fallback(names, item.value.name))
         for number, name in enumerate(names):
-            if name not in known:
-                item.note(self._broken(_unknown(("fallback", number), "delegator", name, known), "delegators", name))
+            if name not in allowed:
+                item.note(self._broken(_unknown(("fallback", number), "delegator", name, allowed), "delegators", name))
             elif any(
                 candidate.value.name == name and candidate.value.remote_agent is not None
                 for candidate in self.delegators

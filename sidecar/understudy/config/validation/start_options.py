@@ -209,9 +209,9 @@ def limits_of(params: StartParams) -> Limits | None:
     if not named:
         return params.limits
     limits = params.limits or Limits()
-    known = {spelling: name for name in Limits.__struct_fields__ for spelling in (name, camel(name))}
+    name_of = {spelling: name for name in Limits.__struct_fields__ for spelling in (name, camel(name))}
     for spelling, value in named.items():
-        name = known.get(spelling)
+        name = name_of.get(spelling)
         if name is None:
             names = Limits.__struct_fields__
             raise UnderstudyError(

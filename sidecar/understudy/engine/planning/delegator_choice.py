@@ -49,7 +49,7 @@ def choose(
     With ``with_fallback``, those in the ``fallback`` of one that cannot be used come next, unless the request names it.
     """
     entries = configuration.delegators
-    own = [
+    configured = [
         entry for entry in entries.values() if entry.scope is not Scope.BUILTIN and entry.delegator.remote_agent is None
     ]
     defaults = candidates.Defaults(
@@ -57,7 +57,7 @@ def choose(
         named_by_recipe=recipe.delegator,
         for_recipe=configuration.defaults.recipes.get(recipe.name),
         general=configuration.defaults.delegator,
-        configured=[entry.delegator.name for entry in own],
+        configured=[entry.delegator.name for entry in configured],
         shipped=GHOSTWRITER,
     )
 
@@ -85,20 +85,20 @@ def choose(
     if tried:
         skipped = " ".join(f"{item.name}: {item.skipped_because}" for item in tried)
         message = f"No delegator can run the recipe {recipe.name!r}. {skipped}"
-        if not own and shipped is not None and usable.why_unsupported(configuration, shipped, recipe):
+        if not configured and shipped is not None and usable.why_unsupported(configuration, shipped, recipe):
             message = f"No delegator is configured, and the ghostwriter cannot run the recipe {recipe.name!r}."
         raise UnderstudyError(
             ErrorKind.UNKNOWN_DELEGATOR,
             message,
-            hint=f"Add one with `understudy delegators add`{', or name another one' if own else ''}.",
-            names=[entry.delegator.name for entry in own] or None,
+            hint=f"Add one with `understudy delegators add`{', or name another one' if configured else ''}.",
+            names=[entry.delegator.name for entry in configured] or None,
         )
     ghostwriter = [GHOSTWRITER] if shipped and usable.why_unusable(configuration, shipped, recipe) is None else []
     raise UnderstudyError(
         ErrorKind.UNKNOWN_DELEGATOR,
         f"Several delegators are configured and none is the default for {recipe.name!r}.",
         hint=f"Name one (-d NAME), or choose a default: understudy delegators default NAME --for {recipe.name}",
-        names=list(dict.fromkeys([*(entry.delegator.name for entry in own), *ghostwriter])),
+        names=list(dict.fromkeys([*(entry.delegator.name for entry in configured), *ghostwriter])),
     )
 
 

@@ -210,8 +210,8 @@ def _answer(caller: ToolCaller, delegation: Delegation) -> str:
 
 
 KINDS: dict[str, Kind] = {
-    one.name: one
-    for one in (
+    kind.name: kind
+    for kind in (
         Kind("transcript", "Every event, one JSON object a line", "application/jsonl", _transcript, at_end=False),
         Kind("diff", "The result as a patch", "text/x-diff", _diff),
         Kind("evidence", "What the verdict rests on", "text/markdown", _evidence),

@@ -131,8 +131,8 @@ class RelayTool(msgspec.Struct, frozen=True):
 
 
 TOOLS: dict[str, RelayTool] = {
-    one.name: one
-    for one in (
+    tool.name: tool
+    for tool in (
         RelayTool(
             "ask_human",
             AskHuman,

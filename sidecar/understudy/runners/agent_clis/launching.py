@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,17 +18,17 @@ from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.runner import Emit, Outcome, Task
 
 
-class AgentRunner:
+class AgentRunner(abc.ABC):
     """Runs an agent CLI in the worktree of a delegation."""
 
     capabilities: Capabilities
 
+    @abc.abstractmethod
     def prepared(self, task: Task, program: Path, tree: Path, scratch: Path) -> JsonLinesSource:
         """Return the source for one run of ``program``; raise ``config_invalid`` for what cannot apply.
 
         ``scratch`` is a folder for temporary files, which is removed at the end.
         """
-        raise NotImplementedError
 
     async def run(self, task: Task, emit: Emit) -> Outcome:
         """Run the task to its end.

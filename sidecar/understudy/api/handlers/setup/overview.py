@@ -36,16 +36,17 @@ def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
     from understudy.config.reference import supported_options
 
     loaded = configuration.load(caller, params.workspace)
-    own = {name: one.definition.capabilities() for name, one in loaded.tools.items()}
+    defined = {name: tool.definition.capabilities() for name, tool in loaded.tools.items()}
     # Looking at a list must not start what a workspace defines, even if the workspace is trusted.
-    silent = {name for name, one in loaded.tools.items() if one.scope is Scope.WORKSPACE}
+    silent = {name for name, tool in loaded.tools.items() if tool.scope is Scope.WORKSPACE}
     looked_for = [
-        msgspec.structs.replace(one, version_arguments=()) if name in silent else one for name, one in own.items()
+        msgspec.structs.replace(tool, version_arguments=()) if name in silent else tool
+        for name, tool in defined.items()
     ]
     workspace = loaded.workspace or caller.folder()
     entries = installed_tools.detect(refresh=params.refresh, workspace=workspace, defined=looked_for)
     for entry in entries:
-        tool = own.get(entry.name) or declarations.tools()[entry.name]
+        tool = defined.get(entry.name) or declarations.tools()[entry.name]
         if (file := loaded.tools.get(entry.name)) is not None:
             entry.scope, entry.location, entry.runnable = file.scope, file.location, file.usable
             entry.problems = [*file.problems, *entry.problems]
@@ -57,12 +58,12 @@ def tools(caller: Caller, params: messages.ToolsParams) -> messages.ToolsResult:
             entry.supports_tmux = supported_options.describe(in_terminal)
     backends = [
         BackendEntry(
-            name=one.name,
-            title=one.title,
-            protocols=list(one.protocols),
-            supports=supported_options.describe(one),
+            name=backend.name,
+            title=backend.title,
+            protocols=list(backend.protocols),
+            supports=supported_options.describe(backend),
         )
-        for one in declarations.backends().values()
+        for backend in declarations.backends().values()
     ]
     return messages.ToolsResult(tools=entries, backends=backends, problems=loaded.problems)
 

@@ -112,8 +112,8 @@ class SingleAttempt:
         """
         candidate = order.candidate
         if order.request is None:
-            said = self._conversation.begin_attempt(order.number, candidate)
-            spec, request = self._conversation.told(said), "\n\n".join(said) or None
+            texts = self._conversation.begin_attempt(order.number, candidate)
+            spec, request = self._conversation.told(texts), "\n\n".join(texts) or None
             messages: UserMessages | None = self._links.messages
             emit: Emit = self._emit_noting
         else:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-_MESSAGES = {
+_MESSAGE_TIMES = {
     "during_turn": "reach the agent while it works",
     "after_turn": "reach the agent when it has answered",
     "next_attempt": "reach the agent with its next attempt",
-    "never": "reach it never: it takes no words",
+    "never": "never reach the agent, which takes none",
 }
 """What happens to a message of the user to an agent that works (``MessageTime``)."""
 
@@ -169,7 +169,7 @@ def _facts(supported: SupportedOptions) -> list[tuple[str, str]]:
         ("Permission modes", ", ".join(mode.value for mode in supported.permission_modes)),
         ("Model servers", ", ".join(supported.protocols)),
         ("Sessions", "a reply continues the session" if supported.sessions else "a reply starts a new session"),
-        ("Messages", _MESSAGES[supported.messages]),
+        ("Messages", _MESSAGE_TIMES[supported.messages]),
         ("Launch options", ", ".join(snake(option.name) for option in supported.launch)),
         ("Limits", ", ".join(snake(limit.name) for limit in supported.limits)),
         ("Model properties", ", ".join(snake(model_property.name) for model_property in supported.properties)),

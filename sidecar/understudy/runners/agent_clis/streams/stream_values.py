@@ -6,6 +6,7 @@ never read.
 
 from __future__ import annotations
 
+import abc
 import os
 import re
 from collections.abc import Iterable
@@ -60,7 +61,7 @@ _CONNECTIONS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
 )
 
 
-class RecordStream:
+class RecordStream(abc.ABC):
     """Parses lines that are JSON objects. A line of another version's structure is kept in the log only."""
 
     def line(self, line: bytes) -> list[SourceItem | Reply] | None:
@@ -76,9 +77,9 @@ class RecordStream:
         except (AttributeError, TypeError, ValueError, KeyError):
             return self.unread(record)
 
+    @abc.abstractmethod
     def read(self, record: dict[str, Any]) -> Iterable[SourceItem | Reply]:
         """Return the events of a record."""
-        raise NotImplementedError
 
     def unread(self, record: dict[str, Any]) -> list[SourceItem | Reply] | None:  # noqa: ARG002
         """Return what follows a record of another structure: nothing, unless it is a question that would wait."""
