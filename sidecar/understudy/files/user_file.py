@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.files import durable
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import ErrorKind, Range, UnderstudyError
 
 _NEW_FILE = 0o644
 
@@ -171,3 +173,31 @@ def read_bytes(path: Path) -> bytes | None:
         return path.read_bytes() if path.is_file() else None
     except OSError:
         return None
+
+
+def lines_of(content: bytes) -> list[str]:
+    """Return the lines as LSP counts them, with their ends: LF, CRLF or CR and nothing else."""
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content.decode("utf-8", "replace"))
+
+
+def check_lines(folder: Path, path: str | None, buffers: Mapping[str, bytes], chosen: Range) -> None:
+    """Raise ``invalid_params`` for a selection that a file does not have; ``buffers`` are unsaved contents by path."""
+    if path is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            "`range` selects lines of the first file, and no file is named.",
+            hint="Name the file.",
+            parameter="range",
+        )
+    content = buffers[path] if path in buffers else read_bytes(folder / path)
+    lines = lines_of(content or b"")
+    count = len(lines)
+    # An editor's selection may end on the empty line after the last one.
+    last = count if not lines or lines[-1].endswith(("\n", "\r")) else count - 1
+    if chosen.start.line >= max(count, 1) or chosen.end.line > last:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            f"`range` ends at line {chosen.end.line + 1}, but {path} has {count} lines.",
+            hint="Select lines that the file has.",
+            parameter="range",
+        )

@@ -5,6 +5,7 @@ This module only reads files; it runs git only for settings and to resolve revis
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -477,6 +478,15 @@ def inside(workspace: Path, uri: str) -> str:
     if relative == Path() or ".git" in relative.parts:
         raise UnderstudyError(ErrorKind.PATH_ESCAPE, f"{path} is not a file of the workspace.", hint="Name a file.")
     return relative.as_posix()
+
+
+def texts_inside(workspace: Path, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return path → text of what is in the workspace, from URI → text; the rest belongs to other workspaces."""
+    paths: dict[str, str] = {}
+    for uri, text in texts.items():
+        with contextlib.suppress(UnderstudyError):
+            paths[inside(workspace, uri)] = text
+    return paths
 
 
 def trust_hint(workspace: Path) -> str:

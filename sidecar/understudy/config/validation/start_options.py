@@ -255,6 +255,22 @@ def merged_limits(*layers: Limits | None) -> Limits:
     return msgspec.structs.replace(Limits(), **values)
 
 
+def for_successors(params: StartParams) -> StartParams:
+    """Return what a request asks of those that take over: its limits, and not how the first one is launched."""
+    return msgspec.structs.replace(params, limits=limits_of(params), launch=None)
+
+
+def check_named_fallback(params: StartParams, owner: str) -> None:
+    """Raise ``invalid_params`` for a list in the request with one twice, too many, or the first one, ``owner``."""
+    for finding in delegator_rules.check_fallback(params.fallback or [], owner):
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            finding.message,
+            hint=finding.hint,
+            parameter="fallback" + "".join(f"[{step}]" for step in finding.path[1:]),
+        )
+
+
 def checks_to_run(configured: Mapping[str, Check], recipe: Recipe, params: StartParams) -> list[Check]:
     """Return the checks to run: those named by the request, else by the recipe, else all that are configured.
 

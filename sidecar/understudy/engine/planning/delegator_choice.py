@@ -220,6 +220,7 @@ class ChainRequest:
     configuration: Configuration
     recipe: Recipe
     params: StartParams
+    """As ``start_options.for_successors`` returns them."""
     workspace: Path
     agent: AgentEntry | None = None
     only_look: bool = False
@@ -243,18 +244,13 @@ class Chain:
 def chain_after(request: ChainRequest) -> Chain:
     """Return the delegators that follow the first one, in order.
 
-    Raises, for a list in the request only: ``invalid_params`` (named twice, too many, the first one, or it works in the
-    checkout), ``secret_withheld`` (texts would leave this machine), and the errors of choosing each delegator.
+    Raises, for a list in the request only: ``invalid_params`` (the first one, or another, works in the checkout),
+    ``secret_withheld`` (texts would leave this machine), and the errors of choosing each delegator.
     """
     chain = Chain()
     owner = request.first.delegator
     asked = request.params.fallback
     names = list((owner.fallback if asked is None else asked) or ())
-    if request.explicit:
-        for finding in delegator_rules.check_fallback(names, owner.name):
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, finding.message, hint=finding.hint, parameter=_parameter(finding.path)
-            )
     if names and runs_in_checkout(owner, request.recipe):
         if request.explicit:
             raise _in_checkout(owner.name)
@@ -265,7 +261,6 @@ def chain_after(request: ChainRequest) -> Chain:
     def why_not(preference: Preference) -> str | None:
         try:
             chosen, limits = _choose(preference.name, request)
-            _refuse_place(chosen, request)
             usable.refuse_remote(request.configuration, places, (chosen.delegator, chosen.model_server))
         except UnderstudyError as error:
             if request.explicit:
@@ -291,10 +286,10 @@ def chain_after(request: ChainRequest) -> Chain:
 
 
 def _choose(name: str, request: ChainRequest) -> tuple[ChosenCandidate, Limits]:
-    """Choose one delegator of the list, with its limits: at most those of the first one."""
-    requested = start_options.limits_of(request.params)
-    asked = msgspec.structs.replace(request.params, delegator=name, limits=requested, launch=None, fallback=None)
+    """Choose one delegator of the list that may run here, with its limits: at most those of the first one."""
+    asked = msgspec.structs.replace(request.params, delegator=name, fallback=None)
     chosen = choose_candidate(request.configuration, request.recipe, asked, request.agent, request.workspace)
+    _refuse_place(chosen, request)
     limits, _ = limits_for(asked, chosen.delegator, chosen.supported, request.configuration.limits)
     for limit in _SHARED:
         most, value = getattr(request.limits, limit), getattr(limits, limit)
@@ -333,7 +328,3 @@ def _in_checkout(name: str) -> UnderstudyError:
         hint="Leave `fallback` out, or let it work in a worktree: `useWorktree`.",
         parameter="fallback",
     )
-
-
-def _parameter(path: tuple[str | int, ...]) -> str:
-    return "fallback" + "".join(f"[{step}]" for step in path[1:])

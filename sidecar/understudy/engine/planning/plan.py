@@ -17,7 +17,7 @@ from understudy.config.loading import agent_files, agent_use, loader
 from understudy.config.trust import records
 from understudy.config.validation import start_options
 from understudy.engine.planning.delegator_choice import NAMED, ChainRequest, chain_after, choose_candidate, without_keys
-from understudy.engine.planning.prompt import FILE_BYTES, Prompt, lines_of, nothing_to_work_on, prompt_for
+from understudy.engine.planning.prompt import FILE_BYTES, Prompt, nothing_to_work_on, prompt_for
 from understudy.files import user_file
 from understudy.git import path_rules, repository
 from understudy.journal import delegation_folder
@@ -30,7 +30,7 @@ from understudy.model.delegation.spec import (
     SpecCandidate,
     runs_in_checkout,
 )
-from understudy.model.errors import ErrorKind, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
 from understudy.process.terminals import tmux
 
@@ -176,6 +176,8 @@ def plan(
     files = [repository.inside(workspace, uri) for uri in params.files or []]
     context = [repository.inside(workspace, uri) for uri in params.context_files or []]
     target = repository.inside(workspace, params.target) if params.target else None
+    sent = {repository.inside(workspace, item.uri): item.text for item in params.buffers or []}
+    unsaved = repository.texts_inside(workspace, documents) | sent
     if recipe.returns == "file" and target is None:
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS, f"The recipe {recipe.name!r} writes one file.", hint="Name it in `target`."
@@ -192,12 +194,16 @@ def plan(
         repository.check_owner(workspace)
     if follow_up is None and not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
-    buffers, notes = _buffers(workspace, params, documents, fixed=() if in_worktree else (*files, *context))
+    rounds = start_options.rounds_of(params, recipe)
+    start_options.refuse_checkout(params, delegator, recipe, rounds)
+    start_options.check_named_fallback(params, delegator.name)
+    held, notes = start_options.limits_for(params, delegator, supported, configuration.limits)
     for path in [*files, *context]:
-        if path not in buffers and not (workspace / path).is_file():
+        if path not in unsaved and not (workspace / path).is_file():
             raise _missing_file(workspace, path)
+    buffers = _buffers(workspace, unsaved, notes, fixed=() if in_worktree else (*files, *context))
     if params.range is not None and follow_up is None:
-        _check_range(params.range, files[0] if files else None, workspace, buffers)
+        user_file.check_lines(workspace, files[0] if files else None, buffers, params.range)
     if "file" in (recipe.needs or ()) and not files and follow_up is None:
         raise UnderstudyError(
             ErrorKind.INPUT_EMPTY,
@@ -211,21 +217,17 @@ def plan(
             hint=repository.trust_hint(workspace),
             names=list(status.changed or status.allows) or None,
         )
-    rounds = start_options.rounds_of(params, recipe)
-    start_options.refuse_checkout(params, delegator, recipe, rounds)
     if runs_in_checkout(delegator, recipe):
         explain.reason += "; in your checkout"
     if not supported.follows_instructions and params.task and params.task.strip() and follow_up is None:
         notes.append(f"{delegator.name} works without a model: it does not follow the task's text.")
-    held, without_effect = start_options.limits_for(params, delegator, supported, configuration.limits)
-    notes += without_effect
     chain = chain_after(
         ChainRequest(
             first=chosen,
             limits=held,
             configuration=configuration,
             recipe=recipe,
-            params=params,
+            params=start_options.for_successors(params),
             workspace=workspace,
             agent=agent,
             only_look=only_look,
@@ -310,47 +312,15 @@ def _near(workspace: Path, path: Path) -> Path | None:
     return nearest
 
 
-def _check_range(chosen: Range, path: str | None, workspace: Path, buffers: Mapping[str, bytes]) -> None:
-    """Raise ``invalid_params`` for a selection that its file does not have."""
-    if path is None:
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            "`range` selects lines of the first file, and no file is named.",
-            hint="Name the file.",
-            parameter="range",
-        )
-    content = buffers[path] if path in buffers else user_file.read_bytes(workspace / path)
-    lines = lines_of(content or b"")
-    count = len(lines)
-    # An editor's selection may end on the empty line after the last one.
-    last = count if not lines or lines[-1].endswith(("\n", "\r")) else count - 1
-    if chosen.start.line >= max(count, 1) or chosen.end.line > last:
-        raise UnderstudyError(
-            ErrorKind.INVALID_PARAMS,
-            f"`range` ends at line {chosen.end.line + 1}, but {path} has {count} lines.",
-            hint="Select lines that the file has.",
-            parameter="range",
-        )
-
-
 def _buffers(
-    workspace: Path, params: StartParams, documents: Mapping[str, str], *, fixed: Sequence[str]
-) -> tuple[dict[str, bytes], list[str]]:
-    """Return the unsaved texts as bytes by path, and a note for each that could not be encoded.
+    workspace: Path, unsaved: Mapping[str, str], notes: list[str], *, fixed: Sequence[str]
+) -> dict[str, bytes]:
+    """Return the unsaved texts as bytes by path; add a note for each that could not be encoded.
 
     ``fixed`` are the files whose content at the time of the request is kept: without a worktree there is no base.
     """
     buffers: dict[str, bytes] = {}
-    notes: list[str] = []
-    current = {repository.inside(workspace, item.uri): item.text for item in params.buffers or []}
-    for uri in documents:
-        try:
-            path = repository.inside(workspace, uri)
-        except UnderstudyError:
-            continue  # an open document of another workspace
-        if path not in current:
-            current[path] = documents[uri]
-    for path, text in current.items():
+    for path, text in unsaved.items():
         disk = user_file.read_bytes(workspace / path)
         content = user_file.bytes_like(disk, text)
         if content is None:
@@ -363,4 +333,4 @@ def _buffers(
         content = user_file.read_bytes(workspace / path)
         if content is not None and len(content) <= FILE_BYTES:
             buffers[path] = content
-    return buffers, notes
+    return buffers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import secrets
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,6 +13,7 @@ import msgspec
 
 from understudy.config import locality
 from understudy.config.discovery import declarations
+from understudy.files import user_file
 from understudy.git import path_rules
 from understudy.model.capabilities import Capabilities
 from understudy.model.config import config_entries
@@ -255,18 +255,13 @@ def _fenced(title: str, text: str) -> str:
     return f"{title}\n<<<{boundary}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{boundary}>>>"
 
 
-def lines_of(content: bytes) -> list[str]:
-    """Return the lines as LSP counts them, with their ends: LF, CRLF or CR and nothing else."""
-    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", content.decode("utf-8", "replace"))
-
-
 def _selection(path: str, params: StartParams, read: Callable[[str], bytes | None]) -> str:
     chosen = params.range
     content = read(path)
     if chosen is None or content is None:
         return ""
     first, last = chosen.start.line, chosen.end.line
-    lines = lines_of(content)
+    lines = user_file.lines_of(content)
     return _fenced(f"# Selected: lines {first + 1} to {last + 1} of `{path}`", "".join(lines[first : last + 1]))
 
 

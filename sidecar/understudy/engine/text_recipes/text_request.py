@@ -21,6 +21,7 @@ from understudy.config.validation.start_options import limits_for
 from understudy.engine.planning import prompt as prompts
 from understudy.engine.planning.delegator_choice import ChosenCandidate, choose_candidate, without_keys
 from understudy.engine.text_recipes.corpus import Corpus, CorpusLimits
+from understudy.files import user_file
 from understudy.git import repository
 from understudy.journal import delegation_folder, ledger
 from understudy.model.config.delegators import Limits, Recipe, language_of
@@ -305,7 +306,7 @@ def _require_range(selected: Range, subject: str | None, corpus: Corpus) -> None
     content = None if subject is None else corpus.read(subject)
     if content is None:
         raise UnderstudyError(ErrorKind.INVALID_PARAMS, "`range` needs a file.", hint="Name the file it is in.")
-    count = len(prompts.lines_of(content)) + 1  # the position after the last line end counts as a line
+    count = len(user_file.lines_of(content)) + 1  # the position after the last line end counts as a line
     if not 0 <= selected.start.line <= selected.end.line < max(count, 1):
         raise UnderstudyError(
             ErrorKind.INVALID_PARAMS,
