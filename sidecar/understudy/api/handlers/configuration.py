@@ -254,7 +254,6 @@ def model_servers(caller: Caller, params: messages.WorkspaceParams) -> messages.
 
 def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult:
     """List the kinds of model servers, their usual addresses, and which run on this machine."""
-    _ = caller, params
     kinds = server_presets.kinds().values()
     running = server_presets.running(kinds)
     listed = [

@@ -94,13 +94,11 @@ def _naming(number: int) -> Iterator[None]:
 
 def get(caller: Caller, params: messages.IdParams) -> Group:
     """Return a group with the IDs of its members."""
-    _ = caller
     return groups.read(params.id)
 
 
 def list_newest(caller: Caller, params: messages.GroupListParams) -> messages.GroupListResult:
     """Return the newest groups, each with how many members are in which state."""
-    _ = caller
     overviews = []
     for group in groups.newest(delegations.page_limit(params.limit, default=_LISTED, hint="Name a smaller one.")):
         members = _result(group.id).delegations
@@ -172,7 +170,6 @@ def get_queue(caller: Caller, params: messages.NoParams) -> messages.QueueResult
 
     Starts what can start.
     """
-    _ = caller, params
     root = delegation_folder.state_root()
     launcher.start_waiting(root)
     waiting = []

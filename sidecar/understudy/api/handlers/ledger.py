@@ -22,7 +22,6 @@ _FIELDS = ("delegator", "tool", "model_server", "model", "recipe", "verdict")
 
 def read(caller: Caller, params: LedgerParams) -> LedgerResult:
     """List what was delegated, newest first, with totals of tokens, costs and outcomes."""
-    _ = caller
     limit = page_limit(params.limit)
     fields = {name: value for name in _FIELDS if (value := getattr(params, name)) is not None}
     if params.workspace is not None:

@@ -23,7 +23,6 @@ def diff(caller: Caller, params: messages.IdParams) -> messages.DiffResult:
     """Return the result as files and hunks."""
     from understudy.engine.review import review_state
 
-    _ = caller
     folder = folder_of(params.id)
     delegation = current(folder)
     record, objects = load_record(folder)
@@ -101,7 +100,6 @@ def amend(caller: Caller, params: review_messages.AmendParams) -> review_message
     """Edit a file of the result; it is split into hunks again."""
     from understudy.engine.review import amend as amending
 
-    _ = caller
     head, hunks = amending.amend(folder_of(params.id), params.path, params.text, params.head)
     return review_messages.AmendResult(head=head, hunks=hunks)
 
@@ -110,7 +108,6 @@ def drop(caller: Caller, params: review_messages.DropParams) -> review_messages.
     """Remove new tests that notice nothing from the result; amending the file restores them."""
     from understudy.engine.review import amend
 
-    _ = caller
     outcome = amend.drop(folder_of(params.id), params.tests)
     kept = [review_messages.KeptTest(test=test, why=why) for test, why in outcome.kept.items()]
     return review_messages.DropResult(head=outcome.head, dropped=outcome.dropped, files=outcome.files, kept=kept)
@@ -120,7 +117,6 @@ def undo_amend(caller: Caller, params: review_messages.UndoAmendParams) -> revie
     """Undo the last edit of a file of the result; the decisions on it are as before the edit."""
     from understudy.engine.review import amend as amending
 
-    _ = caller
     head, hunks = amending.undo_amend(folder_of(params.id), params.path, params.head)
     return review_messages.AmendResult(head=head, hunks=hunks)
 
@@ -205,7 +201,6 @@ def export(caller: Caller, params: review_messages.ExportParams) -> review_messa
     """Export a result, without rejected hunks, as a branch, commit or patch."""
     from understudy.engine.review import review_state
 
-    _ = caller
     folder = folder_of(params.id)
     current(folder)
     if params.to == "branch" and not params.branch:
@@ -230,7 +225,6 @@ def discard(caller: Caller, params: messages.IdParams) -> review_messages.Rescue
     """Discard a result and its worktree; the rescue ref restores it byte for byte."""
     from understudy.engine.retention.discard import discard as discard_worktree
 
-    _ = caller
     folder = folder_of(params.id)
     current(folder)
     return review_messages.RescueResult(rescue_ref=discard_worktree(folder))
@@ -241,7 +235,6 @@ def worktrees(caller: Caller, params: messages.NoParams) -> review_messages.Work
     from understudy.config.loading import loader
     from understudy.engine.retention import retained_files
 
-    _ = caller, params
     keep_days = loader.load(None, trusted=False).worktrees.keep_days
     return review_messages.WorktreesResult(
         worktrees=[
@@ -272,7 +265,6 @@ def remove_worktree(caller: Caller, params: messages.IdParams) -> review_message
     """Remove a worktree by its ID in the list; the rescue ref restores it."""
     from understudy.engine.retention import discard
 
-    _ = caller
     return review_messages.RescueResult(rescue_ref=discard.remove(params.id))
 
 
@@ -280,7 +272,6 @@ def restore_worktree(caller: Caller, params: review_messages.RestoreParams) -> r
     """Restore a removed worktree at its path."""
     from understudy.engine.retention import discard
 
-    _ = caller
     return review_messages.RestoreResult(path=str(discard.restore(params.rescue_ref)))
 
 
@@ -293,7 +284,6 @@ def page(caller: Caller, params: messages.IdParams) -> messages.EvidenceResult:
     from understudy.judge import check_findings
     from understudy.reports.evidence_page import evidence_page
 
-    _ = caller
     folder = folder_of(params.id)
     return messages.EvidenceResult(markdown=evidence_page(current(folder), check_findings.read_record(folder.path)))
 
@@ -305,7 +295,6 @@ def dismiss_mutants(caller: Caller, params: messages.DismissParams) -> messages.
     """
     from understudy.judge.mutation import planning
 
-    _ = caller
     delegation = current(folder_of(params.id))
     survived = {
         mutant.id

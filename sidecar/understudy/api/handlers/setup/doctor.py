@@ -44,7 +44,6 @@ def doctor(caller: Caller, params: messages.NoParams) -> messages.DoctorResult:
 
     A failing check does not stop the others.
     """
-    _ = params
     checks = (
         _platform,
         _python,
@@ -97,7 +96,6 @@ def _importable(caller: Caller) -> messages.DoctorCheck | None:
 
 
 def _platform(caller: Caller) -> messages.DoctorCheck:
-    _ = caller
     if sys.platform.startswith("linux"):
         return _found("Linux: everything is available.")
     return _found(
@@ -108,17 +106,14 @@ def _platform(caller: Caller) -> messages.DoctorCheck:
 
 
 def _python(caller: Caller) -> messages.DoctorCheck:
-    _ = caller
     return _found(f"{sys.version.split()[0]} at {sys.executable}")
 
 
 def _git(caller: Caller) -> messages.DoctorCheck:
-    _ = caller
     return _found("git " + ".".join(map(str, command.version())))
 
 
 def _state(caller: Caller) -> messages.DoctorCheck:
-    _ = caller
     root = delegation_folder.state_root()
     try:
         with tempfile.NamedTemporaryFile(dir=root):
@@ -136,7 +131,6 @@ def _state(caller: Caller) -> messages.DoctorCheck:
 
 
 def _changes(caller: Caller) -> messages.DoctorCheck:
-    _ = caller
     with change_notifications.ChangeListener() as listener:
         change_notifications.notify("doctor")
         received = "doctor" in listener.wait(1.0)
@@ -151,8 +145,6 @@ def _changes(caller: Caller) -> messages.DoctorCheck:
 
 def _isolation(caller: Caller) -> messages.DoctorCheck:
     import asyncio
-
-    _ = caller
 
     async def tried() -> tuple[Confinement, str]:
         argv = [sys.executable, "-I", "-S", "-c", ""]
@@ -177,7 +169,6 @@ def _isolation(caller: Caller) -> messages.DoctorCheck:
 def _keyring(caller: Caller) -> messages.DoctorCheck:
     from understudy.secrets import keys
 
-    _ = caller
     status = keys.keyring_status()
     return _found(status.message)
 

@@ -22,14 +22,12 @@ from understudy.integrations.mcp_clients import registration
 
 def instructions(caller: Caller, params: InstructionsParams) -> InstructionsResult:
     """List where other agents can be told when and how to delegate, and the text."""
-    _ = caller
     targets = instruction_files.listed(_workspace(params.workspace))
     return InstructionsResult(targets=targets, text=instruction_files.BLOCK, snippet=instruction_files.SNIPPET)
 
 
 def change_instructions(caller: Caller, params: ChangeInstructionsParams) -> ChangeInstructionsResult:
     """Install or remove these instructions, in files of other agents or of a workspace."""
-    _ = caller
     changes = instruction_files.change(
         params.names,
         _workspace(params.workspace),
@@ -46,7 +44,6 @@ def _workspace(uri: str | None) -> Path | None:
 
 def clients(caller: Caller, params: McpClientsParams) -> McpClientsResult:
     """List the agents and editors that the MCP server can be registered in, and whether it is."""
-    _ = caller
     return McpClientsResult(
         clients=registration.listed(_workspace(params.workspace), registration.Wanted(params.entry))
     )
@@ -54,7 +51,6 @@ def clients(caller: Caller, params: McpClientsParams) -> McpClientsResult:
 
 def change_clients(caller: Caller, params: ChangeMcpClientsParams) -> ChangeMcpClientsResult:
     """Register the MCP server in agents and editors with their own commands, or remove it."""
-    _ = caller
     changes = registration.change(
         params.names,
         _workspace(params.workspace),

@@ -27,7 +27,6 @@ def version(caller: Caller, params: messages.NoParams) -> messages.VersionResult
     """Return the version of Understudy and of its protocol."""
     from understudy.api.method_table import PROTOCOL_VERSION
 
-    _ = caller, params
     return messages.VersionResult(version=__version__, protocol_version=PROTOCOL_VERSION)
 
 
