@@ -105,8 +105,7 @@ class _Shown:
     def editable(self) -> Collection[str]:
         return set(self.texts)
 
-    def edit(self, edits: list[BufferEdit]) -> bool:  # pragma: no cover - nothing is changed
-        _ = edits
+    def edit(self, _: list[BufferEdit]) -> bool:  # pragma: no cover - nothing is changed
         return False
 
 

@@ -78,11 +78,8 @@ class AcpAgent:
     # -- sessions --------------------------------------------------------------------------------------------
 
     @_typed
-    async def initialize(
-        self, protocol_version: int, client_info: schema.Implementation | None = None, **_: Any
-    ) -> schema.InitializeResponse:
+    async def initialize(self, client_info: schema.Implementation | None = None, **_: Any) -> schema.InitializeResponse:
         """Return what this agent can do."""
-        _unused = protocol_version
         if client_info is not None:
             self._name = f"{client_info.name} {client_info.version}".strip()
         return schema.InitializeResponse(

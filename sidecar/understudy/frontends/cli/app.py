@@ -127,17 +127,15 @@ class _ReaderGone(Exception):  # noqa: N818 - not an error
 class LazyGroup(SuggestingGroup):
     """A group that imports a command only to run it."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         """Return the names of the commands in the order of the help."""
-        _ = ctx
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command and return it."""
-        _ = ctx
         if cmd_name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+        module, __, attribute = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"understudy.frontends.cli.{module}"), attribute)
         return command
 
@@ -156,12 +154,11 @@ class LazyGroup(SuggestingGroup):
             raise _ReaderGone from None
         return answer
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their sections."""
-        _ = ctx
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                rows = {name: line for name, (_, line) in commands.items()} | (_ALIASES if title == _FAMILIAR else {})
+                rows = {name: line for name, (__, line) in commands.items()} | (_ALIASES if title == _FAMILIAR else {})
                 formatter.write_dl(list(rows.items()), col_max=14)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -170,12 +167,11 @@ class LazyGroup(SuggestingGroup):
 
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
-        lines = {name: line for name, (_, line) in _COMMANDS.items()} | _ALIASES
+        lines = {name: line for name, (__, line) in _COMMANDS.items()} | _ALIASES
         return [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    _ = parameter
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         click.echo(f"{PROGRAM} {__version__}")
         ctx.exit()

@@ -63,8 +63,7 @@ def acp() -> int:
 class _McpGroup(SuggestingGroup):
     """The commands for registering the server; serving imports none of them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        _ = ctx
+    def list_commands(self, _: click.Context) -> list[str]:
         return ["install", "status", "uninstall"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -55,8 +55,7 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
     ``local``: the client started this process.
     """
 
-    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        _ = context, params
+    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         tools = await anyio.to_thread.run_sync(tool_table.listed, tool_sets)
         return types.ListToolsResult(tools=[_declared(tool) for tool in tools])
 
@@ -72,10 +71,7 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
         except Exception as error:
             return _result({"error": internal_error(f"mcp {params.name[:64]}", error).info()}, is_error=True)
 
-    async def list_resources(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        _ = params
+    async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         caller = ToolCaller(Client(name=client_name(context), local=local, here=here))
         resources = await in_thread(caller, listed_resources, caller)
         entries = [
@@ -84,10 +80,7 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
         ]
         return types.ListResourcesResult(resources=entries)
 
-    async def list_templates(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        _ = context, params
+    async def list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(
@@ -194,8 +187,7 @@ def _transcript(caller: ToolCaller, delegation: Delegation) -> str:
         after = page.last
 
 
-def _diff(caller: ToolCaller, delegation: Delegation) -> str:
-    _ = caller
+def _diff(_: ToolCaller, delegation: Delegation) -> str:
     return patches.without_notes(result_files.read_review(delegation.id)).decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
@@ -203,8 +195,7 @@ def _evidence(caller: ToolCaller, delegation: Delegation) -> str:
     return str(caller.call("delegations/evidence", id=delegation.id).markdown)[:MOST_CHARACTERS]
 
 
-def _answer(caller: ToolCaller, delegation: Delegation) -> str:
-    _ = caller
+def _answer(_: ToolCaller, delegation: Delegation) -> str:
     result = delegation.result
     return ((result.text or result.summary) if result is not None else None) or ""
 

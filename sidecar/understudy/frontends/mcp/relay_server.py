@@ -45,8 +45,7 @@ async def _serve(folder: Path) -> None:
 def new_server(folder: Path) -> Server[Any]:
     """Return the server of the official SDK."""
 
-    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        _ = context, params
+    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         answer = await exchange(folder, {})
         return types.ListToolsResult(
             tools=[

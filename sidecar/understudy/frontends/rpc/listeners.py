@@ -188,8 +188,7 @@ def _stopped_by_signals() -> Iterator[int]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        _ = number, frame
+    def stop(_: int, __: FrameType | None) -> None:
         with contextlib.suppress(OSError):
             os.write(writing, b"!")
 

@@ -282,8 +282,7 @@ class RelayHost:
 
     # -- its peers -------------------------------------------------------------------------------------------
 
-    async def _list_peers(self, args: t.NoArguments) -> dict[str, Any]:
-        _ = args
+    async def _list_peers(self, _: t.NoArguments) -> dict[str, Any]:
         peers = await self._in_thread(self._peers.peers, self.group_id)
         return {"peers": [self._peers.describe(peer) for peer in peers]}
 

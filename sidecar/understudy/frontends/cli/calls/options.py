@@ -79,9 +79,8 @@ class Identifier(click.types.StringParamType):
         """Remember the sentence."""
         self._where = where
 
-    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
         """Return the sentence that says where the IDs are."""
-        _ = (param, ctx)
         return self._where
 
 
@@ -175,8 +174,7 @@ def completes(find: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Com
     An error completes nothing: its message would be inserted into the user's command line.
     """
 
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        _ = parameter
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         with contextlib.suppress(Exception):
             return [CompletionItem(name, help=text) for name, text in find(context) if _begins(name, incomplete)]
         return []
@@ -190,8 +188,7 @@ def _begins(name: str, incomplete: str) -> bool:
 
 
 def _configured(method: str, entries: str, declaration: str | None = None, text: str = "display_name") -> Completion:
-    def find(context: click.Context) -> Iterator[tuple[str, str]]:
-        _ = context
+    def find(_: click.Context) -> Iterator[tuple[str, str]]:
         from understudy.api.caller import require_current_folder
         from understudy.frontends.cli.calls.api_calls import call
 
@@ -202,9 +199,8 @@ def _configured(method: str, entries: str, declaration: str | None = None, text:
     return completes(find)
 
 
-def _identifiers(context: click.Context) -> Iterator[tuple[str, str]]:
+def _identifiers(_: click.Context) -> Iterator[tuple[str, str]]:
     """Yield IDs, newest first, with their titles."""
-    _ = context
     from understudy.frontends.cli.calls.api_calls import call
     from understudy.frontends.cli.terminal.terminal import one_line
 
@@ -212,8 +208,7 @@ def _identifiers(context: click.Context) -> Iterator[tuple[str, str]]:
         yield delegation.id, f"{delegation.verdict or delegation.state} {one_line(delegation.title)}"
 
 
-def _recipes(context: click.Context) -> Iterator[tuple[str, str]]:
-    _ = context
+def _recipes(_: click.Context) -> Iterator[tuple[str, str]]:
     from understudy.frontends.cli.calls.api_calls import call
 
     for recipe in call("recipes/list").recipes:

@@ -26,8 +26,7 @@ _OUTCOMES: dict[Delivery, str] = {
 }
 
 
-def _waiting(context: click.Context) -> Iterator[tuple[str, str]]:
-    _ = context
+def _waiting(_: click.Context) -> Iterator[tuple[str, str]]:
     for delegation in waiting():
         yield delegation.id, terminal.one_line(delegation.waiting_for.title if delegation.waiting_for else "")
 

@@ -56,8 +56,7 @@ def worktrees() -> None:
     """Manage the worktrees of agents on disk: list, remove, clean up."""
 
 
-def _trees(context: click.Context) -> Iterator[tuple[str, str]]:
-    _ = context
+def _trees(_: click.Context) -> Iterator[tuple[str, str]]:
     for tree in call("worktrees/list").worktrees:
         yield tree.id, f"{tree.state}, {size(tree.bytes)}"
 

@@ -54,9 +54,8 @@ def did_save(client: Client, uri: str, params: dict[str, Any]) -> None:
     client.run_hooks(client.on_document, "save", uri)
 
 
-def did_close(client: Client, uri: str, params: dict[str, Any]) -> None:
+def did_close(client: Client, uri: str, _: dict[str, Any]) -> None:
     """Remove the document."""
-    _ = params
     client.documents.close(uri)
     client.run_hooks(client.on_document, "close", uri)
 
