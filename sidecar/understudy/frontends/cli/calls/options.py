@@ -65,13 +65,6 @@ def all_of(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return lambda command: functools.reduce(lambda inner, add: add(inner), reversed(decorators), command)
 
 
-def as_json(command: Command) -> Command:
-    """Add ``--json``."""
-    return click.option("--json", "json_", is_flag=True, help="Print JSON, as protocol/README.md documents it.")(
-        command
-    )
-
-
 class Identifier(click.types.StringParamType):
     """An ID; one that is missing is an error that says where to look it up."""
 
@@ -82,82 +75,6 @@ class Identifier(click.types.StringParamType):
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
         """Return the sentence that says where the IDs are."""
         return self._where
-
-
-def identifiers(command: Command) -> Command:
-    """Add the argument ``ID…``."""
-    return click.argument(
-        "identifiers",
-        type=Identifier(),
-        metavar="ID...",
-        nargs=-1,
-        required=True,
-        shell_complete=complete_identifiers,
-    )(command)
-
-
-def members(command: Command) -> Command:
-    """Add the argument ``ID…``, which may be left out with ``--group``."""
-    command = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifiers)(command)
-    return group(command, "All delegations of this group.")
-
-
-def group(command: Command, text: str) -> Command:
-    """Add ``--group``."""
-    return click.option("--group", metavar="ID", help=text)(command)
-
-
-def identifier(command: Command) -> Command:
-    """Add the argument ``ID``."""
-    return click.argument("identifier", type=Identifier(), metavar="ID", shell_complete=complete_identifiers)(command)
-
-
-def following(command: Command) -> Command:
-    """Add ``--detach`` and ``--quiet``, for commands that start a delegation and follow it."""
-    command = click.option("-q", "--quiet", is_flag=True, help="Print only the result, no progress.")(command)
-    return click.option("--detach", is_flag=True, help="Print the ID and return at once; the work continues.")(command)
-
-
-def scope(command: Command) -> Command:
-    """Add ``--scope``."""
-    return click.option(
-        "--scope",
-        type=click.Choice(["user", "workspace"]),
-        default="user",
-        show_default=True,
-        help="Where to save: your configuration, or the repository's .understudy folder.",
-    )(command)
-
-
-def in_workspace(command: Command) -> Command:
-    """Add ``--workspace``: whose configuration a command reads."""
-    return click.option(
-        "--workspace",
-        metavar="DIR",
-        type=click.Path(file_okay=False),
-        help="The workspace (default: the current directory).",
-    )(command)
-
-
-def rounds(command: Command) -> Command:
-    """Add ``--rounds``."""
-    return click.option(
-        "--rounds",
-        type=int,
-        metavar="N",
-        help="Ask the agent up to N more times for a repair if a check fails, and for tests that notice more, within "
-        "the limits; keep what is better.",
-    )(command)
-
-
-tool_sets = click.option(
-    "--tools",
-    "tool_sets",
-    multiple=True,
-    type=click.Choice(["delegate-local"]),
-    help="Also list the tools of another program; may be repeated.",
-)
-limit_options = all_of(*(click.option(f"--{name}", type=type_, metavar="N", help=text) for name, type_, text in LIMITS))
 
 
 def limits(arguments: dict[str, Any]) -> dict[str, Any] | None:
@@ -236,6 +153,61 @@ complete_tools = _configured("tools/list", "tools")
 complete_recipes = completes(_recipes)
 
 
+as_json = click.option("--json", "json_", is_flag=True, help="Print JSON, as protocol/README.md documents it.")
+identifiers = click.argument(
+    "identifiers",
+    type=Identifier(),
+    metavar="ID...",
+    nargs=-1,
+    required=True,
+    shell_complete=complete_identifiers,
+)
+identifier = click.argument("identifier", type=Identifier(), metavar="ID", shell_complete=complete_identifiers)
+members = all_of(
+    click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifiers),
+    click.option("--group", metavar="ID", help="All delegations of this group."),
+)
+"""The delegations of a command, which may be left out with ``--group``."""
+following = all_of(
+    click.option("--detach", is_flag=True, help="Print the ID and return at once; the work continues."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the result, no progress."),
+)
+"""Options of commands that start a delegation and follow it."""
+scope = click.option(
+    "--scope",
+    type=click.Choice(["user", "workspace"]),
+    default="user",
+    show_default=True,
+    help="Where to save: your configuration, or the repository's .understudy folder.",
+)
+in_workspace = click.option(
+    "--workspace",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="The workspace (default: the current directory).",
+)
+"""Whose configuration a command reads."""
+rounds = click.option(
+    "--rounds",
+    type=int,
+    metavar="N",
+    help="Ask the agent up to N more times for a repair if a check fails, and for tests that notice more, within "
+    "the limits; keep what is better.",
+)
+tool_sets = click.option(
+    "--tools",
+    "tool_sets",
+    multiple=True,
+    type=click.Choice(["delegate-local"]),
+    help="Also list the tools of another program; may be repeated.",
+)
+limit_options = all_of(*(click.option(f"--{name}", type=type_, metavar="N", help=text) for name, type_, text in LIMITS))
+use_worktree = click.option(
+    "--worktree/--no-worktree",
+    "use_worktree",
+    default=None,
+    help="Let the agent work in a worktree, or in your checkout itself.",
+)
 launch = all_of(
     click.option("--model", metavar="ID", help="Use this model of the delegator's tool or server."),
     click.option("--mode", type=click.Choice(["headless", "acp", "tmux"]), help="Drive the tool like this."),
@@ -250,13 +222,13 @@ launch = all_of(
         multiple=True,
         help="Set a limit by its name in the configuration (answer_seconds=60); may be repeated.",
     ),
-    click.option(
-        "--worktree/--no-worktree",
-        "use_worktree",
-        default=None,
-        help="Let the agent work in a worktree, or in your checkout itself.",
-    ),
+    use_worktree,
 )
+
+
+def named_entry(complete: Completion) -> Callable[[Command], Command]:
+    """Return a decorator that adds the NAME of an entry of the configuration, ``--workspace`` and ``--json``."""
+    return all_of(click.argument("name", shell_complete=complete), in_workspace, as_json)
 
 
 def launch_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
@@ -331,9 +303,10 @@ def _negated(context: click.Context) -> dict[str, str]:
 
 
 def _said(text: str, by_key: dict[str, str]) -> str:
+    from understudy.model.wire import snake
+
     def key(match: re.Match[str]) -> str:
-        name = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", match[1])
-        return by_key.get(name, match[0])
+        return by_key.get(snake(match[1]), match[0])
 
     def assignment(match: re.Match[str]) -> str:
         if match[1] not in by_key:

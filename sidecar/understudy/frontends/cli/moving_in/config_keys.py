@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.wire import camel, snake
 
 _DEFAULT = "default"
 _OTHER_NAMES = {"default_profile": _DEFAULT, "default_delegator": _DEFAULT, "defaults.delegator": _DEFAULT}
@@ -74,9 +75,8 @@ def _every(workspace: str | None) -> Iterator[tuple[str, Any]]:
             yield _DEFAULT, entry.delegator.name
         for recipe in entry.default_for:
             yield f"{_DEFAULT}.{recipe}", entry.delegator.name
-    for group, method in _GROUPS.items():
-        listed = entries if group == "delegators" else call(f"{method}/list", workspace=place).model_servers
-        for entry in listed:
+    for group in _GROUPS:
+        for entry in entries if group == "delegators" else _listed(group, place):
             declared = getattr(entry, _ENTRY[group])
             values = _snake(msgspec.to_builtins(declared))
             name = values.pop("name")
@@ -141,15 +141,14 @@ def _update(head: str, name: str, field: str, value: Any, place: str) -> None:
     group = _GROUPS[head]
     before = call(f"{group}/get", name=name, workspace=place)
     declared = msgspec.to_builtins(getattr(before, _ENTRY[head]))
-    _put(declared, [_camel(step) for step in field.split(".")], value, field)
-    wire = "delegator" if head == "delegators" else "modelServer"
+    _put(declared, [camel(step) for step in field.split(".")], value, field)
     with options.as_options():
-        call(f"{group}/update", name=name, revision=before.revision, workspace=place, **{wire: declared})
+        call(f"{group}/update", name=name, revision=before.revision, workspace=place, **{camel(_ENTRY[head]): declared})
 
 
 def _listed(head: str, place: str) -> list[Any]:
-    result = call(f"{_GROUPS[head]}/list", workspace=place)
-    entries: list[Any] = result.delegators if head == "delegators" else result.model_servers
+    group = _GROUPS[head]
+    entries: list[Any] = getattr(call(f"{group}/list", workspace=place), snake(group))
     return entries
 
 
@@ -158,49 +157,30 @@ _FREE = frozenset({"env", "modelProperties", "headers", "extensions", "prices"})
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any, key: str) -> None:
-    for number, step in enumerate(path[:-1]):
+    for step in path[:-1]:
+        values = values.setdefault(step, {})
+        if not isinstance(values, dict):
+            raise click.UsageError(f"{key} is not a table.")
         if step in _FREE:
             # What follows is a name, with all its dots and underscores.
-            path = [*path[: number + 1], f".{key}".partition(f".{_plain(step)}.")[2]]
-            inner = values.setdefault(step, {})
-            if not isinstance(inner, dict):
-                raise click.UsageError(f"{key} is not a table.")
-            _assign(inner, path[-1], value)
-            return
-        inner = values.setdefault(step, {})
-        if not isinstance(inner, dict):
-            raise click.UsageError(f"{key} is not a table.")
-        values = inner
-    _assign(values, path[-1], value)
-
-
-def _assign(values: dict[str, Any], name: str, value: Any) -> None:
+            path = [f".{key}".partition(f".{snake(step)}.")[2]]
+            break
     if value is None:
-        values.pop(name, None)
+        values.pop(path[-1], None)
     else:
-        values[name] = value
-
-
-def _camel(word: str) -> str:
-    head, *rest = word.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
-def _plain(word: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word)
+        values[path[-1]] = value
 
 
 def _snake(value: Any, free: bool = False) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key if free else _plain(key): _snake(inner, key in _FREE) for key, inner in value.items()}
+    return {key if free else snake(key): _snake(inner, key in _FREE) for key, inner in value.items()}
 
 
 def _parsed(text: str) -> Any:
     """Return a value as typed: JSON where it is JSON, else the text itself."""
-    parse: Callable[[str], Any] = json.loads
     try:
-        parsed = parse(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
     return text if parsed is None else parsed

@@ -73,11 +73,6 @@ def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunk_vie
     ]
 
 
-def argument(command: options.Command) -> options.Command:
-    """Add the argument ``PATH[:HUNK]…``."""
-    return click.argument("chosen", metavar="[PATH[:HUNK]]...", nargs=-1, shell_complete=complete_targets)(command)
-
-
 def _paths(context: click.Context) -> list[tuple[str, str]]:
     return [(file.path, file.status) for file in _files(context)]
 
@@ -102,6 +97,10 @@ def complete_targets(context: click.Context, parameter: click.Parameter, incompl
     """Complete files of the delegation named before, and their hunks after a colon."""
     complete = _complete_hunks if ":" in incomplete else complete_paths
     return complete(context, parameter, incomplete)
+
+
+argument = click.argument("chosen", metavar="[PATH[:HUNK]]...", nargs=-1, shell_complete=complete_targets)
+"""The files and hunks that a command is about."""
 
 
 def last_accept(identifier: str) -> str:

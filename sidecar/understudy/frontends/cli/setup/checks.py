@@ -120,9 +120,7 @@ def add(
 
 
 @checks.command("test", epilog=options.examples("understudy checks test pytest"))
-@click.argument("name", shell_complete=options.complete_checks)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_checks)
 def test(*, name: str, workspace: str | None, json_: bool) -> int:
     """Run a check on the current files in a worktree."""
     trial = call("checks/test", name=name, workspace=uri(workspace or "."))
@@ -131,9 +129,7 @@ def test(*, name: str, workspace: str | None, json_: bool) -> int:
 
 
 @checks.command(epilog=options.examples("understudy checks remove pytest"))
-@click.argument("name", shell_complete=options.complete_checks)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_checks)
 def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a check that Understudy saved."""
     result = call("checks/delete", name=name, workspace=uri(workspace or "."))

@@ -77,9 +77,7 @@ def list_(*, workspace: str | None, json_: bool) -> None:
 
 
 @delegators.command(epilog=options.examples("understudy delegators show claude"))
-@click.argument("name", shell_complete=options.complete_delegators)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_delegators)
 def show(*, name: str, workspace: str | None, json_: bool) -> None:
     """Show one delegator and its problems."""
     entry = call("delegators/get", name=name, workspace=uri(workspace or "."))
@@ -87,9 +85,7 @@ def show(*, name: str, workspace: str | None, json_: bool) -> None:
 
 
 @delegators.command(epilog=options.examples("understudy delegators reset claude"))
-@click.argument("name", shell_complete=options.complete_delegators)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_delegators)
 def reset(*, name: str, workspace: str | None, json_: bool) -> None:
     """End the pauses of a delegator that failed again and again.
 
@@ -134,12 +130,7 @@ _declaration = options.all_of(
         "--flag", "flags", metavar="FLAG", multiple=True, help="Extra argument for the tool; may be repeated."
     ),
     click.option("--yolo/--no-yolo", default=None, help="Let the tool act without asking for permission."),
-    click.option(
-        "--worktree/--no-worktree",
-        "use_worktree",
-        default=None,
-        help="Let the agent work in a worktree, or in your checkout itself.",
-    ),
+    options.use_worktree,
     *(click.option(f"--{name.replace('_', '-')}", **how) for name, how in _LAUNCH_OPTIONS),
     click.option(
         "--env",
@@ -278,9 +269,7 @@ def update(
 
 
 @delegators.command(epilog=options.examples("understudy delegators remove local"))
-@click.argument("name", shell_complete=options.complete_delegators)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_delegators)
 def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a delegator; its delegations are kept."""
     place = uri(workspace or ".")

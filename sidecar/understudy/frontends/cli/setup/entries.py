@@ -59,38 +59,29 @@ def print_connection_test(result: Any, *, json_: bool) -> int:
 
 def print_connection_tests(test: Callable[[str], Any], names: Sequence[str], *, json_: bool) -> int:
     """Run ``test`` for each name, some at a time, and print the results in order; return the exit code."""
-    good = True
-    results = {}
+    results: dict[str, ConnectionTest] = {}
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
         for name, result in zip(names, pool.map(_caught(test), names), strict=True):
-            good = good and not isinstance(result, UnderstudyError) and result.ok
             results[name] = result
             if not json_:
                 _print_named(name, result)
     if json_:
-        output.json({name: _as_test(result) for name, result in results.items()})
-    return exit_codes.Exit.OK if good else exit_codes.Exit.UNVERIFIED
+        output.json(results)
+    return exit_codes.Exit.OK if all(result.ok for result in results.values()) else exit_codes.Exit.UNVERIFIED
 
 
-def _caught(test: Callable[[str], Any]) -> Callable[[str], Any]:
-    def run(name: str) -> Any:
+def _caught(test: Callable[[str], Any]) -> Callable[[str], ConnectionTest]:
+    def run(name: str) -> ConnectionTest:
         try:
-            return test(name)
+            return cast("ConnectionTest", test(name))
         except UnderstudyError as error:  # one that was removed meanwhile must not hide the others
-            return error
+            step = ConnectionTestStep(name="configuration", ok=False, message=error.message, seconds=0.0)
+            return ConnectionTest(ok=False, steps=[step])
 
     return run
 
 
-def _as_test(result: Any) -> ConnectionTest:
-    if not isinstance(result, UnderstudyError):
-        return cast("ConnectionTest", result)
-    step = ConnectionTestStep(name="configuration", ok=False, message=result.message, seconds=0.0)
-    return ConnectionTest(ok=False, steps=[step])
-
-
-def _print_named(name: str, result: Any) -> None:
-    test = _as_test(result)
+def _print_named(name: str, test: ConnectionTest) -> None:
     if test.ok:
         asked = next((step.message for step in test.steps if step.name in {"round_trip", "model"}), None)
         text = asked or "Its program was found. Agents in tmux are not asked anything."

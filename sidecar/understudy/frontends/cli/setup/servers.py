@@ -56,9 +56,7 @@ def list_(*, workspace: str | None, json_: bool) -> None:
 
 
 @servers.command(epilog=options.examples("understudy servers show local"))
-@click.argument("name", shell_complete=options.complete_servers)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_servers)
 def show(*, name: str, workspace: str | None, json_: bool) -> None:
     """Show one model server, without its key.
 
@@ -167,9 +165,7 @@ def update(*, name: str, unset: tuple[str, ...], workspace: str | None, json_: b
 
 
 @servers.command(epilog=options.examples("understudy servers remove local"))
-@click.argument("name", shell_complete=options.complete_servers)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_servers)
 def remove(*, name: str, workspace: str | None, json_: bool) -> None:
     """Remove a model server; list the delegators that need another one."""
     listed = call("delegators/list", workspace=uri(workspace or ".")).delegators
@@ -185,18 +181,14 @@ def remove(*, name: str, workspace: str | None, json_: bool) -> None:
 
 
 @servers.command("test", epilog=options.examples("understudy servers test local"))
-@click.argument("name", shell_complete=options.complete_servers)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_servers)
 def test(*, name: str, workspace: str | None, json_: bool) -> int:
     """Test a model server: reach it and use its key."""
     return print_connection_test(call("modelServers/test", name=name, workspace=uri(workspace or ".")), json_=json_)
 
 
 @servers.command(epilog=options.examples("understudy servers models local"))
-@click.argument("name", shell_complete=options.complete_servers)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_servers)
 def models(*, name: str, workspace: str | None, json_: bool) -> None:
     """List the models that a server offers."""
     result = call("modelServers/models", name=name, workspace=uri(workspace or "."))
@@ -218,9 +210,7 @@ def models(*, name: str, workspace: str | None, json_: bool) -> None:
         "understudy servers set-key openrouter", "pass show openrouter | understudy servers set-key openrouter"
     ),
 )
-@click.argument("name", shell_complete=options.complete_servers)
-@options.in_workspace
-@options.as_json
+@options.named_entry(options.complete_servers)
 def set_key(*, name: str, workspace: str | None, json_: bool) -> None:
     """Store the API key of a server.
 
