@@ -15,7 +15,7 @@ from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.editor_files.config_diagnostics import Diagnostic, Snapshot
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import Aggregator
 
 OWNER = "understudy-files"
 SETTLE_SECONDS = 0.15
@@ -32,14 +32,14 @@ _CONFIGURATION = frozenset({"delegators", "modelServers", "recipes", "trust"})
 class ConfigFiles:
     """The configuration files that are open in one editor."""
 
-    def __init__(self, host: FeatureHost) -> None:
+    def __init__(self, shared: Aggregator) -> None:
         """Start without open files."""
-        self.client = host.client
-        self.diagnostics = host.aggregator.diagnostics
+        self.client = shared.client
+        self.diagnostics = shared.diagnostics
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._snapshots: dict[Path | None, asyncio.Task[Snapshot]] = {}
-        host.client.on_document.append(self._document)
-        host.client.on_changed.append(self._changed)
+        shared.client.on_document.append(self._document)
+        shared.client.on_changed.append(self._changed)
 
     def _document(self, what: str, uri: str) -> None:
         """Check a document again after the user paused."""

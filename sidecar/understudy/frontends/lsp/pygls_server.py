@@ -39,18 +39,18 @@ from understudy.frontends.lsp.delegate.result_messages import ResultMessages
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.delegate.trust_messages import TrustMessages
 from understudy.frontends.lsp.editor import aggregator
+from understudy.frontends.lsp.editor.client import OPEN_REVIEW
 from understudy.frontends.lsp.review.review_feature import ReviewFeature
 from understudy.model.errors import ErrorKind, UnderstudyError
 
 if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost, Review
     from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)
 
 
 class StrictProtocol(LanguageServerProtocol):
-    """The standard requests of one session; implements ``StandardRequests`` except for progress."""
+    """The standard requests of one session; implements ``StandardRequests``."""
 
     client: Client
     """The editor; set by the server after the protocol was created."""
@@ -181,14 +181,12 @@ def prepare() -> cattrs.Converter:
 
 
 class PyglsServer(LanguageServer):
-    """The ``FeatureHost`` of one editor, and the ``StandardRequests`` of its session."""
+    """The features of one editor, whose ``protocol`` has the ``StandardRequests`` of its session."""
 
     protocol: StrictProtocol
-    review: Review
 
     def __init__(self, client: Client, converter: cattrs.Converter) -> None:
         """Register every feature with ``client``."""
-        self.on_progress_cancel: list[Callable[[str | int], None]] = []
         super().__init__(
             session.NAME,
             understudy.__version__,
@@ -213,28 +211,6 @@ class PyglsServer(LanguageServer):
 
         self.feature(method)(answered)
 
-    def add_command(self, name: str, handler: Callable[..., Awaitable[Any]]) -> None:
-        """Register the handler of a command, which gets the command's arguments."""
-        self.command(name)(handler)
-
-    # -- StandardRequests ------------------------------------------------------------------------------------------
-
-    def request(self, identifier: Any, method: str, params: Any, on_answer: Callable[[], None]) -> None:
-        """Answer a request; call ``on_answer`` right before the answer is sent."""
-        self.protocol.request(identifier, method, params, on_answer)
-
-    def cancel(self, identifier: Any) -> None:
-        """Cancel a pending request."""
-        self.protocol.cancel(identifier)
-
-    def cancel_all(self) -> None:
-        """Cancel every pending request."""
-        self.protocol.cancel_all()
-
-    def cancel_progress(self, token: str | int) -> None:
-        """Notify the features that the user cancelled a progress."""
-        self.client.run_hooks(self.on_progress_cancel, token)
-
 
 def converter() -> cattrs.Converter:
     """Return pygls' converter, changed to accept unknown enum values.
@@ -256,18 +232,23 @@ def _either(kind: type[enum.Enum], value: Any, _: Any) -> Any:
         return value
 
 
-def register_features(host: FeatureHost) -> None:
+def register_features(server: PyglsServer) -> None:
     """Register every feature, in the order in which code actions and lenses are listed."""
-    shared = host.aggregator
-    host.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
-    host.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
-    host.review = ReviewFeature(host)
-    ConfigFiles(host)
-    TrustMessages(host)
-    runs = TrackedDelegations(host.client)
-    Progress(host, runs)
-    PermissionMessages(host.client, runs)
-    ResultMessages(host, runs)
-    AnswerDocuments(host)
+    client, shared = server.client, server.aggregator
+    server.answer(types.TEXT_DOCUMENT_CODE_ACTION, shared.code_action)
+    server.answer(types.TEXT_DOCUMENT_CODE_LENS, shared.code_lens)
+    review = ReviewFeature(shared)
+
+    async def open_review(*arguments: Any) -> None:
+        await review.open_command(*arguments)
+
+    server.command(OPEN_REVIEW)(open_review)
+    ConfigFiles(shared)
+    TrustMessages(client)
+    runs = TrackedDelegations(client)
+    Progress(client, runs)
+    PermissionMessages(client, runs)
+    ResultMessages(client, runs, review.open)
+    AnswerDocuments(client)
     # Last, so that the actions of every other source are listed before those that delegate.
-    Actions(host)
+    Actions(shared)

@@ -7,10 +7,8 @@ import contextlib
 import functools
 import logging
 import os
-import select
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -82,7 +80,7 @@ class Server:
         converter = await asyncio.to_thread(_prepare)
         from understudy.frontends.lsp.pygls_server import PyglsServer
 
-        return PyglsServer(self.client, converter)
+        return PyglsServer(self.client, converter).protocol
 
 
 def _prepare() -> cattrs.Converter:
@@ -104,6 +102,7 @@ class Stream:
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._polled = False
+        self._reading: asyncio.Task[None] | None = None
         self._ended = False
 
     def begin(self) -> None:
@@ -112,8 +111,8 @@ class Stream:
             self._loop.add_reader(self._descriptor, self._readable)
             self._polled = True
         except (OSError, ValueError):
-            # Regular files and the null device cannot be polled.
-            threading.Thread(target=self._read_on, name="reader", daemon=True).start()
+            # Regular files and the null device cannot be polled, and reading them does not block.
+            self._reading = self._loop.create_task(self._read_on())
 
     def end(self) -> None:
         """Stop reading."""
@@ -131,23 +130,11 @@ class Stream:
             data = b""
         self._take(data)
 
-    def _read_on(self) -> None:
+    async def _read_on(self) -> None:
         while not self._ended:
-            try:
-                data = os.read(self._descriptor, CHUNK)
-            except BlockingIOError:
-                select.select([self._descriptor], [], [], 1.0)
-                continue
-            except OSError:
-                data = b""
-            with contextlib.suppress(RuntimeError):
-                asyncio.run_coroutine_threadsafe(self._taken(data), self._loop).result()
-            if not data:
-                return
-
-    async def _taken(self, data: bytes) -> None:
-        self._take(data)
-        await self._flowing.wait()
+            self._readable()
+            await self._flowing.wait()
+            await asyncio.sleep(0)
 
     def _take(self, data: bytes) -> None:
         if not data or self._outbox.gone:
@@ -220,7 +207,7 @@ def watch(process: int, died: Callable[[], None]) -> Callable[[], None]:
     """
     loop = asyncio.get_running_loop()
     if not alive(process):
-        return _nothing
+        return lambda: None
     if hasattr(os, "pidfd_open"):
         try:
             descriptor = os.pidfd_open(process)
@@ -260,7 +247,3 @@ async def _poll(process: int, died: Callable[[], None]) -> None:
     while alive(process):  # noqa: ASYNC110 - such systems have no event for it
         await asyncio.sleep(POLL_SECONDS)
     died()
-
-
-def _nothing() -> None:
-    """Do nothing: the process is not watched."""

@@ -73,10 +73,6 @@ class StandardRequests(Protocol):
         """Cancel every pending request."""
         ...
 
-    def cancel_progress(self, token: str | int) -> None:
-        """Handle ``window/workDoneProgress/cancel``."""
-        ...
-
 
 class Host(Protocol):
     """The process around the session."""
@@ -249,8 +245,8 @@ class Session:
             self._change_folders(params)
         elif method == "window/workDoneProgress/cancel":
             token = params.get("token") if isinstance(params, dict) else None
-            if self._standard is not None and json_rpc.is_strict_id(token):
-                self._standard.cancel_progress(token)
+            if json_rpc.is_strict_id(token):
+                self.client.run_hooks(self.client.on_progress_cancel, token)
         else:
             log.debug("ignored the unknown notification %s", method[:100])
 

@@ -35,9 +35,7 @@ class Editor:
             workspace=str(top), result=SimpleNamespace(files=stats), title="x", rounds=[], reservations=[],
         )  # fmt: skip
         self.client.call = self.call  # type: ignore[method-assign]
-        host: Any = SimpleNamespace(client=self.client, aggregator=Aggregator(self.client), on_command=[])
-        host.add_command = lambda *_: None
-        self.feature = review_feature.ReviewFeature(host)
+        self.feature = review_feature.ReviewFeature(Aggregator(self.client))
 
     async def call(self, name: str, params: dict[str, Any]) -> Any:
         self.asked.append(name)
@@ -102,4 +100,4 @@ async def test_a_document_gets_the_hunks_of_a_result_before_and_after_it_is_know
     for uri, hunks in ((early, 1), (late, 1), (other, 0)):
         view = await editor.feature._view(uri)
         assert (0 if view is None else len(view.marks)) == hunks
-        assert (uri in editor.feature.aggregator.diagnostics.of("review")) == bool(hunks)
+        assert (uri in editor.feature.aggregator.diagnostics._found) == bool(hunks)

@@ -22,7 +22,7 @@ from understudy.model.text.sanitize import one_line
 if TYPE_CHECKING:
     from understudy.api.messages import TextResult
     from understudy.api.serving.request import InFlightRequest
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.client import Client
 
 RUN = method_table.PREFIX + "text/run"
 
@@ -30,14 +30,14 @@ RUN = method_table.PREFIX + "text/run"
 class AnswerDocuments:
     """The text requests of one editor."""
 
-    def __init__(self, host: FeatureHost) -> None:
+    def __init__(self, client: Client) -> None:
         """Start without requests."""
-        self._client = host.client
+        self._client = client
         self._running: dict[InFlightRequest, tuple[str, asyncio.Event]] = {}
         """Request → the token of its progress, and its end."""
-        host.client.on_command_begun.append(self._begun)
-        host.client.on_command.append(self._done)
-        host.on_progress_cancel.append(self._cancelled)
+        client.on_command_begun.append(self._begun)
+        client.on_command.append(self._done)
+        client.on_progress_cancel.append(self._cancelled)
 
     def _begun(self, request: InFlightRequest) -> None:
         """Show the progress of a text recipe."""

@@ -21,7 +21,7 @@ from understudy.model.text import path_quoting
 
 if TYPE_CHECKING:
     from understudy.api.handlers.offers import Offers, RecipeOffer
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import Aggregator
     from understudy.frontends.lsp.editor.client import Client
     from understudy.model.config.delegators import Recipe
 
@@ -34,6 +34,7 @@ KEPT = 256
 KEPT_SECONDS = 10.0
 """How long offers are cached: no notification tells the server that a folder became a repository."""
 TITLE_CHARACTERS = 60
+_QUICK_FIX = "quickfix.delegate"
 
 _SEND_WORD_AT_CURSOR = {"", "eglot"}
 """Names of clients that send the range of the word at the cursor if nothing is selected: Eglot, and ALE and older
@@ -43,15 +44,15 @@ Eglot, which send no name."""
 class Actions:
     """The code actions of one editor."""
 
-    def __init__(self, host: FeatureHost) -> None:
+    def __init__(self, shared: Aggregator) -> None:
         """Start with no offers; the actions of every other source, created before, are listed first."""
-        self._client = host.client
+        self._client = shared.client
         self._known: dict[tuple[Path, str], tuple[float, Offers]] = {}
         self._age = 0
         """Grows when the cache is cleared, so that offers that were read before are not cached afterwards."""
-        host.aggregator.actions.append(self._offer)
-        host.client.on_changed.append(self._changed)
-        host.client.on_folders.append(self._forget)
+        shared.actions.append(self._offer)
+        shared.client.on_changed.append(self._changed)
+        shared.client.on_folders.append(self._forget)
 
     async def _offer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return the actions for a range of a file."""
@@ -74,7 +75,7 @@ class Actions:
                 actions.append(self._on_selection(offer, offers, uri, params.range))
             elif "file" in fits and "task" not in (offer.recipe.needs or ()):
                 actions.append(self._on_file(offer, offers, uri))
-        return sorted(actions, key=lambda action: action.kind != _quick_fix())
+        return sorted(actions, key=lambda action: action.kind != _QUICK_FIX)
 
     def _forget(self) -> None:
         """Clear the cache."""
@@ -141,7 +142,7 @@ class Actions:
         last = max(plain, key=lambda diagnostic: _place(diagnostic["range"]["end"]))["range"]["end"]
         params = _params(offer, offers, uri) | {"range": {"start": first, "end": last}, "diagnostics": plain}
         about = f"“{_short(diagnostics[0].message)}”" if len(diagnostics) == 1 else f"{len(diagnostics)} problems"
-        action = _action(offer, _title(offer, about), _quick_fix(), params)
+        action = _action(offer, _title(offer, about), _QUICK_FIX, params)
         action.diagnostics = diagnostics
         return action
 
@@ -200,10 +201,6 @@ def _explanation(offer: RecipeOffer) -> str:
         if tried.skipped_because
     ]
     return ". ".join([f"Uses {offer.explain.delegator}: {offer.explain.reason}", *skipped]).rstrip(".") + "."
-
-
-def _quick_fix() -> str:
-    return "quickfix.delegate"
 
 
 def _is_ours(diagnostic: types.Diagnostic) -> bool:

@@ -25,7 +25,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.client import Client
 
 REPORT_SECONDS = 0.5
 """Shortest time between two reports of one delegation, unless its state changes."""
@@ -78,9 +78,9 @@ class Shown:
 class Progress:
     """All progress that the editor shows."""
 
-    def __init__(self, host: FeatureHost, runs: TrackedDelegations) -> None:
+    def __init__(self, client: Client, runs: TrackedDelegations) -> None:
         """Follow the delegations in ``runs``."""
-        self._client = host.client
+        self._client = client
         self._runs = runs
         self._shown: dict[str, Shown] = {}
         self._refused: set[str] = set()
@@ -88,7 +88,7 @@ class Progress:
         self._clock: asyncio.Task[Any] | None = None
         runs.on_update.append(self._update)
         runs.on_gone.append(self._gone)
-        host.on_progress_cancel.append(self._cancelled)
+        client.on_progress_cancel.append(self._cancelled)
 
     def _cancelled(self, token: str | int) -> None:
         """Cancel the delegation whose progress the user cancelled."""

@@ -6,7 +6,8 @@ A delegation that this editor started gets a message; any other in its folders g
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from lsprotocol import types
 
@@ -20,9 +21,6 @@ from understudy.model.errors import UnderstudyError
 from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
 
 REVIEW = "Review"
 SHOW = "Show the answer"
@@ -50,10 +48,10 @@ _SEVERITIES = {
 class ResultMessages:
     """The messages about results in one editor."""
 
-    def __init__(self, host: FeatureHost, runs: TrackedDelegations) -> None:
+    def __init__(self, client: Client, runs: TrackedDelegations, open_review: Callable[[str], Awaitable[None]]) -> None:
         """Follow the delegations in ``runs``."""
-        self._host = host
-        self._client: Client = host.client
+        self._client = client
+        self._open_review = open_review
         self._runs = runs
         runs.on_update.append(self._update)
 
@@ -80,7 +78,10 @@ class ResultMessages:
         except (EditorRefused, TimeoutError):
             return
         if item == REVIEW:
-            await self._review(delegation)
+            try:
+                await self._open_review(delegation.id)
+            except UnderstudyError as error:
+                say(self._client, types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
         elif not await self._show(delegation, take_focus=True):
             say(self._client, severity, message(delegation, elsewhere=True))
 
@@ -91,12 +92,6 @@ class ResultMessages:
         if delegation.result is not None and delegation.result.text and not delegation.result.files:
             return SHOW
         return None
-
-    async def _review(self, delegation: Delegation) -> None:
-        try:
-            await self._host.review.open(delegation.id)
-        except UnderstudyError as error:
-            say(self._client, types.MessageType.Error, f"{error.message} {error.hint or ''}".strip())
 
     async def _show(self, delegation: Delegation, *, take_focus: bool) -> bool:
         """Open the answer as a document; return whether the editor did."""

@@ -23,7 +23,7 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.api.messages import TrustResult
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.client import Client
 
 TRUST = "Trust"
 NOT_NOW = "Not now"
@@ -38,9 +38,9 @@ LISTED = 12
 class TrustMessages:
     """The trust questions of one session."""
 
-    def __init__(self, host: FeatureHost) -> None:
+    def __init__(self, client: Client) -> None:
         """Ask nothing yet."""
-        self._client = client = host.client
+        self._client = client
         self._asked: dict[Path, str] = {}
         """Workspace → the digest of the effects that were shown last."""
         self._turn = asyncio.Lock()

@@ -1,14 +1,13 @@
 """What several features answer together: code actions, lenses and diagnostics.
 
-A feature adds a *source* to the lists of the host's ``Aggregator``; sources are asked in order. The host is an
-interface of the server, so that no feature imports the server.
+A feature adds a *source* to the lists of the ``Aggregator``; sources are asked in order.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -83,10 +82,6 @@ class Diagnostics:
             types.PublishDiagnosticsParams(uri=uri, diagnostics=together, version=self._version(uri)),
         )
 
-    def of(self, owner: str) -> list[str]:
-        """Return the documents for which ``owner`` has diagnostics."""
-        return [uri for uri, owners in self._found.items() if owner in owners]
-
     def _version(self, uri: str) -> int | None:
         if not self._client.can("textDocument.publishDiagnostics.versionSupport"):
             return None
@@ -111,31 +106,3 @@ def _is_below(kind: types.CodeActionKind | str | None, parent: types.CodeActionK
     # ``str`` of a member of the enumeration is its name in Python, not its value.
     actual, asked = (getattr(value, "value", value) or "" for value in (kind, parent))
     return asked in {"", actual} or actual.startswith(asked + ".")
-
-
-class Review(Protocol):
-    """The feature that shows results for review."""
-
-    async def open(self, delegation: str) -> None:
-        """Show the review of a delegation. Errors: ``unknown_delegation``."""
-        ...
-
-
-class FeatureHost(Protocol):
-    """The objects that the features of one editor share."""
-
-    client: Client
-    aggregator: Aggregator
-    """Combines the answers of several features to one request."""
-    review: Review
-    """Set by the review feature."""
-    on_progress_cancel: list[Callable[[str | int], None]]
-    """Called with the token of a progress that the user cancelled."""
-
-    def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]]) -> None:
-        """Register the handler of a standard request."""
-        ...
-
-    def add_command(self, name: str, handler: Callable[..., Awaitable[Any]]) -> None:
-        """Register the handler of a command, which gets the command's arguments."""
-        ...

@@ -109,6 +109,8 @@ class Client:
         """A request of the contract was received as a command."""
         self.on_command: list[CommandHook] = []
         """Called right before its answer is sent."""
+        self.on_progress_cancel: list[Callable[[str | int], None]] = []
+        """Called with the token of a progress that the user cancelled."""
         self.regained: set[Path] = set()
         """Workspaces that the user trusted after the editor had revoked trust for the session."""
         self._also_watched: tuple[Path, ...] = ()

@@ -23,7 +23,6 @@ from lsprotocol import types
 
 from understudy.api import result_files
 from understudy.frontends.lsp.editor import user_messages
-from understudy.frontends.lsp.editor.client import OPEN_REVIEW
 from understudy.frontends.lsp.editor.line_alignment import lines_of
 from understudy.frontends.lsp.review import document_view, hunk_positions, open_reviews, review_actions, survivor_hints
 from understudy.frontends.lsp.review.document_view import Mark, View
@@ -39,7 +38,7 @@ from understudy.model.text import path_quoting, sanitize
 
 if TYPE_CHECKING:
     from understudy.api.serving.request import InFlightRequest
-    from understudy.frontends.lsp.editor.aggregator import FeatureHost
+    from understudy.frontends.lsp.editor.aggregator import Aggregator
 
 OWNER = "review"
 SETTLE_SECONDS = 0.15
@@ -64,13 +63,13 @@ _DECIDING = {
 class ReviewFeature:
     """The review in one editor."""
 
-    def __init__(self, host: FeatureHost) -> None:
+    def __init__(self, shared: Aggregator) -> None:
         """Start with nothing to show."""
-        self.client = host.client
-        self.aggregator = host.aggregator
+        self.client = shared.client
+        self.aggregator = shared
         self._opened = PathIndex()
         """Open document → its path, with and without the links in its folders."""
-        self._works = open_reviews.OpenReviews(host.client, self._changed, self._opened.__contains__)
+        self._works = open_reviews.OpenReviews(shared.client, self._changed, self._opened.__contains__)
         self._reviews: dict[str, str | None] = {}
         """Open document → the delegation of which it is the review, None for other documents."""
         self._waiting: dict[str, asyncio.TimerHandle] = {}
@@ -83,11 +82,6 @@ class ReviewFeature:
         self.aggregator.actions.append(self._actions)
         self.aggregator.lenses.append(self._lenses)
         self.client.on_command.append(self._done)
-
-        async def opened(*arguments: Any) -> None:
-            await self._open_command(*arguments)
-
-        host.add_command(OPEN_REVIEW, opened)
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
@@ -109,7 +103,8 @@ class ReviewFeature:
             where = f"{path}, line {line + 1}" if line else str(path)
             self._say(types.MessageType.Info, f"The review is in {where}. Open that file in your editor.")
 
-    async def _open_command(self, *arguments: Any) -> None:
+    async def open_command(self, *arguments: Any) -> None:
+        """Run ``OPEN_REVIEW``: the ID of a delegation, and optionally a hunk."""
         params = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         if not isinstance(params.get("id"), str):
             raise UnderstudyError(
