@@ -71,7 +71,6 @@ class Contract(msgspec.Struct, frozen=True):
     """Everything to publish, in the order of declaration."""
 
     version: int
-    prefix: str
     methods: list[Method]
     notifications: dict[str, Structure]
     structures: dict[type, Structure]
@@ -106,7 +105,6 @@ def read() -> Contract:
             structures[python] = _structure(python, python.__name__)
     return Contract(
         version=PROTOCOL_VERSION,
-        prefix=PREFIX,
         methods=list(METHODS.values()),
         notifications={PREFIX + name: structures[python] for name, python in NOTIFICATIONS.items()},
         structures=structures,

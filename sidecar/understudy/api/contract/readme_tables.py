@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from understudy.api.contract.catalogue import Contract, Enumeration, Field, Structure, alternatives, is_events
+from understudy.api.contract.catalogue import STAMPS, Contract, Enumeration, Field, Structure, alternatives, is_events
+from understudy.model.errors import ErrorKind
+from understudy.model.states import State
 
 SPELLED_OUT = 8
 """Structures with more fields than this are linked instead of listed inline."""
@@ -97,8 +99,7 @@ def _structures(contract: Contract) -> str:
 
 def _events(contract: Contract) -> str:
     first = next(iter(contract.events.values()))
-    stamps = [field for field in first.fields if field.name in {"seq", "at", "attempt"}]
-    common = {field.name for field in stamps}
+    stamps = [field for field in first.fields if field.name in STAMPS]
     lines = [
         "Every event has " + ", ".join(f"`{field.name}`" for field in stamps) + " and `type`.",
         "",
@@ -106,7 +107,7 @@ def _events(contract: Contract) -> str:
         "|---|---|---|",
     ]
     for event in contract.events.values():
-        fields = [field for field in event.fields if field.name not in common]
+        fields = [field for field in event.fields if field.name not in STAMPS]
         shown = "<br>".join(
             f"`{field.name}{'' if field.required else '?'}` {spelled(contract, field.annotation, linked=True)}"
             for field in fields
@@ -116,12 +117,7 @@ def _events(contract: Contract) -> str:
 
 
 def _states(contract: Contract) -> str:
-    docs = {
-        member.value: member.doc
-        for listed in contract.enumerations.values()
-        if listed.name == "State"
-        for member in listed.members
-    }
+    docs = {member.value: member.doc for member in contract.enumerations[State].members}
     lines = ["#### State", "", "| state | meaning | may be followed by |", "|---|---|---|"]
     for state, following in contract.transitions:
         lines.append(f"| `{state}` | {_cell(docs[state])} | {', '.join(f'`{after}`' for after in following)} |")
@@ -140,8 +136,7 @@ def _lists(contract: Contract) -> str:
 
 
 def _errors(contract: Contract) -> str:
-    (kinds,) = (listed for listed in contract.enumerations.values() if listed.name == "ErrorKind")
-    return f"#### ErrorKind\n\n{_values(kinds)}\n"
+    return f"#### ErrorKind\n\n{_values(contract.enumerations[ErrorKind])}\n"
 
 
 def _values(listed: Enumeration) -> str:

@@ -101,29 +101,17 @@ class AcpAgent:
     async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
         """Open a session in a folder."""
         session = await self._open(sessions.new_id(), cwd)
-        return schema.NewSessionResponse(
-            session_id=session.id,
-            modes=session.options.modes(session.delegator),
-            config_options=session.settings,
-        )
+        return schema.NewSessionResponse(session_id=session.id, **session.choices)
 
     @_typed
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
         """Open an earlier session and send its history; what still runs is followed afterwards."""
-        session = await self._reopen(cwd, session_id, replays=True)
-        return schema.LoadSessionResponse(
-            modes=session.options.modes(session.delegator),
-            config_options=session.settings,
-        )
+        return schema.LoadSessionResponse(**(await self._reopen(cwd, session_id, replays=True)).choices)
 
     @_typed
     async def resume_session(self, session_id: str, cwd: str, **_: Any) -> schema.ResumeSessionResponse:
         """Open an earlier session without its history."""
-        session = await self._reopen(cwd, session_id, replays=False)
-        return schema.ResumeSessionResponse(
-            modes=session.options.modes(session.delegator),
-            config_options=session.settings,
-        )
+        return schema.ResumeSessionResponse(**(await self._reopen(cwd, session_id, replays=False)).choices)
 
     @_typed
     async def list_sessions(
@@ -161,10 +149,7 @@ class AcpAgent:
         """Choose a delegator."""
         session = self._require(session_id)
         await self._choose(session, session_options.DELEGATOR, mode_id)
-        changed = schema.ConfigOptionUpdate(
-            session_update="config_option_update",
-            config_options=session.settings,
-        )
+        changed = schema.ConfigOptionUpdate(session_update="config_option_update", config_options=session.settings)
         self._after_answer(self._send(session, [changed]))
         return schema.SetSessionModeResponse()
 

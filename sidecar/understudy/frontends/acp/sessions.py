@@ -62,6 +62,11 @@ class Session:
         """What the user can choose, with what is chosen."""
         return [*self.options.config_options(self.delegator, self.recipe)]
 
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The same as fields of the answer that opens a session: as modes for older clients, too."""
+        return {"modes": self.options.modes(self.delegator), "config_options": self.settings}
+
     def begin(self, delegation: str, after: int = 0) -> None:
         """Continue with a delegation, after its event with this number."""
         self.translator = Translator(delegation, self.workspace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -73,12 +73,7 @@ def new_server(tool_sets: tuple[str, ...], here: Path | None, *, local: bool) ->
 
     async def list_resources(context: Context, _: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         caller = ToolCaller(Client(name=client_name(context), local=local, here=here))
-        resources = await in_thread(caller, listed_resources, caller)
-        entries = [
-            types.Resource(uri=resource.uri, name=resource.title, mime_type=resource.mime_type)
-            for resource in resources
-        ]
-        return types.ListResourcesResult(resources=entries)
+        return types.ListResourcesResult(resources=await in_thread(caller, listed_resources, caller))
 
     async def list_templates(_: Context, __: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(
@@ -163,15 +158,6 @@ class Kind:
     at_end: bool = True
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One resource."""
-
-    uri: str
-    title: str
-    mime_type: str
-
-
 def _transcript(caller: ToolCaller, delegation: Delegation) -> str:
     lines: list[str] = []
     after, size = 0, 0
@@ -211,10 +197,18 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def listed_resources(caller: ToolCaller) -> list[Entry]:
+def listed_resources(caller: ToolCaller) -> list[types.Resource]:
     """Return the resources of the newest delegations."""
-    delegations = caller.call("delegations/list", limit=MOST_LISTED).delegations
-    return [entry for delegation in delegations for entry in _of(delegation)]
+    return [
+        types.Resource(
+            uri=f"{PREFIX}{delegation.id}/{kind.name}",
+            name=f"{kind.name}: {delegation.title}",
+            mime_type=kind.mime_type,
+        )
+        for delegation in caller.call("delegations/list", limit=MOST_LISTED).delegations
+        for kind in KINDS.values()
+        if delegation.state is State.FINISHED or not kind.at_end
+    ]
 
 
 def resource_of(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
@@ -227,12 +221,6 @@ def resource_of(caller: ToolCaller, uri: str) -> tuple[Kind, str]:
             hint=f"Read {PREFIX}ID/{{{','.join(KINDS)}}}.",
         )
     return KINDS[name], KINDS[name].read(caller, caller.call("delegations/get", id=identifier))
-
-
-def _of(delegation: Delegation) -> Iterator[Entry]:
-    for kind in KINDS.values():
-        if delegation.state is State.FINISHED or not kind.at_end:
-            yield Entry(f"{PREFIX}{delegation.id}/{kind.name}", f"{kind.name}: {delegation.title}", kind.mime_type)
 
 
 class Progress(Protocol):
