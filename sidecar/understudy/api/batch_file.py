@@ -77,7 +77,9 @@ def read(data: bytes, path: Path, folder: Path) -> BatchFile:
             names=[_described(problem) for problem in others[:_SHOWN]] or None,
         )
     return BatchFile(
-        msgspec.structs.replace(params, tasks=[_absolute(task, folder) for task in params.tasks]),
+        msgspec.structs.replace(
+            params, tasks=[msgspec.structs.replace(task, **dict(_paths(task, folder))) for task in params.tasks]
+        ),
         places,
         source if is_toml else None,
     )
@@ -100,7 +102,8 @@ def _lines(source: Source, problems: list[LocatedFinding]) -> tuple[GroupStartPa
         at = Range(Position(number, 0), Position(number, 0))
         try:
             value: Any = msgspec.json.decode(line)
-            _refuse_unusable(value)
+            if (unusable := unusable_value(value)) is not None:
+                raise msgspec.ValidationError(f"A value {unusable[1]}")  # noqa: TRY301 - as msgspec does for others
             tasks.append(msgspec.convert(value, ready(GroupTask)))
             places.append(source.location(at))
         except msgspec.ValidationError as error:
@@ -122,19 +125,9 @@ def _suggested(message: str) -> str | None:
     return near(match["name"], (field.encode_name for field in msgspec.structs.fields(declared or GroupTask)))
 
 
-def _refuse_unusable(value: Any) -> None:
-    unusable = unusable_value(value)
-    if unusable is not None:
-        raise msgspec.ValidationError(f"A value {unusable[1]}")
-
-
 def _described(problem: LocatedFinding) -> str:
     line = "" if problem.location is None else f"line {problem.location.range.start.line + 1}: "
     return line + problem.message
-
-
-def _absolute(task: GroupTask, folder: Path) -> GroupTask:
-    return msgspec.structs.replace(task, **dict(_paths(task, folder)))
 
 
 def _paths(task: GroupTask, folder: Path) -> Iterator[tuple[str, Any]]:

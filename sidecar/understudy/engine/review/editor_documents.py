@@ -336,16 +336,13 @@ def shown_by(server: identity.Identity) -> list[tuple[str, str]]:
 def abandoned(delegation: str | None = None) -> list[tuple[str, str]]:
     """Return the documents whose server has ended, each as undo token and wire path; of all or of one delegation."""
     tokens = [token for token in _tokens(_folder()) if delegation in {None, token.rpartition(".")[0]}]
-    return [(token, path) for token, path, server in _shown(tokens) if not _is_running(server)]
+    here = this_process()
+    return [(token, path) for token, path, server in _shown(tokens) if server != here and not identity.alive(server)]
 
 
 def is_shown_by_another(file: EditorFile) -> bool:
     """Return whether the editor of another process, which still runs, shows the document."""
     return file.server is not None and file.server != this_process() and identity.alive(file.server)
-
-
-def _is_running(server: identity.Identity) -> bool:
-    return server == this_process() or identity.alive(server)
 
 
 @functools.cache

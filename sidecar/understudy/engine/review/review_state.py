@@ -411,7 +411,7 @@ def keep_branch(folder: Folder, name: str) -> str:
 
     Once a branch was made, none is made again: the user may have changed, renamed or deleted it.
     """
-    made = _record_file(folder)
+    made = folder.path / "branch"
     if made.exists():
         return "A branch was made when this was verified before; it is not changed or made again."
     exported = commit_result(folder, None, name)
@@ -427,7 +427,3 @@ def branch_failure(identifier: str, name: str, error: UnderstudyError) -> str:
             f"To make a branch later: understudy export {identifier} --to branch --branch NAME"
         )
     return " ".join([f"The result is not on the branch {name}: {error.message}", *([error.hint] if error.hint else [])])
-
-
-def _record_file(folder: Folder) -> Path:
-    return folder.path / "branch"

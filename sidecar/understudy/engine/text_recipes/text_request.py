@@ -151,7 +151,7 @@ def prepare(request: TextRequest) -> PreparedRequest:
         limits=held,
         prompt=prompt,
         target=request.target,
-        notes=[*notes, *_not_sent(prompt)],
+        notes=[*notes, *(f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld)],
     )
 
 
@@ -314,10 +314,6 @@ def _require_range(selected: Range, subject: str | None, corpus: Corpus) -> None
             hint="Select the lines again; the file has changed.",
             parameter="range",
         )
-
-
-def _not_sent(prompt: prompts.Prompt) -> list[str]:
-    return [f"{file.path} is not sent: {file.withheld}." for file in prompt.files if file.withheld]
 
 
 def _has_tool(chosen: ChosenCandidate, recipe: Recipe, configuration: Configuration) -> UnderstudyError:

@@ -51,7 +51,7 @@ def diff_calls(caller: SessionCaller, delegation: Delegation) -> list[Update]:
         hunks = [entry for entry in pending[:MOST_HUNKS] if entry.file is file]
         if not hunks:
             continue
-        place = str(Path(delegation.workspace) / _path_text(file.path))
+        place = str(Path(delegation.workspace) / path_quoting.unquote(file.path).decode("utf-8", "replace"))
         sides = _sides(caller, delegation.id, file)
         content: list[Any] = []
         for entry in hunks:
@@ -159,7 +159,3 @@ def _diff(
 def _without_text(file: FileDiff, entry: Numbered) -> str:
     what = "binary file" if file.binary else f"lines {entry.hunk.new_start} and following"
     return f"{sanitize.path(file.path)}: {what}, {file.status}; not shown here. See it with: understudy diff"
-
-
-def _path_text(path: str) -> str:
-    return path_quoting.unquote(path).decode("utf-8", "replace")

@@ -291,16 +291,12 @@ def _delegations(caller: Caller) -> messages.DoctorCheck:
         f"Journals {used.journals / 1e6:.1f} MB (prompts {used.prompts / 1e6:.1f}, logs {used.logs / 1e6:.1f}), "
         f"ledger {used.ledger / 1e6:.1f} MB."
     )
-    paused = _queue_is_paused()
+    paused = store.is_paused(delegation_folder.state_root())
     return _found(
         f"{len(unfinished)} running or waiting.{' The queue is paused.' if paused else ''} {sizes}",
         ok=not paused,
         hint="Let what waits start: understudy queue resume" if paused else None,
     )
-
-
-def _queue_is_paused() -> bool:
-    return store.is_paused(delegation_folder.state_root())
 
 
 def _worktrees(caller: Caller) -> messages.DoctorCheck:

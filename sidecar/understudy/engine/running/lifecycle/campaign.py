@@ -231,7 +231,9 @@ class Campaign:
             await self._outside.start()
         elif isinstance(step, NextCandidate) and step.fresh:
             if run.tree is not None:
-                await self._keep_worktree(self._attempts.number if self._has_new_work else self._kept_number)
+                # After a result that was not kept, the worktree is that of the result before it.
+                was_reset = self._is_collected and self._kept_number != self._attempts.number
+                await self._keep_worktree(self._kept_number if was_reset else self._attempts.number)
                 run.emit(events.Phase(text="Creating a fresh worktree"))
                 await self._preparation.renew()
             self._attempts.begin_afresh()
@@ -240,11 +242,6 @@ class Campaign:
         if isinstance(step, Retry) and step.wait_seconds > 0:
             run.emit(events.Phase(text=f"Waiting {step.wait_seconds:g} s before the next attempt"))
             await asyncio.sleep(step.wait_seconds)
-
-    @property
-    def _has_new_work(self) -> bool:
-        """Whether the worktree is that of the last attempt, and not of a result to which it was reset."""
-        return self._kept_number == self._attempts.number or not self._is_collected
 
     async def _keep_worktree(self, number: int) -> None:
         """Keep the worktree, which attempt ``number`` has made, under a rescue reference."""
@@ -310,7 +307,7 @@ class Campaign:
                 self._evidence(self._judging.judgement),
                 new,
                 failing=[check.name for check in self._failing(trial.judgement)],
-                changed=await trial.changed() if _is_stronger(trial.purpose) else (),
+                changed=await self._run.in_thread(trial.changed) if _is_stronger(trial.purpose) else (),
             )
         return Judged(new, trial.objection)
 
@@ -330,7 +327,7 @@ class Campaign:
             await self._results.report_commit(trial.head, self._outcome)
             self._judging.judgement = trial.judgement
             self._attempts.return_to(self._outcome, trial.head)
-            await trial.keep_reports()
+            await self._run.in_thread(trial.keep_reports)
             self._report(trial.purpose, measured, None)
             return
         why = outcome.error.message.rstrip(".") if isinstance(outcome, Failed) else outcome.objection

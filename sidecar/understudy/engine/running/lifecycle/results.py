@@ -230,18 +230,10 @@ class Trial:
         await self._run.in_thread(self._new_folder)
         self.judgement = await judging.judge_commit(self.head, self._hold, sample, self._reports)
 
-    async def changed(self) -> list[str]:
-        """Return the paths in which it differs from the result so far, as mutants name them."""
-        return await self._run.in_thread(self._changed)
-
     def release(self) -> None:
         """Emit what was held back: it is kept."""
         for event in self._held:
             self._run.emit(event)
-
-    async def keep_reports(self) -> None:
-        """Replace the reports of the result so far."""
-        await self._run.in_thread(self._keep_reports)
 
     async def restore(self) -> None:
         """Reset the worktree to the result so far."""
@@ -258,7 +250,8 @@ class Trial:
     def _same_tree(self, commit: str, other: str) -> bool:
         return self._run.worktree.tree_of(commit) == self._run.worktree.tree_of(other)
 
-    def _changed(self) -> list[str]:
+    def changed(self) -> list[str]:
+        """Return the paths in which it differs from the result so far, as mutants name them; blocks."""
         if self.before is None or self.head is None:
             return []
         changes = self._run.worktree.judged().changed_paths(self.before, self.head)
@@ -272,7 +265,8 @@ class Trial:
         shutil.rmtree(self._reports, ignore_errors=True)
         self._run.worktree.judged().materialise(head)
 
-    def _keep_reports(self) -> None:
+    def keep_reports(self) -> None:
+        """Replace the reports of the result so far; blocks."""
         with contextlib.suppress(FileNotFoundError):
             for file in self._reports.iterdir():
                 file.replace(self._run.folder.path / file.name)

@@ -12,7 +12,7 @@ from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
-from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult, Round
+from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult
 from understudy.model.states import State
 from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import name_list
@@ -192,7 +192,9 @@ def _checks(delegation: Delegation, paint: Paint) -> str:
         if not result.ok and result.output_tail.strip():
             tail = sanitize(result.output_tail).rstrip().splitlines()[-_SHOWN:]
             rows += [f"    | {row}" for row in tail]
-    return "\n".join([*rows, *round_rows(delegation.rounds, paint)])
+    for judged in delegation.rounds:
+        rows.append(paint(event_lines.round_of_tests(judged), fg="green" if judged.kept else "yellow"))
+    return "\n".join(rows)
 
 
 def _files(delegation: Delegation, paint: Paint) -> str:
@@ -402,11 +404,6 @@ def mutation_rows(result: MutationResult, paint: Paint) -> list[str]:
         rows.append(f"      and {event_lines.plural(len(result.idle) - _LISTED, 'more test')} that notice nothing")
     rows += [f"      fails without a cause: {one_line(test)}" for test in result.unreliable[:_LISTED]]
     return rows
-
-
-def round_rows(rounds: list[Round], paint: Paint) -> list[str]:
-    """Return what the tests noticed in each round."""
-    return [paint(event_lines.round_of_tests(round_), fg="green" if round_.kept else "yellow") for round_ in rounds]
 
 
 def survivors(result: MutationResult) -> list[JudgedMutant]:

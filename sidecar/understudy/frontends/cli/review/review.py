@@ -60,15 +60,10 @@ def review(*, identifier: str, chosen: tuple[str, ...], list_: bool, json_: bool
     While the checks still run, you can wait for the verdict or review without it.
     Without a terminal, or with --list, the hunks are listed. With --json, prints files and hunks as a `DiffResult`.
     """
-    if list_ or json_ or not can_review():
+    if list_ or json_ or not editor.can_edit():
         show_list(resolve(identifier), chosen, as_json=json_)
         return exit_codes.Exit.OK
     return run(identifier, chosen)
-
-
-def can_review() -> bool:
-    """Return whether a review can run: stdin and stdout are a terminal."""
-    return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 
 def run(identifier: str, chosen: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ _DEFAULT = "vi"
 
 
 def can_edit() -> bool:
-    """Return whether an editor can run: stdin and stdout are a terminal."""
+    """Return whether an editor, or a review, can run: stdin and stdout are a terminal."""
     return terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout)
 
 

@@ -171,7 +171,7 @@ def _answer(command: str, arguments: dict[str, Any], params: dict[str, Any], fac
         _note(text)
 
     try:
-        answer = prepared.answer(streamed.add if is_live else _ignore, note)
+        answer = prepared.answer(streamed.add if is_live else lambda _: None, note)
     except BaseException as error:
         if is_live and (streamed.in_line or _is_stop(error)):
             click.echo()  # the message begins on a line of its own
@@ -216,10 +216,6 @@ def _warn(prepared: Any) -> None:
 def _is_stop(error: BaseException) -> bool:
     """Return whether Ctrl-C caused it, for which the terminal shows ``^C``."""
     return isinstance(error, KeyboardInterrupt) or getattr(error, "kind", None) == "cancelled"
-
-
-def _ignore(text: str) -> None:
-    _ = text
 
 
 def _note(text: str) -> None:

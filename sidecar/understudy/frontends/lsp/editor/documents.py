@@ -237,7 +237,12 @@ class Snapshot(Mapping[str, str]):
         if key not in self._texts:
             document, state = self._states[key]
             if state.out_of_sync:
-                raise _unknown_text(document.uri)
+                raise UnderstudyError(
+                    ErrorKind.BASE_UNAVAILABLE,
+                    f"The text of {document.uri.rpartition('/')[2]} in the editor is unknown: the editor sent an "
+                    "invalid change.",
+                    hint="Close the file and open it again, then repeat the request.",
+                )
             self._texts[key] = self._documents._text(document, state)  # noqa: SLF001 - the two classes belong together
         return self._texts[key]
 
@@ -265,15 +270,6 @@ def key_of(uri: str) -> str | None:
     """Return the normalised path of a ``file:`` URI, which identifies its document; None for other URIs."""
     path = path_quoting.path_of(uri)
     return None if path is None else os.path.normpath(path)
-
-
-def _unknown_text(uri: str) -> UnderstudyError:
-    name = uri.rpartition("/")[2]
-    return UnderstudyError(
-        ErrorKind.BASE_UNAVAILABLE,
-        f"The text of {name} in the editor is unknown: the editor sent an invalid change.",
-        hint="Close the file and open it again, then repeat the request.",
-    )
 
 
 # -- texts and positions -------------------------------------------------------------------------------------------

@@ -41,11 +41,6 @@ def survivors_in(delegation: Delegation, path: str) -> list[JudgedMutant]:
     return [mutant for mutant in _survivors(delegation) if mutant.path == path]
 
 
-def survivor_paths(delegation: Delegation) -> set[str]:
-    """Return the wire paths of the files with changes that no test noticed."""
-    return {mutant.path for mutant in _survivors(delegation)}
-
-
 def _survivors(delegation: Delegation) -> list[JudgedMutant]:
     if Reservation.CHECKS_OUTDATED in delegation.reservations:
         return []  # the edited tests may notice them
@@ -120,7 +115,7 @@ class PathIndex:
 def paths_of_result(delegation: Delegation) -> set[str]:
     """Return the paths of the files that a result changes, and of those whose mistakes no test notices."""
     files = [] if delegation.result is None else [file.path for file in delegation.result.files]
-    return absolute(delegation, {*files, *survivor_paths(delegation)})
+    return absolute(delegation, {*files, *(mutant.path for mutant in _survivors(delegation))})
 
 
 def absolute(delegation: Delegation, paths: Iterable[str]) -> set[str]:
