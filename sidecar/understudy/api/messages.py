@@ -350,10 +350,9 @@ class IdParams(Strict, kw_only=True):
     id: str
 
 
-class AttachParams(Strict, kw_only=True):
+class AttachParams(IdParams, kw_only=True):
     """Show the terminal of an agent that runs in tmux."""
 
-    id: str
     tmux: str | None = None
     """The values of `TMUX` and `TMUX_PANE` where it will be shown, separated by a blank; absent: outside tmux."""
 
@@ -364,10 +363,9 @@ class AttachResult(Wire, kw_only=True):
     argv: list[str]
 
 
-class WaitParams(Strict, kw_only=True):
+class WaitParams(IdParams, kw_only=True):
     """Wait for the end, for at most ``timeoutSeconds`` (default 3600, maximum 86400)."""
 
-    id: str
     timeout_seconds: float | None = None
 
 
@@ -405,10 +403,9 @@ class QueuePauseParams(Strict, kw_only=True):
     paused: bool
 
 
-class QueueMoveParams(Strict, kw_only=True):
+class QueueMoveParams(IdParams, kw_only=True):
     """Move one waiting delegation to another place."""
 
-    id: str
     position: int
     """1 is the next to start; a number beyond the end is the last place."""
 
@@ -443,11 +440,8 @@ class GroupListResult(Wire, kw_only=True):
     groups: list[GroupOverview]
 
 
-class GroupWaitParams(Strict, kw_only=True):
+class GroupWaitParams(WaitParams, kw_only=True):
     """Wait until every member has finished, for at most ``timeoutSeconds`` (default 3600, maximum 86400)."""
-
-    id: str
-    timeout_seconds: float | None = None
 
 
 class GroupResult(Wire, kw_only=True):
@@ -475,10 +469,9 @@ class ListResult(Wire, kw_only=True):
     cursor: str | None = None
 
 
-class EventsParams(Strict, kw_only=True):
+class EventsParams(IdParams, kw_only=True):
     """Return events after ``after``; with ``waitSeconds`` (at most 60), wait for the next one if there is none."""
 
-    id: str
     after: int = 0
     limit: int | None = None
     wait_seconds: float | None = None
@@ -534,10 +527,9 @@ class DiffResult(Wire, kw_only=True):
     """The last edited first."""
 
 
-class FileParams(Strict, kw_only=True):
+class FileParams(IdParams, kw_only=True):
     """One file on one side of the review; paths as ``delegations/diff`` names them."""
 
-    id: str
     path: str
     side: Literal["base", "result"]
 
@@ -576,10 +568,9 @@ class EvidenceResult(Wire, kw_only=True):
     markdown: str
 
 
-class DismissParams(Strict, kw_only=True):
+class DismissParams(IdParams, kw_only=True):
     """Leave out mutants that no test can notice."""
 
-    id: str
     mutants: list[str]
     """Their ids (``JudgedMutant.id``); they must have survived."""
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from understudy.api.messages import IdParams
 from understudy.model.delegation.delegations import Delivery, LaunchOverride
 from understudy.model.hunks import Hunk
 from understudy.model.wire import Strict, Wire
@@ -26,10 +27,9 @@ class Decision(Strict, kw_only=True):
     """The user merged the hunk by hand and saved the file: accept it without changing a file."""
 
 
-class DecideParams(Strict, kw_only=True):
+class DecideParams(IdParams, kw_only=True):
     """Decide on hunks; accepted hunks are merged into the user's current files and buffers in the same request."""
 
-    id: str
     decisions: list[Decision]
     include_flagged: bool = False
     """The user confirmed changes to hooks, CI, editor or agent configuration, or package scripts."""
@@ -68,19 +68,17 @@ class UndoParams(Strict, kw_only=True):
     """Ids of the hunks to undo; absent: all of the accept."""
 
 
-class AmendParams(Strict, kw_only=True):
+class AmendParams(IdParams, kw_only=True):
     """Edit a file of the result; ``head`` is the result from which it was read."""
 
-    id: str
     path: str
     text: str
     head: str
 
 
-class UndoAmendParams(Strict, kw_only=True):
+class UndoAmendParams(IdParams, kw_only=True):
     """Undo the last edit of a file of the result; ``head`` is the result from which it was read."""
 
-    id: str
     path: str
     head: str
 
@@ -92,10 +90,9 @@ class AmendResult(Wire, kw_only=True):
     hunks: list[Hunk]
 
 
-class DropParams(Strict, kw_only=True):
+class DropParams(IdParams, kw_only=True):
     """Remove new tests that notice nothing from a result."""
 
-    id: str
     tests: list[str] = msgspec.field(default_factory=list)
     """Their ids (``MutationResult.idle``); empty: all of them."""
 
@@ -119,34 +116,30 @@ class DropResult(Wire, kw_only=True):
     """Without ``tests``: those that are in the base, or of which another parameter set may notice something."""
 
 
-class ReplyParams(Strict, kw_only=True):
+class ReplyParams(IdParams, kw_only=True):
     """Send a result back with instructions."""
 
-    id: str
     text: str
 
 
-class RetryParams(Strict, kw_only=True):
+class RetryParams(IdParams, kw_only=True):
     """Run a delegation again from its original base."""
 
-    id: str
     delegator: str | None = None
     launch: LaunchOverride | None = None
     """Changes of the delegator for this delegation; absent: those of the first one, if the delegator is the same."""
 
 
-class StrengthenParams(Strict, kw_only=True):
+class StrengthenParams(IdParams, kw_only=True):
     """Send a result back with the small changes of the code that no test noticed."""
 
-    id: str
     rounds: int | None = None
     """How often the agent is asked again after that, from 0 to 10; absent: as for the result."""
 
 
-class AnswerParams(Strict, kw_only=True):
+class AnswerParams(IdParams, kw_only=True):
     """Answer a permission request of an agent with the ID of an option."""
 
-    id: str
     request_id: str
     option: str
     note: str | None = None
@@ -154,10 +147,9 @@ class AnswerParams(Strict, kw_only=True):
     """Add the request's `rule` to the delegator, so that it is not asked again."""
 
 
-class SayParams(Strict, kw_only=True):
+class SayParams(IdParams, kw_only=True):
     """Say something to the agent of a delegation in progress, in at most 64 KiB."""
 
-    id: str
     text: str
 
 
@@ -174,10 +166,9 @@ class StartedResult(Wire, kw_only=True):
     id: str
 
 
-class ExportParams(Strict, kw_only=True):
+class ExportParams(IdParams, kw_only=True):
     """Export a result as a branch, commit or patch; the user's branch and files do not change."""
 
-    id: str
     to: Literal["branch", "commit", "patch"]
     branch: str | None = None
     message: str | None = None

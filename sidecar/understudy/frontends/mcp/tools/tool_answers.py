@@ -93,10 +93,11 @@ def of_group(identifier: str, members: Sequence[Delegation]) -> Answer:
 
 def question(request: PermissionRequest) -> Answer:
     """Return a permission request."""
-    options: list[Answer] = [{"option": _named(option, request), "title": option.title} for option in offered(request)]
-    for option, entry in zip(offered(request), options, strict=True):
-        if option.takes_text:
-            entry["answer_in"] = "note"
+    options: list[Answer] = [
+        {"option": _named(option, request), "title": option.title}
+        | ({"answer_in": "note"} if option.takes_text else {})
+        for option in offered(request)
+    ]
     return {
         "request_id": request.request_id,
         "title": sanitize.one_line(request.title),

@@ -49,45 +49,40 @@ class Batch(Arguments):
     again: bool = False
 
 
-class Wait(Arguments):
-    """Wait for a delegation or a group."""
-
-    id: str
-    timeout_seconds: Annotated[float, Described(ge=0, le=45)] = 45
-
-
 class Named(Arguments):
     """One delegation, or for some tools one group."""
 
     id: str
 
 
-class Diff(Arguments):
+class Wait(Named):
+    """Wait for a delegation or a group."""
+
+    timeout_seconds: Annotated[float, Described(ge=0, le=45)] = 45
+
+
+class Diff(Named):
     """The patch of a result."""
 
-    id: str
     files: list[str] = []
 
 
-class Reply(Arguments):
+class Reply(Named):
     """Instructions for a finished delegation."""
 
-    id: str
     text: str
 
 
-class Answer(Arguments):
+class Answer(Named):
     """The answer to a permission request."""
 
-    id: str
     option: str
     note: str | None = None
 
 
-class Say(Arguments):
+class Say(Named):
     """A message for a running delegation."""
 
-    id: str
     text: str
 
 
@@ -108,10 +103,9 @@ class Ask(Arguments):
     again: bool = False
 
 
-class Decide(Arguments):
+class Decide(Named):
     """A decision on a result."""
 
-    id: str
     decision: Literal["accept", "reject"]
     files: list[str] = []
     reason: str | None = None
