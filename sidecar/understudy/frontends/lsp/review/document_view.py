@@ -77,7 +77,7 @@ class View:
         for work in works:
             marks = [mark for mark in here if mark.work is work]
             ids = frozenset(mark.hunk.id for mark in marks)
-            offers = review_actions.on_hunks(work, [(mark.file, mark.hunk) for mark in marks], _nothing)
+            offers = [*review_actions.on_hunks(work, [(mark.file, mark.hunk) for mark in marks], _nothing)]
             for path in dict.fromkeys(mark.file.path for mark in marks):
                 if len(work.pending(path)) > len(marks):
                     offers += review_actions.on_file(work, path, _nothing)
@@ -125,7 +125,7 @@ class View:
         for mark in self.marks:
             if mark.hunk.state is HunkState.PENDING:
                 why = self.sheet.why if self.sheet is not None else _nothing
-                offers = review_actions.on_hunks(mark.work, [(mark.file, mark.hunk)], why)
+                offers = [*review_actions.on_hunks(mark.work, [(mark.file, mark.hunk)], why)]
                 if self.sheet is None:
                     offers.append(_look(mark.work, mark))
                 lenses += [(mark.first, _named(offer, mark.work) if several else offer) for offer in offers]

@@ -70,123 +70,61 @@ class ReviewAction:
     """The title of a lens; empty: there is no lens."""
 
 
-def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why) -> list[ReviewAction]:
-    """Return the actions on the hunks at a position."""
+def on_hunks(work: OpenReview, chosen: Sequence[tuple[FileDiff, Hunk]], why: Why) -> Iterator[ReviewAction]:
+    """Yield the actions on the hunks at a position."""
     open_ = [(file, hunk) for file, hunk in chosen if hunk.state is HunkState.PENDING]
     rejected = [(file, hunk) for file, hunk in chosen if hunk.state is HunkState.REJECTED]
-    actions = []
+    flags = flagged(file for file, _ in open_ or rejected)
+    accepts = [_one(file, hunk, "accept") for file, hunk in open_ or rejected]
     if open_:
-        it = _it(open_)
-        flags = flagged(file for file, _ in open_)
-        actions.append(
-            ReviewAction(
-                f"Accept {it}{_although(flags)}",
-                f"{KIND}.accept",
-                DECIDE,
-                _decide(work, [_one(file, hunk, "accept") for file, hunk in open_], flagged=bool(flags)),
-                short="Accept" if not flags else f"Accept{_although(flags)}",
-            )
-        )
+        it, although = _it(open_), _although(flags)
+        yield _decision(work, f"Accept {it}{although}", accepts, flagged=bool(flags), short=f"Accept{although}")
         if all(hunk.conflict for _, hunk in open_):
-            actions.append(
-                ReviewAction(
-                    f"Mark {it} as merged by hand",
-                    f"{KIND}.accept",
-                    DECIDE,
-                    _decide(work, [_one(file, hunk, "accept") | {"mergedManually": True} for file, hunk in open_]),
-                    short="Mark as merged",
-                )
-            )
-        reasons = {why(ReviewTarget(file.path, hunk.id)) for file, hunk in open_} - {None}
-        because = _because(reasons)
-        actions.append(
-            ReviewAction(
-                f"Reject {it}{because}",
-                f"{KIND}.reject",
-                DECIDE,
-                _decide(work, [_reject(file, hunk, why) for file, hunk in open_]),
-                short=f"Reject{because}",
-            )
-        )
+            merged = [accept | {"mergedManually": True} for accept in accepts]
+            yield _decision(work, f"Mark {it} as merged by hand", merged, short="Mark as merged")
+        because = _because({why(ReviewTarget(file.path, hunk.id)) for file, hunk in open_})
+        rejects = [_reject(file, hunk, why) for file, hunk in open_]
+        yield _decision(work, f"Reject {it}{because}", rejects, kind="reject", short=f"Reject{because}")
     elif rejected:
-        flags = flagged(file for file, _ in rejected)
-        actions.append(
-            ReviewAction(
-                f"Accept {_it(rejected)} after all{_although(flags)}",
-                f"{KIND}.accept",
-                DECIDE,
-                _decide(work, [_one(file, hunk, "accept") for file, hunk in rejected], flagged=bool(flags)),
-            )
-        )
-    return actions
+        yield _decision(work, f"Accept {_it(rejected)} after all{_although(flags)}", accepts, flagged=bool(flags))
 
 
-def on_file(work: OpenReview, path: str, why: Why) -> list[ReviewAction]:
-    """Return the actions on all pending hunks of a file."""
+def on_file(work: OpenReview, path: str, why: Why) -> Iterator[ReviewAction]:
+    """Yield the actions on all pending hunks of a file."""
     open_ = work.pending(path)
     if not open_:
-        return []
+        return
     flags = flagged([open_[0][0]])
-    reasons = {why(ReviewTarget(path, hunk.id)) for _, hunk in open_} - {None}
+    because = _because({why(ReviewTarget(path, hunk.id)) for _, hunk in open_})
     it = f"{sanitize.path(path)} ({_count(len(open_))})"
-    return [
-        ReviewAction(
-            f"Accept the file {it}{_although(flags, named=False)}",
-            f"{KIND}.accept",
-            DECIDE,
-            _decide(work, [{"path": path, "decision": "accept"}], flagged=bool(flags)),
-        ),
-        ReviewAction(
-            f"Reject the file {it}{_because(reasons)}",
-            f"{KIND}.reject",
-            DECIDE,
-            _decide(work, _reject_all(open_, why, {"path": path}, why(ReviewTarget(path)))),
-        ),
-    ]
+    accept = {"path": path, "decision": "accept"}
+    although = _although(flags, named=False)
+    yield _decision(work, f"Accept the file {it}{although}", [accept], flagged=bool(flags))
+    rejects = _reject_all(open_, why, {"path": path}, why(ReviewTarget(path)))
+    yield _decision(work, f"Reject the file {it}{because}", rejects, kind="reject")
 
 
-def on_everything(work: OpenReview, why: Why) -> list[ReviewAction]:
-    """Return the actions on all pending hunks."""
+def on_everything(work: OpenReview, why: Why) -> Iterator[ReviewAction]:
+    """Yield the actions on all pending hunks."""
     open_ = work.pending()
     if not open_:
-        return []
+        return
     flags = flagged(file for file, _ in open_)
     plain = [(file, hunk) for file, hunk in open_ if file.path not in flags]
-    actions = []
     if plain:
         paths = list(dict.fromkeys(file.path for file, _ in plain))
-        decisions = [{"path": path, "decision": "accept"} for path in paths] if flags else [{"decision": "accept"}]
+        accepts = [{"path": path, "decision": "accept"} for path in paths] if flags else [{"decision": "accept"}]
         but = f" except {_named(flags)}" if flags else ""
-        actions.append(
-            ReviewAction(
-                f"Accept all ({_count(len(plain))}){but}",
-                f"{KIND}.accept",
-                DECIDE,
-                _decide(work, decisions),
-                short=f"Accept all ({len(plain)}){but}",
-            )
-        )
+        title = f"Accept all ({_count(len(plain))}){but}"
+        yield _decision(work, title, accepts, short=f"Accept all ({len(plain)}){but}")
     if flags:
-        actions.append(
-            ReviewAction(
-                f"Accept all ({_count(len(open_))}){_although(flags)}",
-                f"{KIND}.accept",
-                DECIDE,
-                _decide(work, [{"decision": "accept"}], flagged=True),
-            )
-        )
+        title = f"Accept all ({_count(len(open_))}){_although(flags)}"
+        yield _decision(work, title, [{"decision": "accept"}], flagged=True)
     whole = why(ReviewTarget())
-    reasons = {why(ReviewTarget(file.path, hunk.id)) or whole for file, hunk in open_} - {None}
-    actions.append(
-        ReviewAction(
-            f"Reject all ({_count(len(open_))}){_because(reasons)}",
-            f"{KIND}.reject",
-            DECIDE,
-            _decide(work, _reject_all(open_, why, {}, whole)),
-            short=f"Reject all{_because(reasons)}",
-        )
-    )
-    return actions
+    because = _because({why(ReviewTarget(file.path, hunk.id)) or whole for file, hunk in open_})
+    title = f"Reject all ({_count(len(open_))}){because}"
+    rejects = _reject_all(open_, why, {}, whole)
+    yield _decision(work, title, rejects, kind="reject", short=f"Reject all{because}")
 
 
 def send_back(work: OpenReview, words: str) -> ReviewAction:
@@ -307,8 +245,17 @@ def size(file: FileDiff, hunk: Hunk) -> str:
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def _decide(work: OpenReview, decisions: list[dict[str, Any]], *, flagged: bool = False) -> dict[str, Any]:
-    return {"id": work.delegation.id, "decisions": decisions} | ({"includeFlagged": True} if flagged else {})
+def _decision(
+    work: OpenReview,
+    title: str,
+    decisions: list[dict[str, Any]],
+    *,
+    kind: str = "accept",
+    flagged: bool = False,
+    short: str = "",
+) -> ReviewAction:
+    params = {"id": work.delegation.id, "decisions": decisions} | ({"includeFlagged": True} if flagged else {})
+    return ReviewAction(title, f"{KIND}.{kind}", DECIDE, params, short=short)
 
 
 def _one(file: FileDiff, hunk: Hunk, decision: str) -> dict[str, Any]:
