@@ -17,7 +17,7 @@ from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
-from understudy.frontends.cli.output.output import cost_origin, duration, thousands, usd
+from understudy.frontends.cli.output.output import cost_origin, duration, review_counts, thousands, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
@@ -157,19 +157,6 @@ _SUMS = ("ATTEMPTS", "VERIFIED", "FAILED", "READ", "WRITTEN", "USD", "TIME", "ME
 def _row(line: LedgerLine) -> tuple[str, ...]:
     entry, review = line.entry, line.review
     mark = "~" if entry.cost_estimated or entry.cost_source == "estimated" else ""
-    decided = (
-        [
-            f"{count} {word}"
-            for word, count in (
-                ("accepted", review.accepted),
-                ("rejected", review.rejected),
-                ("pending", review.pending),
-            )
-            if count
-        ]
-        if review is not None
-        else []
-    )
     shorter = terminal.is_terminal(sys.stdout)
     return (
         entry.at[5 if shorter else 0 : 16].replace("T", " "),
@@ -180,7 +167,7 @@ def _row(line: LedgerLine) -> tuple[str, ...]:
         "?" if entry.cost_usd is None else mark + entry.cost_usd,
         "-" if entry.cost_source == "unknown" else cost_origin(entry.cost_source, entry.price_date),
         duration(entry.seconds),
-        ", ".join(decided) or "-",
+        "-" if review is None else review_counts(review) or "-",
         terminal.one_line(entry.asked_by.agent or entry.asked_by.frontend),
         entry.delegator,
         entry.model or "-",

@@ -14,6 +14,7 @@ from understudy.frontends.cli.terminal import terminal
 from understudy.model import wire
 from understudy.model.delegation.ledger import LedgerTotals
 from understudy.model.errors import Location, UnderstudyError
+from understudy.model.hunks import Review
 from understudy.model.text import path_quoting
 
 NAMES_SHOWN = 12
@@ -211,6 +212,12 @@ def usd(totals: LedgerTotals) -> str:
     if totals.costs_unknown == totals.attempts:
         return "?"
     return ("~" if totals.costs_estimated else "") + totals.cost_usd + ("+?" if totals.costs_unknown else "")
+
+
+def review_counts(review: Review) -> str:
+    """Return how many hunks are accepted, rejected and pending; empty without hunks."""
+    counts = ((review.accepted, "accepted"), (review.rejected, "rejected"), (review.pending, "pending"))
+    return ", ".join(f"{count} {word}" for count, word in counts if count)
 
 
 def size(count: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.output import cost_origin, duration, thousands
+from understudy.frontends.cli.output.output import cost_origin, duration, review_counts, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
@@ -217,17 +217,9 @@ def _facts(delegation: Delegation) -> str:
     sandbox = "" if delegation.confined or delegation.sandbox is None else ", without a sandbox"
     rows.append(f"by {who}{took}{sandbox}")
     rows += _attempts(delegation)
-    decided = [
-        f"{count} {word}"
-        for count, word in (
-            (delegation.review.accepted, "accepted"),
-            (delegation.review.rejected, "rejected"),
-            (delegation.review.pending, "pending"),
-        )
-        if count
-    ]
+    decided = review_counts(delegation.review)
     if decided:
-        rows.append(f"hunks: {', '.join(decided)}")
+        rows.append(f"hunks: {decided}")
     if delegation.superseded_by:
         rows.append(f"continued by {one_line(delegation.superseded_by)}")
     if delegation.parent_id:

@@ -84,12 +84,9 @@ def chosen(options: Sequence[PermissionOption], text: str) -> PermissionOption:
     typed = text.strip()
     if typed.isdecimal() and 1 <= int(typed[:9]) <= len(options):
         return options[int(typed) - 1]
-    for option in options:
-        if option.kind == typed:
-            return option
-    for option in options:
-        if option.id == typed:
-            return option
+    of_kind = [option for option in options if option.kind == typed]
+    if matching := of_kind or [option for option in options if option.id == typed]:
+        return matching[0]
     raise UnderstudyError(
         ErrorKind.INVALID_PARAMS,
         f"There is no option {terminal.one_line(text)!r}." if typed else "No option was named.",
