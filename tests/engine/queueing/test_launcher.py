@@ -601,32 +601,6 @@ def test_a_recorder_that_cannot_start_does_not_fail_a_start(alone, monkeypatch) 
     assert not launcher.start_waiting(delegation_folder.state_root())
 
 
-def test_the_queue_of_an_earlier_version_is_taken_over(alone) -> None:
-    root = delegation_folder.state_root()
-    busy = take_slot(root, 1)
-    folder, lock = new_delegation()
-    launcher.submit(folder, lock)
-    for path in root.glob("store.sqlite*"):
-        path.unlink()
-    for place in (
-        f"queue/waiting/1/{folder.id}",
-        f"queue/after/boot/x/{folder.id}",
-        "queue/paused",
-        "circuits/d/f.json",
-    ):
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).touch()
-    busy.close()
-    assert not launcher.start_waiting(root)
-    assert not alone.workers, "it was paused"
-    assert store.queued(root) == [folder.id]
-    assert not any((root / "queue").iterdir())
-    assert not (root / "circuits").exists()
-    store.pause(root, paused=False)
-    launcher.start_waiting(root)
-    assert list(alone.workers) == [folder.id]
-
-
 def test_a_cancel_does_not_start_what_waits(alone) -> None:
     busy = take_slot(delegation_folder.state_root(), 1)
     folder, lock = new_delegation()

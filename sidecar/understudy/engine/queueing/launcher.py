@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,9 +55,6 @@ _VERDICTS = {
 
 _MAY_PASS = frozenset({ErrorKind.DISK_FULL, ErrorKind.STATE_UNAVAILABLE})
 """Problems of the machine, after which a waiting delegation can still start."""
-
-_EARLIER_FILES = ("waiting", "held", "launched", "left", "after", "unrecorded", "keys", "paused", "order")
-"""What the queue of earlier versions kept in ``<state>/queue``."""
 
 
 @dataclass(frozen=True)
@@ -263,23 +259,16 @@ def _look(root: Path) -> None:
 
 
 def _fill(root: Path) -> None:
-    """Let everything wait of which the journals say so. An earlier version left its own queue."""
+    """Let everything wait of which the journals say so."""
     identifiers = delegation_folder.ids()
     if not identifiers:
         return
-    earlier = root / "queue"
-    if (earlier / "paused").exists():
-        store.pause(root, paused=True)
     is_whole = True
     for identifier in identifiers:
         folder = _folder(identifier)
         with contextlib.suppress(UnderstudyError):  # it cannot be read: a request for it reports why
             if folder is not None and reader.peek(folder).state is State.QUEUED:
                 is_whole &= ensure_entry(folder)
-    for place in [*(earlier / name for name in _EARLIER_FILES), root / "circuits"]:
-        shutil.rmtree(place, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            place.unlink()
     if is_whole:
         store.mark_filled(root)
 

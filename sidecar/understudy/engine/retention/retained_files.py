@@ -363,13 +363,7 @@ def expiry_lock(state: Path, seconds: float = 0.0) -> contextlib.AbstractContext
 
 def orphaned_pins(workspaces: Iterable[Path]) -> list[tuple[Path, str]]:
     """Return (workspace, ref) for each pin whose delegation or worktree is gone."""
-    orphans = []
-    for workspace in sorted(set(workspaces)):
-        with contextlib.suppress(UnderstudyError, OSError):
-            for name, gone in _pins(repository.locate(workspace)):
-                if gone:
-                    orphans.append((workspace, name))
-    return orphans
+    return _references(workspaces, _orphaned)
 
 
 def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Path, str]]:
@@ -377,18 +371,22 @@ def stale_exports(workspaces: Iterable[Path], keep_days: float) -> list[tuple[Pa
 
     A branch or tag contains it, or it is older than ``keep_days``.
     """
-    stale = []
+    oldest = time.time() - keep_days * DAY_SECONDS
+    return _references(workspaces, lambda git_dir: _stale(git_dir, oldest))
+
+
+def _references(workspaces: Iterable[Path], find: Callable[[Path], Iterator[str]]) -> list[tuple[Path, str]]:
+    """Return (workspace, ref) for each ref that ``find`` returns for the git directory of a workspace."""
+    found = []
     for workspace in sorted(set(workspaces)):
         with contextlib.suppress(UnderstudyError, OSError):
-            place = repository.locate(workspace)
-            stale += [(workspace, name) for name in _exports(place, time.time() - keep_days * DAY_SECONDS)]
-    return stale
+            git_dir = repository.locate(workspace).common_dir
+            if git_dir is not None:
+                found += [(workspace, name) for name in find(git_dir)]
+    return found
 
 
-def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
-    if place.common_dir is None:
-        return
-    git_dir = place.common_dir
+def _stale(git_dir: Path, oldest: float) -> Iterator[str]:
     listing = command.git_output(
         "for-each-ref", "--format=%(refname) %(committerdate:unix)", f"{capture.EXPORTED}*", git_dir=git_dir
     )
@@ -401,11 +399,9 @@ def _exports(place: repository.Repository, oldest: float) -> Iterator[str]:
             yield name
 
 
-def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
-    if place.common_dir is None:
-        return
+def _orphaned(git_dir: Path) -> Iterator[str]:
     listing = command.git_output(
-        "for-each-ref", "--format=%(refname)", capture.REFERENCES.rstrip("/"), git_dir=place.common_dir
+        "for-each-ref", "--format=%(refname)", capture.REFERENCES.rstrip("/"), git_dir=git_dir
     ).decode(errors="replace")
     state = delegation_folder.state_root()
     for name in listing.splitlines():
@@ -414,4 +410,5 @@ def _pins(place: repository.Repository) -> Iterator[tuple[str, bool]]:
             root = worktree_record.root_of(state, identifier)
             folder = worktree_record.folder_of(identifier)
             living = folder is not None and reader.peek(folder).state is not State.FINISHED
-            yield name, not living and (root is None or worktree_record.removed(root) is not None)
+            if not living and (root is None or worktree_record.removed(root) is not None):
+                yield name
