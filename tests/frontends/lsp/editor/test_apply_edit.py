@@ -51,7 +51,7 @@ class FakeEditor:
 
     def write(self, uri: str, text: str) -> None:
         version = self.documents.version(uri) or 0
-        self.documents.change(uri, version + 1, [(None, text)])
+        self.documents.change(uri, version + 1, [{"text": text}])
 
 
 def _change(edit: Any) -> Any:

@@ -42,6 +42,12 @@ def model_offset(text: str, position: tuple[int, int], encoding: str) -> int:
     return index
 
 
+def sent(place, text: str) -> dict:
+    """Return a change as an editor sends it; ``place``: start and end, None for the whole document."""
+    ends = [{"line": line, "character": character} for line, character in place or ()]
+    return {"text": text} if place is None else {"range": {"start": ends[0], "end": ends[1]}, "text": text}
+
+
 def model_change(text: str, change, encoding: str) -> str:
     place, new = change
     if place is None:
@@ -56,7 +62,7 @@ def test_folding_changes_gives_the_text_in_the_editor(text, batches, encoding, d
     documents.open(URI, 0, text)
     seen = []
     for version, batch in enumerate(batches, 1):
-        documents.change(URI, version, batch)
+        documents.change(URI, version, [sent(*change) for change in batch])
         for change in batch:
             text = model_change(text, change, encoding)
         if data.draw(st.booleans()):
@@ -72,9 +78,9 @@ def test_folding_changes_gives_the_text_in_the_editor(text, batches, encoding, d
 def test_a_change_can_join_or_split_a_carriage_return_and_a_line_feed():
     documents = Documents("utf-16")
     documents.open(URI, 0, "a\rb\nc")
-    documents.change(URI, 1, [(((1, 0), (1, 0)), "\n"), (((1, 0), (1, 0)), "1")])
+    documents.change(URI, 1, [sent(((1, 0), (1, 0)), "\n"), sent(((1, 0), (1, 0)), "1")])
     assert documents.text(URI) == "a\r\n1b\nc"
-    documents.change(URI, 2, [(((1, 1), (1, 2)), "\r"), (((2, 0), (2, 0)), "2")])
+    documents.change(URI, 2, [sent(((1, 1), (1, 2)), "\r"), sent(((2, 0), (2, 0)), "2")])
     assert documents.text(URI) == "a\r\n1\r\n2c"
 
 
@@ -116,7 +122,7 @@ def test_edits_lead_from_one_text_to_the_other(before, after, encoding):
     ],
 )
 def test_positions(text, position, encoding, offset):
-    assert offset_of(text, {"line": position[0], "character": position[1]}, encoding) == offset
+    assert offset_of(text, position, encoding) == offset
 
 
 def test_uris_of_the_same_path_are_one_document():
@@ -188,10 +194,10 @@ INSERT_AT_START = {"range": {"start": {"line": 0, "character": 0}, "end": {"line
         (6, [{"range": {"start": {"line": 0}}, "text": "y"}]),
         (6, [{**INSERT_AT_START, "range": {"start": {"line": 0, "character": 0}}}]),
         (6, [{"range": [], "text": "y"}]),
-        (6, [(((0, -1), (0, 0)), "y")]),
-        (6, [(((0, 0.5), (0, 0)), "y")]),
-        (6, [((("0", 0), (0, 0)), "y")]),
-        (6, [(((True, 0), (0, 0)), "y")]),
+        (6, [sent(((0, -1), (0, 0)), "y")]),
+        (6, [sent(((0, 0.5), (0, 0)), "y")]),
+        (6, [sent((("0", 0), (0, 0)), "y")]),
+        (6, [sent(((True, 0), (0, 0)), "y")]),
         (6, [INSERT_AT_START, {"text": 7}]),
     ],
 )
@@ -261,7 +267,7 @@ def test_a_change_of_a_document_that_is_not_open_is_logged_and_ignored(caplog):
 def test_a_save_has_its_text_and_reopening_starts_over():
     documents = Documents()
     documents.open(URI, 5, "x")
-    documents.change(URI, 6, [(((0, 1), (0, 1)), "y")])
+    documents.change(URI, 6, [sent(((0, 1), (0, 1)), "y")])
     documents.save(URI, None)
     assert documents.text(URI) == "xy"
     documents.save(URI, "saved")
@@ -275,10 +281,10 @@ def test_pending_changes_are_bounded(monkeypatch):
     documents.open(URI, 0, "")
     document = documents._open[docs.key_of(URI)]
     for version in range(1, 3 * docs.MOST_CHANGES):
-        documents.change(URI, version, [(((0, 0), (0, 0)), "x")])
+        documents.change(URI, version, [sent(((0, 0), (0, 0)), "x")])
         assert len(document.changes) <= docs.MOST_CHANGES
     monkeypatch.setattr(docs, "MOST_CHARACTERS", 100)
-    documents.change(URI, 10**6, [(((0, 0), (0, 0)), "y" * 101)])
+    documents.change(URI, 10**6, [sent(((0, 0), (0, 0)), "y" * 101)])
     assert not document.changes
     assert document.waiting == 0
     assert documents.text(URI) == "y" * 101 + "x" * (3 * docs.MOST_CHANGES - 1)
@@ -292,7 +298,7 @@ def test_a_keystroke_costs_what_it_changes():
         best = 1.0
         for version in range(1, 1000):
             before = time.thread_time()
-            documents.change(URI, version, [(((lines // 2, 3), (lines // 2, 3)), "x")])
+            documents.change(URI, version, [sent(((lines // 2, 3), (lines // 2, 3)), "x")])
             best = min(best, time.thread_time() - before)
         times[lines] = best
     assert times[200_000] < 20 * times[10]
@@ -317,7 +323,7 @@ def test_threads_read_while_the_loop_changes():
     for reader in readers:
         reader.start()
     for version in range(1, 10_000):
-        documents.change(URI, version, [(((0, 0), (0, 0)), "x")])
+        documents.change(URI, version, [sent(((0, 0), (0, 0)), "x")])
     over.set()
     for reader in readers:
         reader.join()

@@ -99,7 +99,8 @@ class Actions:
         ):
             return True
         start, end = (
-            documents.offset_of(text, position, self._client.encoding) for position in (selected.start, selected.end)
+            documents.offset_of(text, (at.line, at.character), self._client.encoding)
+            for at in (selected.start, selected.end)
         )
         return len(text[start:end].split()) > 1
 

@@ -17,11 +17,14 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from understudy.frontends.lsp.editor.line_alignment import align
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text import path_quoting
+from understudy.model.wire import ready
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +39,35 @@ _ENCODINGS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf
 
 Change = tuple[tuple[int, int, int, int] | None, str]
 """A range as start line and character, end line and character, from zero (None: the whole document), and its text."""
+
+
+_Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Position(msgspec.Struct):
+    line: _Number
+    character: _Number
+
+
+class _Range(msgspec.Struct):
+    start: _Position
+    end: _Position
+
+
+class _ContentChange(msgspec.Struct):
+    """A ``TextDocumentContentChangeEvent``."""
+
+    text: str
+    range: _Range | None = None
+
+    def change(self) -> Change:
+        if self.range is None:
+            return None, self.text
+        start, end = self.range.start, self.range.end
+        return (start.line, start.character, end.line, end.character), self.text
+
+
+_CONTENT_CHANGES = list[_ContentChange]
 
 
 @dataclass(slots=True)
@@ -79,19 +111,17 @@ class Documents:
             self._open[key] = _Document(uri, version, text)
 
     def change(self, uri: str, version: int | None, changes: Any) -> bool:
-        """Apply a list of changes in order; return whether the document is in sync.
+        """Apply a list of changes, as LSP 3.17 declares them, in order; return whether the document is in sync.
 
-        A change is a ``TextDocumentContentChangeEvent`` as a mapping, or ``(range, text)`` with a range as a mapping,
-        as ``((line, character), (line, character))``, or None for the whole document. An invalid list puts the document
-        out of sync, and so does an outdated version, unless the list contains a whole text. Changes of a document that
-        is not open are logged and ignored.
+        An invalid list puts the document out of sync, and so does an outdated version, unless the list contains a whole
+        text. Changes of a document that is not open are logged and ignored.
         """
         key = key_of(uri)
         if key is None:
             return True
         try:
-            understood = [_change(listed) for listed in _listed(changes)]
-        except (TypeError, ValueError, LookupError, AttributeError):
+            understood = [sent.change() for sent in msgspec.convert(changes, ready(_CONTENT_CHANGES))]
+        except msgspec.ValidationError:
             return self.lose(uri, "a change is invalid")
         whole = any(place is None for place, _ in understood)
         with self._lock:
@@ -298,13 +328,13 @@ def fold(text: str, changes: Sequence[Change], encoding: str) -> str:
     return text if lines is None else "".join(lines)
 
 
-def offset_of(text: str, position: Any, encoding: str) -> int:
-    """Return the index into ``text`` of a position (a mapping, an object, or ``(line, character)``).
+def offset_of(text: str, position: tuple[int, int], encoding: str) -> int:
+    """Return the index into ``text`` of a position, which is ``(line, character)``.
 
     A line after the last one gives the end of the text, a character after the end of its line the end of that line
     (before the line break), and one inside an encoded character the beginning of that character.
     """
-    line, character = _pair(position)
+    line, character = position
     start = 0
     for _ in range(line):
         line_end = _END.search(text, start)
@@ -406,41 +436,3 @@ def _units(text: str, encoding: str) -> int:
         return len(text)
     codec, width = _ENCODINGS[encoding]
     return len(text.encode(codec, "surrogatepass")) // width
-
-
-def _listed(changes: Any) -> Sequence[Any]:
-    if not isinstance(changes, list | tuple):
-        raise TypeError
-    return changes
-
-
-def _change(change: Any) -> Change:
-    """Return a change; raise an exception if LSP 3.17 does not allow it."""
-    place, text = (change.get("range"), change["text"]) if isinstance(change, Mapping) else change
-    if not isinstance(text, str):
-        raise TypeError
-    if place is None:
-        return None, text
-    start, end = (place["start"], place["end"]) if isinstance(place, Mapping) else place
-    return (*_uinteger_pair(start), *_uinteger_pair(end)), text
-
-
-def _uinteger_pair(position: Any) -> tuple[int, int]:
-    line, character = _parts(position)
-    if type(line) is not int or type(character) is not int or line < 0 or character < 0:
-        raise ValueError
-    return line, character
-
-
-def _pair(position: Any) -> tuple[int, int]:
-    line, character = _parts(position)
-    return max(0, int(line)), max(0, int(character))
-
-
-def _parts(position: Any) -> tuple[Any, Any]:
-    if isinstance(position, Mapping):
-        return position["line"], position["character"]
-    if isinstance(position, Sequence):
-        line, character = position
-        return line, character
-    return position.line, position.character
