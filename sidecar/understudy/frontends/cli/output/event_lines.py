@@ -120,11 +120,6 @@ def round_of_tests(judged: events.RoundJudged | Round) -> str:
     return text if judged.kept else f"{text}; not kept: {one_line(judged.why or '')}"
 
 
-def error(info: ErrorInfo) -> str:
-    """Return an error of a delegation with its hint."""
-    return one_line(info.message) + (f" ({one_line(info.hint)})" if info.hint else "")
-
-
 def _left_out(paths: list[str]) -> str:
     if not paths:
         return ""
