@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -82,6 +83,7 @@ class _CodexLine(msgspec.Struct):
 
 _CLAUDE = msgspec.json.Decoder(_ClaudeLine)
 _CODEX = msgspec.json.Decoder(_CodexLine)
+_Entry = TypeVar("_Entry", _ClaudeLine, _CodexLine)
 _UNKNOWN_FORM = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What a line raises that is not in the known form: the last two for damaged bytes, and for very deep nesting."""
 
@@ -97,13 +99,15 @@ class Period:
     """Only sessions whose folder is in this one."""
     session: str | None = None
 
-    def has(self, timestamp: str) -> bool:
-        """Return whether a time in RFC 3339, UTC, is in the period."""
-        return timestamp >= self.since and (self.until is None or timestamp < self.until)
+    def has(self, timestamp: str, session: str, cwd: str) -> bool:
+        """Return whether an answer counts: its time in RFC 3339, UTC, its session, and where the session works.
 
-    def has_folder(self, cwd: str) -> bool:
-        """Return whether a session works in the workspace."""
-        return self.workspace is None or cwd == self.workspace or cwd.startswith(self.workspace.rstrip("/") + "/")
+        One of our worktrees never counts, also that of a delegation whose folder is gone.
+        """
+        is_in_time = timestamp >= self.since and (self.until is None or timestamp < self.until)
+        is_in_workspace = self.workspace is None or _is_below(cwd, self.workspace)
+        is_own = _is_below(cwd, str(delegation_folder.state_root()))
+        return is_in_time and self.session in {None, session} and is_in_workspace and not is_own
 
 
 @dataclass
@@ -179,10 +183,8 @@ def _own_sessions() -> set[str]:
     return sessions
 
 
-def _is_own(cwd: str) -> bool:
-    """Return whether a session worked in one of our worktrees, also for a delegation whose folder is gone."""
-    state = str(delegation_folder.state_root())
-    return cwd == state or cwd.startswith(state.rstrip("/") + "/")
+def _is_below(cwd: str, folder: str) -> bool:
+    return cwd == folder or cwd.startswith(folder.rstrip("/") + "/")
 
 
 def _read_claude(counted: _Counted, period: Period, own_sessions: set[str]) -> None:
@@ -190,24 +192,12 @@ def _read_claude(counted: _Counted, period: Period, own_sessions: set[str]) -> N
     root = (Path(folder) if folder else Path.home() / ".claude") / "projects"
     answers: dict[str, tuple[str, str, _ClaudeUsage]] = {}
     for path in _files(root, period, counted):
-        for number, line in enumerate(_lines(path, counted, (b'"usage"',))):
-            try:
-                entry = _CLAUDE.decode(line)
-            except _UNKNOWN_FORM:
-                counted.unread["Lines of Claude Code's sessions that are not in the known form"] += 1
-                continue
+        for number, entry in enumerate(_entries(path, counted, _CLAUDE, (b'"usage"',), "Claude Code")):
             message = entry.message
             if entry.type != "assistant" or message is None or message.usage is None or message.model == "<synthetic>":
                 continue
             session = entry.session_id or path.stem
-            if (
-                session in own_sessions
-                or _is_own(entry.cwd)
-                or not period.has(entry.timestamp)
-                or not period.has_folder(entry.cwd)
-            ):
-                continue
-            if period.session is None or session == period.session:
+            if session not in own_sessions and period.has(entry.timestamp, session, entry.cwd):
                 # The last line of an answer has its final usage.
                 answers[message.id or f"{path}:{number}"] = (session, message.model, message.usage)
     for session, model, used in answers.values():
@@ -227,12 +217,8 @@ def _read_codex(counted: _Counted, period: Period, own_sessions: set[str]) -> No
     root = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "sessions"
     for path in _files(root, period, counted):
         session, cwd, model, before = path.stem, "", "", _CodexSum()
-        for line in _lines(path, counted, (b'"token_count"', b'"turn_context"', b'"session_meta"')):
-            try:
-                entry = _CODEX.decode(line)
-            except _UNKNOWN_FORM:
-                counted.unread["Lines of Codex's sessions that are not in the known form"] += 1
-                continue
+        words = (b'"token_count"', b'"turn_context"', b'"session_meta"')
+        for entry in _entries(path, counted, _CODEX, words, "Codex"):
             payload = entry.payload
             if payload is None:
                 continue
@@ -243,14 +229,8 @@ def _read_codex(counted: _Counted, period: Period, own_sessions: set[str]) -> No
             elif payload.type == "token_count" and payload.info is not None and payload.info.total_token_usage:
                 now = payload.info.total_token_usage
                 used, before = _difference(now, before), now
-                if (
-                    session in own_sessions
-                    or _is_own(cwd)
-                    or not period.has(entry.timestamp)
-                    or not period.has_folder(cwd)
-                ):
-                    continue
-                if used is not None and period.session in {None, session}:
+                is_counted = session not in own_sessions and period.has(entry.timestamp, session, cwd)
+                if is_counted and used is not None:
                     counted.add("codex", model, session, used)
 
 
@@ -299,6 +279,17 @@ def _files(root: Path, period: Period, counted: _Counted) -> Iterator[Path]:
     counted.unread = +counted.unread
     for _, path in sorted(files, reverse=True):
         yield path
+
+
+def _entries(
+    path: Path, counted: _Counted, decoder: msgspec.json.Decoder[_Entry], words: tuple[bytes, ...], tool: str
+) -> Iterator[_Entry]:
+    """Yield the decoded lines that contain one of ``words``."""
+    for line in _lines(path, counted, words):
+        try:
+            yield decoder.decode(line)
+        except _UNKNOWN_FORM:
+            counted.unread[f"Lines of {tool}'s sessions that are not in the known form"] += 1
 
 
 def _is_exhausted(counted: _Counted) -> bool:
