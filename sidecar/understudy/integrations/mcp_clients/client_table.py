@@ -120,6 +120,17 @@ def _gemini_commands(program: str, variable: str) -> Commands:
     )
 
 
+def _codex_commands(program: str, variable: str) -> Commands:
+    """Return the commands of Codex, and of Copilot CLI, which has the same."""
+    return Commands(
+        program,
+        lambda name, server: ["mcp", "add", name, *_variables("--env", server), "--", *server.command],
+        remove=("mcp", "remove", "NAME"),
+        show=("mcp", "get", "NAME"),
+        variables=(variable,),
+    )
+
+
 def _codex_next(server: Server) -> str | None:
     if not server.keys:
         return None
@@ -181,13 +192,7 @@ CLIENTS: dict[str, Client] = {
         lambda places: places.below("CODEX_HOME", ".codex") / "config.toml",
         "mcp_servers",
         _plain,
-        Commands(
-            "codex",
-            lambda name, server: ["mcp", "add", name, *_variables("--env", server), "--", *server.command],
-            remove=("mcp", "remove", "NAME"),
-            show=("mcp", "get", "NAME"),
-            variables=("CODEX_HOME",),
-        ),
+        _codex_commands("codex", "CODEX_HOME"),
         ".codex/config.toml",
         next=_codex_next,
     ),
@@ -239,12 +244,6 @@ CLIENTS: dict[str, Client] = {
         lambda places: places.below("COPILOT_HOME", ".copilot") / "mcp-config.json",
         "mcpServers",
         _plain,
-        Commands(
-            "copilot",
-            lambda name, server: ["mcp", "add", name, *_variables("--env", server), "--", *server.command],
-            remove=("mcp", "remove", "NAME"),
-            show=("mcp", "get", "NAME"),
-            variables=("COPILOT_HOME",),
-        ),
+        _codex_commands("copilot", "COPILOT_HOME"),
     ),  # in a workspace, it reads .mcp.json
 }
