@@ -29,6 +29,8 @@ _ASSIGNMENT = re.compile(r"(?:launch = \{ )?\b([a-z_]+) = (\"[^\"]*\"|\[[^\]]*\]
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _COMPLETED_IDS = 50
+PAGE = 1000
+"""The most entries that one request returns."""
 _TIME_OF_ID = re.compile(r"^\d{8}-\d{6}-")
 LIMITS: tuple[tuple[str, type, str], ...] = (
     ("total-seconds", float, "Limit the duration of all attempts together."),
@@ -224,6 +226,13 @@ launch = all_of(
     ),
     use_worktree,
 )
+
+
+def most(text: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--limit``: how many entries are shown."""
+    return click.option(
+        "-n", "--limit", metavar="N", type=click.IntRange(1, PAGE), default=20, show_default=True, help=text
+    )
 
 
 def named_entry(complete: Completion) -> Callable[[Command], Command]:

@@ -24,7 +24,6 @@ from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine,
 from understudy.model.errors import ErrorKind
 from understudy.model.verdicts import Verdict
 
-_PAGE = 1000
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -69,15 +68,7 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
     is_flag=True,
     help="Also read the session files of Claude Code and Codex, and show the share of the work that was delegated.",
 )
-@click.option(
-    "-n",
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, _PAGE),
-    default=20,
-    show_default=True,
-    help="Show at most this many attempts.",
-)
+@options.most("Show at most this many attempts.")
 @click.option(
     "--export",
     "export",
@@ -267,7 +258,7 @@ def _all(asked: Mapping[str, Any]) -> list[LedgerEntry]:
     lines: list[LedgerLine] = []
     cursor: str | None = None
     while True:
-        page = call("ledger/read", **asked, limit=_PAGE, **({"cursor": cursor} if cursor is not None else {}))
+        page = call("ledger/read", **asked, limit=options.PAGE, **({"cursor": cursor} if cursor is not None else {}))
         lines += page.lines
         cursor = page.cursor
         if cursor is None:

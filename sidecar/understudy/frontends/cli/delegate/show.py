@@ -17,8 +17,6 @@ from understudy.frontends.cli.output.output import age
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.states import State
 
-_PAGE = 1000
-
 
 @click.command(
     "list",
@@ -45,15 +43,7 @@ _PAGE = 1000
 )
 @click.option("--group", "groupId", metavar="ID", help="List only delegations of this group.")
 @click.option("--text", metavar="TEXT", help="List only delegations whose title contains this text.")
-@click.option(
-    "-n",
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, _PAGE),
-    default=20,
-    show_default=True,
-    help="List at most this many.",
-)
+@options.most("List at most this many.")
 @click.option("-a", "--all", "all_", is_flag=True, help="List all of them.")
 @options.as_json
 def list_(
@@ -69,7 +59,7 @@ def list_(
     params = {
         "states": list(states) or None,
         "workspace": uri(workspace) if workspace else None,
-        "limit": _PAGE if all_ else limit,
+        "limit": options.PAGE if all_ else limit,
         **arguments,
         "groupId": whole_group(arguments["groupId"]),
     }
