@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
-from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from understudy.testing.model_server.chat_scenarios import SCENARIOS, model_404
-from understudy.testing.model_server.responses import Answer, Request
+from understudy.testing.model_server.responses import Answer, Owner, Request
 
 _MAX_REQUEST = 64 << 20
 
@@ -24,16 +21,7 @@ def respond(answer: Answer) -> None:
     headers = answer.request.headers
     sent_key = headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer
     if answer.owner.key is not None and sent_key != answer.owner.key:
-        answer.json(
-            401,
-            {
-                "error": {
-                    "message": f"Incorrect API key provided: {sent_key}",
-                    "type": "invalid_request_error",
-                    "code": "invalid_api_key",
-                }
-            },
-        )
+        answer.refuse(401, f"Incorrect API key provided: {sent_key}", "invalid_api_key")
         return
     if path.endswith("/models"):
         names = answer.owner.models if answer.owner.models is not None else [*SCENARIOS, *answer.owner.answers]
@@ -58,23 +46,11 @@ def respond(answer: Answer) -> None:
         model_404(answer)
 
 
-@dataclass
-class ModelServer:
+class ModelServer(Owner):
     """The server as a context manager; ``requests`` contains the received requests, oldest first."""
-
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    models: list[str] | None = None
-    """What ``GET /v1/models`` lists; None: every scenario."""
-    key: str | None = None
-    """The only key that is accepted; None: any key or none."""
-    port: int = 0
-    requests: list[Request] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         """Listen on the loopback interface."""
-        self.stopped = threading.Event()
-        self.times: Counter[str] = Counter()
-        self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", self.port), self)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -92,21 +68,6 @@ class ModelServer:
     def base_url(self) -> str:
         """The ``baseUrl`` for a model server's entry."""
         return f"http://127.0.0.1:{self.port}/v1"
-
-    def count(self, model: str) -> int:
-        """Count a request for ``model`` and return how many there were before."""
-        with self._lock:
-            self.times[model] += 1
-            return self.times[model] - 1
-
-    def answered(self, answer: Answer) -> bool:  # noqa: ARG002
-        """Send the answer to a request of another API, for a subclass that knows one; return whether it did."""
-        return False
-
-    def wait(self, seconds: float = 3600.0) -> None:
-        """Wait until the server is closed or the time is over."""
-        if self.stopped.wait(seconds):
-            raise ConnectionAbortedError
 
 
 class _Server(socketserver.ThreadingTCPServer):

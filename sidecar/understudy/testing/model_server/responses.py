@@ -6,9 +6,10 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 TEXT = "Hello from the scripted model: ünïcode 🎉 included."
 USAGE = {
@@ -32,25 +33,38 @@ class Request:
     """The decoded JSON; None when there was none."""
 
 
-class Owner(Protocol):
+@dataclass
+class Owner:
     """The part of the server that an answer needs."""
 
-    answers: Mapping[str, Any]
-    models: list[str] | None
-    key: str | None
-    stopped: threading.Event
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    models: list[str] | None = None
+    """What ``GET /v1/models`` lists; None: every scenario."""
+    key: str | None = None
+    """The only key that is accepted; None: any key or none."""
+    port: int = 0
+    requests: list[Request] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Have counted nothing."""
+        self.stopped = threading.Event()
+        self.times: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def count(self, model: str) -> int:
         """Count a request for ``model`` and return how many there were before."""
-        ...
+        with self._lock:
+            self.times[model] += 1
+            return self.times[model] - 1
 
-    def answered(self, answer: Answer) -> bool:
-        """Send the answer to a request of another API; return whether it did."""
-        ...
+    def answered(self, answer: Answer) -> bool:  # noqa: ARG002
+        """Send the answer to a request of another API, for a subclass that knows one; return whether it did."""
+        return False
 
     def wait(self, seconds: float = 3600.0) -> None:
         """Wait until the server is closed or the time is over."""
-        ...
+        if self.stopped.wait(seconds):
+            raise ConnectionAbortedError
 
 
 class Answer:
@@ -138,29 +152,17 @@ def event(value: Any) -> bytes:
 
 def chunk(model: str, delta: Any, finish: str | None, **more: Any) -> dict[str, Any]:
     """Return one chunk of a streamed completion."""
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": model,
-        "choices": [choice],
-        **more,
-    }
+    return _completion("chat.completion.chunk", model, {"delta": delta, "finish_reason": finish}) | more
 
 
 def whole(model: str, text: str, finish: str, usage: Any) -> dict[str, Any]:
     """Return a completion that is not streamed."""
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": model,
-        "choices": [choice],
-        "usage": usage,
-    }
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    return _completion("chat.completion", model, choice) | {"usage": usage}
+
+
+def _completion(kind: str, model: str, choice: dict[str, Any]) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": kind, "created": 0, "model": model, "choices": [{"index": 0, **choice}]}
 
 
 def pieces(text: str, size: int) -> Iterator[str]:
