@@ -180,10 +180,7 @@ class AcpAgent:
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
         """Delegate what a prompt asks for, and answer when that has ended."""
         session = self._require(session_id)
-        if session.prompting:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT, "A prompt is running in this session.", hint="Wait for its answer, or cancel it."
-            )
+        session.require_idle()
         session.prompting = True
         try:
             session.cancelled.clear()
@@ -233,12 +230,10 @@ class AcpAgent:
 
     async def _reopen(self, cwd: str, identifier: str, *, replays: bool) -> Session:
         earlier = self._sessions.get(identifier)
-        if earlier is not None and earlier.prompting:
-            raise UnderstudyError(
-                ErrorKind.CONFLICT, "A prompt is running in this session.", hint="Wait for its answer, or cancel it."
-            )
-        if earlier is not None and earlier.turn is not None:
-            earlier.turn.cancel()
+        if earlier is not None:
+            earlier.require_idle()
+            if earlier.turn is not None:
+                earlier.turn.cancel()
         caller = await self._caller(identifier, sessions.require_folder(cwd))
         members = await self._threads.run(sessions.members, caller, identifier)
         session = await self._open(identifier, cwd)

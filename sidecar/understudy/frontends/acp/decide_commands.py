@@ -39,7 +39,7 @@ def flagged(choice: Choice) -> dict[str, str]:
     }
 
 
-def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], *, with_reason: bool) -> Choice:
+def choose(caller: SessionCaller, delegation: Delegation, words: Sequence[str], *, with_reason: bool = False) -> Choice:
     """Return the pending hunks that the words after a command name by number or path, all of them without a name.
 
     What follows the names is the reason, if there may be one. Errors: ``invalid_params`` for a name that the result

@@ -67,6 +67,13 @@ class Session:
         """The same as fields of the answer that opens a session: as modes for older clients, too."""
         return {"modes": self.options.modes(self.delegator), "config_options": self.settings}
 
+    def require_idle(self) -> None:
+        """Raise ``conflict`` while a prompt runs."""
+        if self.prompting:
+            raise UnderstudyError(
+                ErrorKind.CONFLICT, "A prompt is running in this session.", hint="Wait for its answer, or cancel it."
+            )
+
     def begin(self, delegation: str, after: int = 0) -> None:
         """Continue with a delegation, after its event with this number."""
         self.translator = Translator(delegation, self.workspace)

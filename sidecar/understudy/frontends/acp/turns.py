@@ -26,7 +26,7 @@ from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.session_options import DECISIONS, DEFAULT
 from understudy.frontends.acp.sessions import Session
 from understudy.model.delegation import events
-from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest, StartParams
+from understudy.model.delegation.delegations import Delegation, PermissionRequest, StartParams
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import Review
 from understudy.model.states import State
@@ -137,7 +137,7 @@ class Turn:
         """Send the changes to decide on, and the verdict."""
         if delegation.review.pending:
             try:
-                await self.send(await self._run(result_updates.diff_calls, self.caller, delegation))
+                await self.send(await self.threads.run(result_updates.diff_calls, self.caller, delegation))
             except UnderstudyError as error:
                 await self.send([message(f"\n\n{error.message} {error.hint}\n")])
         text = result_updates.verdict_text(delegation)
@@ -239,7 +239,10 @@ class Turn:
         The title says who asks: an agent writes its own, such as that of a question by Understudy.
         """
         options: list[tuple[str, str, schema.PermissionOptionKind]] = [
-            (choice.id, one_line(choice.title) or choice.kind, choice.kind) for choice in _offered(request)
+            (choice.id, one_line(choice.title) or choice.kind, choice.kind)
+            for choice in request.options
+            # What is allowed permanently must be visible, and removable, elsewhere; a text needs a field.
+            if choice.kind in {"allow_once", "reject_once"} and not choice.takes_text
         ]
         remembered = delegation_text.remembered(request)
         allowing = next((choice for choice in request.options if choice.kind == "allow_once"), None)
@@ -278,8 +281,8 @@ class Turn:
         if not delegation.review.pending:
             return
         try:
-            choice = await self._run(_everything, self.caller, delegation)
-            calls = await self._run(result_updates.diff_calls, self.caller, delegation)
+            choice = await self.threads.run(decide_commands.choose, self.caller, delegation, ())
+            calls = await self.threads.run(result_updates.diff_calls, self.caller, delegation)
         except UnderstudyError:
             return  # decided elsewhere, or it cannot be read
         # A client that allows everything by itself must not accept what other programs execute.
@@ -315,7 +318,7 @@ class Turn:
             return
         decided = decide_commands.Choice(plain)
         decision: decide_commands.Decision = "accept" if chosen == _ACCEPT else "reject"
-        outcome = await self._run(decide_commands.decide, self.caller, delegation, decided, decision)
+        outcome = await self.threads.run(decide_commands.decide, self.caller, delegation, decided, decision)
         await self.send(outcome)
 
     async def _choose(
@@ -344,7 +347,6 @@ class Turn:
             schema.PermissionOption(option_id=option_id, name=name, kind=what) for option_id, name, what in options
         ]
         asked = self.client.request_permission(session_id=self.session.id, tool_call=call, options=offered)
-        answer = None
         try:
             answer = await self._unless_cancelled(asked)
         except (RequestError, ValidationError):
@@ -383,13 +385,10 @@ class Turn:
                 ErrorKind.CONFLICT, "This session has no result yet.", hint="Write what should be done."
             )
         delegation: Delegation = await self._call("delegations/get", id=self.session.newest)
-        await self.send(await self._run(_command, self.caller, delegation, prompt))
+        await self.send(await self.threads.run(_command, self.caller, delegation, prompt))
 
     async def _call(self, method: str, /, **params: Any) -> Any:
         return await self.threads.call(self.caller, method, **params)
-
-    async def _run(self, function: Any, *arguments: Any) -> Any:
-        return await self.threads.run(function, *arguments)
 
 
 async def replay(turn: Turn, members: Sequence[Delegation]) -> bool:
@@ -441,10 +440,6 @@ def joined(updates: Any) -> list[Update]:
     return merged
 
 
-def _everything(caller: SessionCaller, delegation: Delegation) -> decide_commands.Choice:
-    return decide_commands.choose(caller, delegation, (), with_reason=False)
-
-
 def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> list[Update]:
     """Carry a command out; blocks."""
     match prompt.command:
@@ -458,7 +453,7 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
             words = prompt.words()
             confirmed = "--include-flagged" in prompt.said.split()
             named = [word for word in words if word != "--include-flagged"]
-            choice = decide_commands.choose(caller, delegation, named, with_reason=False)
+            choice = decide_commands.choose(caller, delegation, named)
             if not confirmed and (flagged := decide_commands.flagged(choice)):
                 listed = ", ".join(f"{path} ({reason})" for path, reason in list(flagged.items())[:_LISTED])
                 raise UnderstudyError(
@@ -470,16 +465,6 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
         case _:
             choice = decide_commands.choose(caller, delegation, prompt.words(), with_reason=True)
             return decide_commands.decide(caller, delegation, choice, "reject")
-
-
-def _offered(request: PermissionRequest) -> list[PermissionOption]:
-    """Return the options for one time only: what is allowed permanently must be visible, and removable, elsewhere.
-
-    Without the option whose answer is a text, for which a client has no field.
-    """
-    return [
-        option for option in request.options if option.kind in {"allow_once", "reject_once"} and not option.takes_text
-    ]
 
 
 def _usage(delegation: Delegation) -> schema.Usage:
