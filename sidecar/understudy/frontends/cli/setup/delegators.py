@@ -299,16 +299,12 @@ def test(*, name: str | None, all_: bool, workspace: str | None, json_: bool) ->
     Each step is printed: the program and its version, or the server, its key and the model; then the round trip.
     With --all and --json, prints an object with the `ConnectionTest` of each delegator.
     """
-    place = {"workspace": uri(workspace or ".")}
+    place = uri(workspace or ".")
     if (name is None) is not all_:
         raise click.UsageError("Give the NAME of a delegator, or --all.")
-    if name is not None:
-        return print_connection_test(call("delegators/test", name=name, **place), json_=json_)
-    listed = call("delegators/list", **place).delegators
-    names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
-    return print_connection_tests(
-        lambda listed_name: call("delegators/test", name=listed_name, **place), names, json_=json_
-    )
+    if name is None:
+        return print_connection_tests(place, json_=json_)
+    return print_connection_test(call("delegators/test", name=name, workspace=place), json_=json_)
 
 
 @delegators.command(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, cast
 
 import click
 import msgspec
 
 from understudy.frontends.cli.calls import exit_codes
+from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.config.config_entries import ConnectionTest, ConnectionTestStep
@@ -57,11 +58,13 @@ def print_connection_test(result: Any, *, json_: bool) -> int:
     return exit_codes.Exit.OK if result.ok else exit_codes.Exit.UNVERIFIED
 
 
-def print_connection_tests(test: Callable[[str], Any], names: Sequence[str], *, json_: bool) -> int:
-    """Run ``test`` for each name, some at a time, and print the results in order; return the exit code."""
+def print_connection_tests(workspace: str, *, json_: bool) -> int:
+    """Test the delegators of a workspace, some at a time, and print the results in order; return the exit code."""
+    listed = call("delegators/list", workspace=workspace).delegators
+    names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
     results: dict[str, ConnectionTest] = {}
     with ThreadPoolExecutor(max_workers=_AT_A_TIME) as pool:
-        for name, result in zip(names, pool.map(_caught(test), names), strict=True):
+        for name, result in zip(names, pool.map(partial(_tested, workspace), names), strict=True):
             results[name] = result
             if not json_:
                 _print_named(name, result)
@@ -70,15 +73,12 @@ def print_connection_tests(test: Callable[[str], Any], names: Sequence[str], *, 
     return exit_codes.Exit.OK if all(result.ok for result in results.values()) else exit_codes.Exit.UNVERIFIED
 
 
-def _caught(test: Callable[[str], Any]) -> Callable[[str], ConnectionTest]:
-    def run(name: str) -> ConnectionTest:
-        try:
-            return cast("ConnectionTest", test(name))
-        except UnderstudyError as error:  # one that was removed meanwhile must not hide the others
-            step = ConnectionTestStep(name="configuration", ok=False, message=error.message, seconds=0.0)
-            return ConnectionTest(ok=False, steps=[step])
-
-    return run
+def _tested(workspace: str, name: str) -> ConnectionTest:
+    try:
+        return cast("ConnectionTest", call("delegators/test", name=name, workspace=workspace))
+    except UnderstudyError as error:  # one that was removed meanwhile must not hide the others
+        step = ConnectionTestStep(name="configuration", ok=False, message=error.message, seconds=0.0)
+        return ConnectionTest(ok=False, steps=[step])
 
 
 def _print_named(name: str, test: ConnectionTest) -> None:

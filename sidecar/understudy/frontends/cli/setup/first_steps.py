@@ -59,13 +59,7 @@ def doctor(*, delegators: bool, json_: bool) -> int:
         if check.hint:
             click.echo(f"    {terminal.one_line(check.hint)}")
     if delegators:
-        place = uri(".")
-        listed = call("delegators/list", workspace=place).delegators
-        names = [entry.delegator.name for entry in listed if entry.delegator.remote_agent is None]
-        tested = print_connection_tests(
-            lambda name: call("delegators/test", name=name, workspace=place), names, json_=False
-        )
-        passed = passed and tested == exit_codes.Exit.OK
+        passed = print_connection_tests(uri("."), json_=False) == exit_codes.Exit.OK and passed
     return exit_codes.Exit.OK if passed else exit_codes.Exit.UNVERIFIED
 
 
