@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -116,6 +116,16 @@ def last_accept(identifier: str) -> str:
             else f"`understudy show {identifier}` shows what happened.",
         )
     return str(diff.undoable[0].undo_token)
+
+
+def result_text(ask: Callable[..., Any], identifier: str, path: str) -> str:
+    """Return the text of a file of a result, with ``ask`` as ``call``. Errors: ``invalid_params`` if it is not text."""
+    text: str | None = ask("delegations/file", id=identifier, path=path, side="result").text
+    if text is None:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
+        )
+    return text
 
 
 def wire(files: Iterable[FileDiff], text: str) -> str:

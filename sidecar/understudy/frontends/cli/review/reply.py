@@ -15,7 +15,6 @@ from understudy.frontends.cli.output import event_lines, output
 from understudy.frontends.cli.review import hunk_targets
 from understudy.frontends.cli.terminal import editor, terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt
-from understudy.model.errors import ErrorKind, UnderstudyError
 
 
 @click.command(
@@ -120,12 +119,7 @@ def amend(*, identifier: str, path: str, file: str | None, undo: bool, json_: bo
     elif json_ or not editor.can_edit():
         raise click.UsageError("Name the FILE with the new contents (- for stdin): an editor needs a terminal.")
     else:
-        original = call("delegations/file", id=whole, path=path, side="result")
-        if original.text is None:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
-            )
-        text = editor.edited(original.text, path)
+        text = editor.edited(hunk_targets.result_text(call, whole, path), path)
     if text is None:
         click.echo("Nothing was changed.", err=True)
         return

@@ -16,7 +16,7 @@ from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.review import decide, hunk_targets, hunk_view
 from understudy.frontends.cli.terminal import editor, terminal
 from understudy.model.delegation.delegations import Delegation
-from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.errors import UnderstudyError
 from understudy.model.hunks import FileDiff, HunkState
 from understudy.model.states import State
 
@@ -387,12 +387,7 @@ class Dialogue:
 
     def _amend(self, path: str) -> bool:
         head = self._call("delegations/diff", id=self._identifier).head
-        original = self._call("delegations/file", id=self._identifier, path=path, side="result")
-        if original.text is None:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, f"{terminal.path(path)} is not UTF-8 text.", hint="Edit it in its worktree."
-            )
-        text = self._person.edit(original.text, path)
+        text = self._person.edit(hunk_targets.result_text(self._call, self._identifier, path), path)
         if text is None:
             return False
         self._call("delegations/amend", id=self._identifier, path=path, text=text, head=head)
