@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
+from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote, unquote
 
 HEADER = b"diff --git "
@@ -44,6 +45,30 @@ def concerns(part: bytes, names: set[str]) -> bool:
         quoted = header[header.rindex(b' "b/') + 1 :].decode("ascii")
         return quote(unquote(quoted)[len(b"b/") :]) in names
     return any(header.endswith(b" b/" + name.encode()) for name in names)
+
+
+def chosen(patch: bytes, changed: Sequence[str], files: Sequence[str]) -> bytes:
+    """Return the parts about what is in ``files``, paths or folders of the workspace; everything for no ``files``.
+
+    Errors: ``invalid_params`` if none of the ``changed`` paths is.
+    """
+    if not files:
+        return patch
+    names = {path for path in changed if any(_is_below(path, named) for named in files)}
+    if not names:
+        raise UnderstudyError(
+            ErrorKind.INVALID_PARAMS,
+            "The result does not change these files.",
+            hint="Name files of the result, relative to the workspace.",
+            names=list(changed[:20]) or None,
+            parameter="files",
+        )
+    return b"".join(part for part in split(patch) if concerns(part, names))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    top = folder.removeprefix("./").rstrip("/")
+    return top in {"", "."} or path == top or path.startswith(f"{top}/")
 
 
 def lines_of(text: str) -> list[str]:

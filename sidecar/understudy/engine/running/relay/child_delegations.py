@@ -307,18 +307,8 @@ def patch_of(folder: Folder, files: list[str]) -> str:
         return "Nothing changed."
     record, objects = load_record(folder)
     patch = diff.unified(objects, record.base_commit, delegation.head)
-    if files:
-        changed = [one.path for one in delegation.result.files] if delegation.result is not None else []
-        names = {path for path in changed if path in {one.removeprefix("./") for one in files}}
-        if not names:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS,
-                "The result does not change these files.",
-                hint="Name files of the result.",
-                names=changed[:20] or None,
-            )
-        patch = b"".join(part for part in patches.split(patch) if patches.concerns(part, names))
-    text = patch.decode("utf-8", "replace")
+    changed = [file.path for file in delegation.result.files] if delegation.result is not None else []
+    text = patches.chosen(patch, changed, files).decode("utf-8", "replace")
     if len(text) > MOST_PATCH:
         return f"{text[:MOST_PATCH]}\n[cut: {len(text)} characters; pass `files` to get less]"
     return text or "Nothing changed."

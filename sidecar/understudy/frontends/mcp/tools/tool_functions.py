@@ -155,18 +155,7 @@ def diff(caller: ToolCaller, args: tool_params.Diff) -> str:
     delegation: Delegation = caller.call("delegations/get", id=args.id)
     changed = [file.path for file in delegation.result.files] if delegation.result is not None else []
     patch = patches.without_notes(result_files.read_review(delegation.id))
-    if args.files:
-        names = {path for path in changed if any(_is_below(path, named) for named in args.files)}
-        if not names:
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS,
-                "The result does not change these files.",
-                hint="Name files of the result, relative to the workspace.",
-                names=changed[:20] or None,
-                parameter="files",
-            )
-        patch = b"".join(part for part in patches.split(patch) if patches.concerns(part, names))
-    text = patch.decode("utf-8", "replace")
+    text = patches.chosen(patch, changed, args.files or ()).decode("utf-8", "replace")
     if not text:
         return "Nothing changed."
     if len(text) > MOST_PATCH:
@@ -296,11 +285,6 @@ def _uris(paths: Sequence[str], folder: Path) -> list[str] | None:
         path if path.startswith("file:") else path_quoting.uri_of(folder / Path(path).expanduser()) for path in paths
     ]
     return spelled or None
-
-
-def _is_below(path: str, chosen: str) -> bool:
-    top = chosen.removeprefix("./").rstrip("/")
-    return top in {"", "."} or path == top or path.startswith(f"{top}/")
 
 
 def _wire(params: StartParams) -> dict[str, Any]:
