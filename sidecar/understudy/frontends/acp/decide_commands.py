@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from understudy.frontends.acp.event_updates import Update, message
+from acp.helpers import update_agent_message_text as message
+
+from understudy.frontends.acp.event_updates import Update
 from understudy.frontends.acp.result_updates import Numbered, decided_calls, diff_calls, numbered
 from understudy.frontends.acp.session_caller import SessionCaller
 from understudy.model.delegation.delegations import Delegation

@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 from acp import helpers, schema
+from acp.helpers import update_agent_message_text as message
+from acp.helpers import update_agent_thought_text as thought
 
 from understudy.model.delegation import events
 from understudy.model.errors import ErrorInfo
@@ -69,9 +71,9 @@ class Translator:
                 yield thought(f"{one_line(text)}\n")
             case events.Text(text=text):
                 self.spoke = True
-                yield helpers.update_agent_message_text(sanitize.sanitize(text))
+                yield message(sanitize.sanitize(text))
             case events.Thinking(text=text):
-                yield helpers.update_agent_thought_text(sanitize.sanitize(text))
+                yield thought(sanitize.sanitize(text))
             case events.Plan(entries=entries):
                 yield plan_update(entries)
             case events.ToolCall():
@@ -258,13 +260,3 @@ def plan_update(entries: list[Any]) -> schema.AgentPlanUpdate:
 def failure(error: ErrorInfo) -> str:
     """Return an error of a delegation with its hint."""
     return one_line(error.message) + (f" {one_line(error.hint)}" if error.hint else "")
-
-
-def thought(text: str) -> schema.AgentThoughtChunk:
-    """Return a line about progress, which clients show less prominently than an answer."""
-    return helpers.update_agent_thought_text(text)
-
-
-def message(text: str) -> schema.AgentMessageChunk:
-    """Return a part of the answer."""
-    return helpers.update_agent_message_text(text)

@@ -44,10 +44,6 @@ class Prompt:
     unsaved: dict[str, str] = field(default_factory=dict)
     """URI → text of a file as the editor shows it."""
 
-    def words(self) -> list[str]:
-        """Return the text's words."""
-        return self.text.split()
-
 
 def read(blocks: Sequence[Any], folder: Path, workspace: Path) -> Prompt:
     """Return the prompt in the content blocks of a request; relative paths start in ``folder``.

@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import msgspec
 from acp import helpers, schema
 from acp.exceptions import RequestError
+from acp.helpers import update_agent_message_text as message
 from acp.interfaces import Client
 from pydantic import ValidationError
 
 from understudy.api.serving import conversations
 from understudy.frontends.acp import decide_commands, result_updates
-from understudy.frontends.acp.event_updates import Translator, Update, message
+from understudy.frontends.acp.event_updates import Translator, Update
 from understudy.frontends.acp.prompt_blocks import Prompt
 from understudy.frontends.acp.session_caller import SessionCaller, Threads
 from understudy.frontends.acp.session_options import DECISIONS, DEFAULT
@@ -450,7 +451,7 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
         case "evidence":
             return decide_commands.evidence(caller, delegation)
         case "accept":
-            words = prompt.words()
+            words = prompt.text.split()
             confirmed = "--include-flagged" in prompt.said.split()
             named = [word for word in words if word != "--include-flagged"]
             choice = decide_commands.choose(caller, delegation, named)
@@ -463,7 +464,7 @@ def _command(caller: SessionCaller, delegation: Delegation, prompt: Prompt) -> l
                 )
             return decide_commands.decide(caller, delegation, choice, "accept", include_flagged=confirmed)
         case _:
-            choice = decide_commands.choose(caller, delegation, prompt.words(), with_reason=True)
+            choice = decide_commands.choose(caller, delegation, prompt.text.split(), with_reason=True)
             return decide_commands.decide(caller, delegation, choice, "reject")
 
 
