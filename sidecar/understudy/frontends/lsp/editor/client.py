@@ -281,20 +281,24 @@ class Client:
 
     def send(self, message: Any) -> None:
         """Send a whole message. Any thread may call this."""
-        self.send_body(self.encode(message))
-
-    def send_body(self, body: bytes) -> None:
-        """Send a whole message that is already encoded. Any thread may call this."""
         if self._outbox is not None:
-            self._outbox.send(framing.frame(body))
+            self._outbox.send(framing.frame(self.encode(message)))
 
     def encode(self, message: Any) -> bytes:
         """Return a message of builtins, lsprotocol objects and structures of the model as JSON."""
-        return wire.encode(self._plain(message))
+        return wire.encode(self.to_wire(message))
 
     def to_wire(self, value: Any) -> Any:
         """Convert lsprotocol objects to builtins."""
-        return self._plain(value)
+        if isinstance(value, msgspec.Struct):
+            return value
+        if isinstance(value, dict):
+            return {key: self.to_wire(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.to_wire(item) for item in value]
+        if value is None or isinstance(value, str | int | float | bool):
+            return value
+        return self.unstructure(value)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -407,17 +411,6 @@ class Client:
                 log.warning("%s: %s", task.get_name(), error)
             else:
                 error_answers.internal_error(f"lsp {task.get_name()}", error)
-
-    def _plain(self, value: Any) -> Any:
-        if isinstance(value, msgspec.Struct):
-            return value
-        if isinstance(value, dict):
-            return {key: self._plain(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._plain(item) for item in value]
-        if value is None or isinstance(value, str | int | float | bool):
-            return value
-        return self.unstructure(value)
 
 
 def _no_lsprotocol(value: Any) -> Any:
