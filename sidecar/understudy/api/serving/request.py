@@ -37,13 +37,14 @@ class InFlightRequest(Caller):
         self._answer = answer
         self._lock = threading.Lock()
         self._begun = False
-        self._finished = False
+        self.finished = False
+        """Whether the request has been answered."""
         self._cancelled = threading.Event()
 
     def run(self) -> None:
         """Answer the request, unless it has been answered; called in a thread."""
         with self._lock:
-            self._begun = not self._finished
+            self._begun = not self.finished
         if self._begun:
             try:
                 result = self.perform()
@@ -59,8 +60,8 @@ class InFlightRequest(Caller):
     def finish(self, result: Any, error: UnderstudyError | None = None) -> None:
         """Answer the request unless it has been answered."""
         with self._lock:
-            first = not self._finished
-            self._finished = True
+            first = not self.finished
+            self.finished = True
         if first:
             self._answer(result, error)
 
@@ -71,11 +72,6 @@ class InFlightRequest(Caller):
             begun = self._begun
         if not begun:
             self.finish(None, cancelled_error())
-
-    @property
-    def finished(self) -> bool:
-        """Whether the request has been answered."""
-        return self._finished
 
     def cancelled(self) -> bool:
         """Return whether the client cancelled the request."""

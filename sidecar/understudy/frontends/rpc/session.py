@@ -56,7 +56,8 @@ class Session:
         self._writing = threading.Lock()
         self._lines = json_lines.Lines()
         self._requests = RequestsInFlight()
-        self._broken = False
+        self.broken = False
+        """Whether the client no longer reads."""
         self.subscriptions = Subscriptions(self.notify, _folders)
 
     def feed(self, data: bytes) -> None:
@@ -68,9 +69,9 @@ class Session:
         """Finish running requests, within a limit; then every request is answered and no message is sent."""
         for line in self._lines.end():
             self._take(line)
-        if not self._requests.empty_within(FINISH_SECONDS, lambda: self._broken):
+        if not self._requests.empty_within(FINISH_SECONDS, lambda: self.broken):
             self._requests.cancel_all()
-            if not self._requests.empty_within(CANCEL_SECONDS, lambda: self._broken):
+            if not self._requests.empty_within(CANCEL_SECONDS, lambda: self.broken):
                 for request in self._requests.unanswered():
                     request.finish(None, cancelled_error())
         self.subscriptions.close()
@@ -82,16 +83,11 @@ class Session:
             return
         try:
             with self._writing:
-                if not self._broken:
+                if not self.broken:
                     self._write(message)
         except OSError:
-            self._broken = True
+            self.broken = True
             self._requests.cancel_all()
-
-    @property
-    def broken(self) -> bool:
-        """Whether the client no longer reads."""
-        return self._broken
 
     def _take(self, line: bytes | None) -> None:
         if line is None:
@@ -132,7 +128,7 @@ class Session:
     def notify(self, name: str, params: Any) -> None:
         """Send a notification. Errors: ``BrokenPipeError`` if the client is gone."""
         self.send(encode(json_rpc.notification(method_table.PREFIX + name, params)))
-        if self._broken:
+        if self.broken:
             raise BrokenPipeError
 
 

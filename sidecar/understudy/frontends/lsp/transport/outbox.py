@@ -28,14 +28,10 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._busy = False
         self._closing = False
-        self._gone = False
+        self.gone = False
+        """Whether the client no longer reads."""
         self._poller = select.poll()
         self._poller.register(descriptor, select.POLLOUT)
-
-    @property
-    def gone(self) -> bool:
-        """Whether the client no longer reads."""
-        return self._gone
 
     @property
     def full(self) -> bool:
@@ -45,7 +41,7 @@ class Outbox:
     def send(self, message: bytes) -> None:
         """Send a whole message without waiting; drop it if the client is gone."""
         with self._changed:
-            if self._gone or self._closing:
+            if self.gone or self._closing:
                 return
             if not self._queue and not self._busy and len(message) <= select.PIPE_BUF and self._writable():
                 # A writable pipe accepts this many bytes without blocking (poll(2), pipe(7)).
@@ -61,9 +57,9 @@ class Outbox:
     def send_when_room(self, message: bytes) -> None:
         """Wait until little is queued, then send a message; raise ``BrokenPipeError`` if the client is gone."""
         with self._changed:
-            while self._size > ROOM_BYTES and not self._gone and not self._closing:
+            while self._size > ROOM_BYTES and not self.gone and not self._closing:
                 self._changed.wait(60.0)
-            if self._gone or self._closing:
+            if self.gone or self._closing:
                 raise BrokenPipeError
         self.send(message)
 
@@ -71,7 +67,7 @@ class Outbox:
         """Send what is queued, for at most ``CLOSE_SECONDS``, then stop."""
         deadline = time.monotonic() + CLOSE_SECONDS
         with self._changed:
-            while (self._queue or self._busy) and not self._gone:
+            while (self._queue or self._busy) and not self.gone:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
@@ -82,7 +78,7 @@ class Outbox:
     def wait_for_room(self) -> None:
         """Wait until the client has read most of the queued messages, or is gone."""
         with self._changed:
-            while self._size > FULL_BYTES // 2 and not self._gone and not self._closing:
+            while self._size > FULL_BYTES // 2 and not self.gone and not self._closing:
                 self._changed.wait(60.0)
 
     def _writable(self) -> bool:
@@ -91,9 +87,9 @@ class Outbox:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._queue and not self._closing and not self._gone:
+                while not self._queue and not self._closing and not self.gone:
                     self._changed.wait()
-                if not self._queue or self._gone:
+                if not self._queue or self.gone:
                     return
                 message = self._queue.popleft()
                 self._busy = True
@@ -113,7 +109,7 @@ class Outbox:
                 select.select([], [self._descriptor], [], 1.0)
             except OSError:
                 with self._changed:
-                    self._gone = True
+                    self.gone = True
                     self._queue.clear()
                     self._size = 0
                     self._changed.notify_all()
