@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from understudy.api import messages
 from understudy.api import setup_messages as setup
 from understudy.api.caller import Caller
@@ -38,8 +40,12 @@ CHANGED = "configuration"
 def load(caller: Caller, workspace: str | None) -> Configuration:
     """Return the configuration of a workspace (URI or path; None: the workspace of the caller's folder)."""
     top = _workspace(caller, workspace)
-    trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
-    return loader.load(top, trusted=trusted)
+    return loader.load(top, trusted=is_trusted(top))
+
+
+def is_trusted(workspace: Path | None) -> bool:
+    """Return whether there is a workspace and the user trusts it."""
+    return workspace is not None and trust_records.status(workspace, delegation_folder.state_root()).trusted
 
 
 def find(items: Mapping[str, _T], name: str, kind: ErrorKind) -> _T:
@@ -103,8 +109,7 @@ def agents(caller: Caller, params: messages.WorkspaceParams) -> setup.AgentsResu
     Those of an untrusted workspace are not read.
     """
     top = _workspace(caller, params.workspace)
-    trusted = top is not None and trust_records.status(top, delegation_folder.state_root()).trusted
-    listed = agent_files.agents_of(top, trusted=trusted)
+    listed = agent_files.agents_of(top, trusted=is_trusted(top))
     return setup.AgentsResult(
         agents=list(listed.entries.values()), problems=[problem.plain() for problem in listed.problems]
     )
@@ -258,15 +263,8 @@ def presets(caller: Caller, params: messages.NoParams) -> messages.PresetsResult
     running = server_presets.running(kinds)
     listed = [
         ServerPreset(
-            kind=preset.kind,
-            title=preset.title,
-            base_url=preset.base_url,
-            protocols=list(preset.protocols),
-            local=preset.local,
-            needs_key=preset.needs_key,
-            key_variable=preset.key_variable,
+            **msgspec.structs.asdict(preset),
             key_in_environment=bool(preset.key_variable and os.environ.get(preset.key_variable, "").strip()),
-            key_url=preset.key_url,
             running=preset.kind in running,
             models=running.get(preset.kind),
         )

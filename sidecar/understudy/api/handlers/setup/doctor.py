@@ -14,7 +14,6 @@ from understudy.api.caller import Caller
 from understudy.api.handlers import configuration, delegations
 from understudy.api.handlers.setup import configured_checks, overview
 from understudy.config.loading import loader
-from understudy.config.trust import records
 from understudy.files import durable
 from understudy.git import command, repository
 from understudy.journal import change_notifications, delegation_folder, reader
@@ -210,7 +209,7 @@ def _trust(caller: Caller) -> messages.DoctorCheck | None:
     """Return whether delegations can start in the caller's folder."""
     if (top := _workspace(caller)) is None:
         return None
-    if _is_trusted(top):
+    if configuration.is_trusted(top):
         return _found(f"You trust {top}.")
     return _found(
         f"You have not trusted {top}: no delegation starts there yet.",
@@ -221,7 +220,7 @@ def _trust(caller: Caller) -> messages.DoctorCheck | None:
 def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
     """Return which Python runs the tests of a trusted Python project, and whether it has pytest."""
     top = _workspace(caller)
-    if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not _is_trusted(top):
+    if top is None or not any((top / name).is_file() for name in PYTHON_PROJECT) or not configuration.is_trusted(top):
         return None  # the programs of an untrusted workspace do not run
     python = interpreter.find_interpreter(top, configuration.load(caller, None).python)
     if python is None:
@@ -247,10 +246,6 @@ def _interpreter(caller: Caller) -> messages.DoctorCheck | None:
 def _workspace(caller: Caller) -> Path | None:
     folder = caller.folder()
     return None if folder is None else repository.workspace_of([], None, folder)
-
-
-def _is_trusted(top: Path) -> bool:
-    return records.status(top, delegation_folder.state_root()).trusted
 
 
 def _checks(caller: Caller) -> messages.DoctorCheck:

@@ -40,15 +40,13 @@ def import_configuration(caller: Caller, params: setup.ImportParams) -> setup.Im
                 names=sorted(offered),
             )
     stored: set[str] = set()
+    written = _write(caller, made, params)
     if not params.dry_run:
-        if made.files:
-            made.write(configuration.editor(caller, params.workspace))
-            change_notifications.notify(configuration.CHANGED)
         for name in dict.fromkeys(params.store_keys):
             value = offered[name].key.value
             configuration.set_key(caller, messages.SetKeyParams(name=name, key=value, workspace=params.workspace))
             stored.add(name)
-    return result(made, stored, written=bool(stored) or (bool(made.files) and not params.dry_run))
+    return result(made, stored, written=bool(stored) or written)
 
 
 def require_revision(made: import_plan.ImportPlan, revision: str | None) -> None:
@@ -131,10 +129,18 @@ def import_profile(caller: Caller, params: setup.ImportProfileParams) -> setup.I
         _read_text(params.text or "", draft, permissions=params.permissions)
     made = import_plan.make_plan(draft, configuration.editor(caller, params.workspace))
     require_revision(made, params.revision)
-    if made.files and not params.dry_run:
-        made.write(configuration.editor(caller, params.workspace))
-        change_notifications.notify(configuration.CHANGED)
-    return result(made, (), written=bool(made.files) and not params.dry_run)
+    return result(made, (), written=_write(caller, made, params))
+
+
+def _write(
+    caller: Caller, made: import_plan.ImportPlan, params: setup.ImportParams | setup.ImportProfileParams
+) -> bool:
+    """Write the files of a plan, unless it is a dry run; return whether it did."""
+    if params.dry_run or not made.files:
+        return False
+    made.write(configuration.editor(caller, params.workspace))
+    change_notifications.notify(configuration.CHANGED)
+    return True
 
 
 def _read_text(text: str, draft: Draft, *, permissions: bool) -> None:
