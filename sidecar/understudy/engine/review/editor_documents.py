@@ -42,6 +42,7 @@ MOST_ACCEPTS = 200
 _MOST_BYTES = 4 * 1024 * 1024
 _COARSE_NANOSECONDS = 50_000_000
 _SUFFIX = ".json"
+_real = functools.lru_cache(1000)(repository.real)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,11 +410,6 @@ def _written_at(folder: Path, token: str) -> int | None:
     with contextlib.suppress(OSError):
         return (folder / (token + _SUFFIX)).stat().st_mtime_ns
     return None
-
-
-@functools.lru_cache(1000)
-def _real(path: Path) -> Path:
-    return repository.real(path)
 
 
 def _folder() -> Path:

@@ -9,7 +9,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -127,9 +127,7 @@ class _Collector:
     def add(self, word: str) -> None:
         """Find what one word names."""
         if not word.strip():  # an unset variable of a script, which would name the whole folder
-            raise UnderstudyError(
-                ErrorKind.INVALID_PARAMS, "An empty path names nothing.", hint="Name a file, a folder, a glob, or `-`."
-            )
+            raise _unusable("An empty path", "names nothing")
         path = os.path.normpath(self._folder / request_paths.expanded(word, self._folder))
         try:
             status = os.stat(path)  # noqa: PTH116 - a string is at hand
@@ -145,7 +143,7 @@ class _Collector:
         except (OSError, ValueError) as error:
             raise _unreadable(word, error) from None
         if stat.S_ISDIR(status.st_mode):
-            self._take_all(self._walk(path), named=False)
+            self._take_all(self._walk(path))
         elif stat.S_ISREG(status.st_mode):
             self._take(path, status.st_size, named=True)
         else:
@@ -217,7 +215,7 @@ class _Collector:
         before = len(self._found) + len(self._left_out)
         start = len(root.rstrip("/")) + 1
         seen = [walked for walked in self._walk(root) if spec.match_file(walked[0][start:])]
-        self._take_all(iter(seen), named=False)
+        self._take_all(seen)
         if not seen and before == len(self._found) + len(self._left_out):
             raise _unusable(word, "matches nothing")
 
@@ -267,9 +265,9 @@ class _Collector:
                 else:
                     yield path, entry.stat(follow_symlinks=False).st_size
 
-    def _take_all(self, files: Iterator[tuple[str, int]], *, named: bool) -> None:
+    def _take_all(self, files: Iterable[tuple[str, int]]) -> None:
         for path, size in files:
-            self._take(path, size, named=named)
+            self._take(path, size, named=False)
 
     def _take(self, path: str, size: int, *, named: bool) -> None:
         real = os.path.realpath(path)

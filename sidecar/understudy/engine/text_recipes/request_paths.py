@@ -247,8 +247,7 @@ def rules_above(folder: str, top: str | None) -> IgnoreRules:
     parts = Path(os.path.relpath(folder, top)).parts
     current = top
     for part in parts:
-        if (spec := _spec_of(Path(current, ".gitignore"))) is not None:
-            rules = IgnoreRules((*rules._specs, (_base(current), spec)))  # noqa: SLF001 - the same class
+        rules = rules.entered(current, (".gitignore",))
         current = os.path.join(current, part)  # noqa: PTH118 - a string is wanted
         if rules.ignores(current, folder=True):
             return IgnoreRules()
