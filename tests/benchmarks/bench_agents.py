@@ -18,7 +18,7 @@ from typing import Any
 
 from agent_model_server import ModelServer
 
-from understudy.model.tools.claude import CAPABILITIES
+from understudy.model.tools import declared
 
 HERE = Path(__file__).resolve().parent
 CLIS = HERE.parent / "integration" / "agent_clis"
@@ -102,7 +102,7 @@ def _compare(bench: ModuleType, top: Path, programs: Path, address: str, times: 
         f'name = "scripted"\nkind = "custom"\nbase_url = "{address}/v1"\nprotocols = ["anthropic"]\n'
     )
     write_delegator(bench, "claude", "claude", model, server="scripted")
-    base = {**CAPABILITIES.environment, "ANTHROPIC_BASE_URL": address}
+    base = {**declared("claude").environment, "ANTHROPIC_BASE_URL": address}
     argv = [str(programs / "claude"), "-p", "--output-format", "stream-json", "--verbose", "--model", model]
     argv += ["--include-partial-messages", "--permission-mode", "acceptEdits"]
 

@@ -1,7 +1,7 @@
 """Declare what a tool, or a backend of Understudy's own loop, supports; every layer reads these declarations.
 
-A declaration is the constant ``CAPABILITIES`` of a module in ``model/tools`` (agent CLIs) or ``model/backends``
-(protocols of model servers that our own loop supports); the module has the name of the tool or backend.
+A declaration is a file in ``model/tools`` (agent CLIs), or the constant ``CAPABILITIES`` of a module there or in
+``model/backends`` (protocols of model servers that our own loop supports), with the name of the tool or backend.
 ``config.discovery.declarations`` finds them. Validation refuses what a declaration does not list, and frontends offer
 what it lists.
 """
@@ -54,7 +54,7 @@ class OptionValue(Wire, kw_only=True):
     """Whether the tool does everything without asking."""
 
 
-class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True):
+class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file or folder of a repository that configures a tool without asking the user."""
 
     path: str
@@ -65,7 +65,7 @@ class RepositoryPath(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is a JSON file whose ``hooks`` name commands that the tool runs."""
 
 
-class CostAddress(msgspec.Struct, frozen=True, kw_only=True):
+class CostAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to see whether an agent talks to its vendor's server."""
 
     variable: str
@@ -92,7 +92,7 @@ class Install(Wire, kw_only=True):
     """The page that explains how to install it."""
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that Understudy knows about a tool or a backend before starting it."""
 
     name: str
@@ -371,7 +371,7 @@ class Pane(Wire, kw_only=True):
     """Its id on this server, such as `%3`."""
 
 
-class Interactive(msgspec.Struct, frozen=True, kw_only=True):
+class Interactive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a tool is started in a terminal, for a user who can watch it and answer its questions."""
 
     command: tuple[str, ...]

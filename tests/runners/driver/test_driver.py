@@ -27,7 +27,7 @@ from understudy.model.config.delegators import (
 from understudy.model.confinement import Confinement
 from understudy.model.delegation.events import AgentStarted, Event, File, Note, Phase, Text, ToolCall
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.ghostwriter import CAPABILITIES as GHOSTWRITER
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.generic import Runner
 from understudy.runners.driver import attempt, command_line, driver
 from understudy.runners.runner import Outcome, Task, runner_for
@@ -504,9 +504,9 @@ def test_a_runner_is_chosen_from_delegator_and_model_server():
         (BACKEND, "file", "checks", True),
         (BACKEND, "tree", "new_tests", True),
         (BACKEND, "tree", "checks", True),
-        (GHOSTWRITER, "tree", "new_tests", True),
-        (GHOSTWRITER, "tree", "checks", False),
-        (GHOSTWRITER, "text", "checks", False),
+        (declared("ghostwriter"), "tree", "new_tests", True),
+        (declared("ghostwriter"), "tree", "checks", False),
+        (declared("ghostwriter"), "text", "checks", False),
     ],
 )
 def test_which_recipes_are_supported(declared, returns, judged_by, supported):

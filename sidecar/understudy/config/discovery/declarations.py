@@ -1,8 +1,8 @@
 """Find the declarations of tools and backends, and choose the one that applies to a delegator.
 
-A declaration is a module of ``understudy.model.tools`` or ``understudy.model.backends``. Every folder of that name
-below an entry of ``sys.path`` is searched, so that another distribution adds a tool with one file. Modules are imported
-when they are first asked for.
+A declaration is a file of ``understudy.model.tools``, or a module of it or of ``understudy.model.backends``. Every
+folder of that name below an entry of ``sys.path`` is searched for modules, so that another distribution adds a tool
+with one. Declarations are read when they are first asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _ANY = ["openai", "anthropic", "responses"]
 @functools.cache
 def tools() -> Mapping[str, Capabilities]:
     """Return every known agent CLI by name; those with a ``runner`` can be driven."""
-    return _declared(tool_package.__name__, tool_package.__path__)
+    shipped = {name: tool_package.declared(name) for name in tool_package.NAMES}
+    for declaration in shipped.values():
+        _require_known_options(declaration, declaration.name)
+    return dict(sorted({**_declared(tool_package.__name__, tool_package.__path__), **shipped}.items()))
 
 
 @functools.cache

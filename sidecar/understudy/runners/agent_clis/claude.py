@@ -29,9 +29,8 @@ import msgspec
 
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.claude import CAPABILITIES
 from understudy.runners.agent_clis.launching import AgentRunner, invalid, refuse_flags
-from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
+from understudy.runners.agent_clis.streams.claude_stream import CAPABILITIES, ClaudeStream
 from understudy.runners.driver import attempt
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
-from understudy.model.tools.codex import CAPABILITIES
 from understudy.runners.agent_clis.launching import AgentRunner, invalid
-from understudy.runners.agent_clis.streams.codex_stream import CodexStream, Session
+from understudy.runners.agent_clis.streams.codex_stream import CAPABILITIES, CodexStream, Session
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

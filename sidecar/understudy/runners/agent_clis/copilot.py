@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
-from understudy.model.tools.copilot import CAPABILITIES
 from understudy.process.call_checks import base_environment
 from understudy.runners.agent_clis.launching import (
     AgentRunner,
@@ -33,7 +32,7 @@ from understudy.runners.agent_clis.launching import (
     permission_mode,
     refuse_flags,
 )
-from understudy.runners.agent_clis.streams.copilot_stream import CopilotStream
+from understudy.runners.agent_clis.streams.copilot_stream import CAPABILITIES, CopilotStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

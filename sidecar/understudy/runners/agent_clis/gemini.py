@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
-from understudy.model.tools.gemini import CAPABILITIES
 from understudy.process.call_checks import base_environment
 from understudy.runners.agent_clis.launching import (
     AgentRunner,
@@ -31,7 +30,7 @@ from understudy.runners.agent_clis.launching import (
     permission_mode,
     refuse_flags,
 )
-from understudy.runners.agent_clis.streams.gemini_stream import GeminiStream
+from understudy.runners.agent_clis.streams.gemini_stream import CAPABILITIES, GeminiStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

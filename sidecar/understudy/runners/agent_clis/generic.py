@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.generic import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.driver import command_line, driver
 from understudy.runners.driver.child_source import JsonLinesSource, TextSource
 from understudy.runners.runner import Emit, Outcome, Task
+
+CAPABILITIES = declared("generic")
 
 
 class Runner:

@@ -9,13 +9,14 @@ import asyncio
 import sys
 
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.ghostwriter import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.event_stream import EventLines
 from understudy.runners.driver import driver
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Emit, Outcome, ProjectPython, Task
 
+CAPABILITIES = declared("ghostwriter")
 AGENT = "understudy.ghostwriter"
 
 

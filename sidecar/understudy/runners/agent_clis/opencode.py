@@ -28,10 +28,9 @@ from typing import Any
 from understudy.files import durable
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.opencode import CAPABILITIES
 from understudy.process.call_checks import base_environment
 from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, worktree_of
-from understudy.runners.agent_clis.streams.opencode_stream import OpencodeStream
+from understudy.runners.agent_clis.streams.opencode_stream import CAPABILITIES, OpencodeStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

@@ -27,7 +27,6 @@ from urllib.parse import urlsplit
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.tools.pi import CAPABILITIES
 from understudy.process.call_checks import base_environment
 from understudy.runners.agent_clis.launching import (
     AgentRunner,
@@ -35,7 +34,7 @@ from understudy.runners.agent_clis.launching import (
     permission_mode,
     refuse_flags,
 )
-from understudy.runners.agent_clis.streams.pi_stream import MAX_LINE_BYTES, PiStream
+from understudy.runners.agent_clis.streams.pi_stream import CAPABILITIES, MAX_LINE_BYTES, PiStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

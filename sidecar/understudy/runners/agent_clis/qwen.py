@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
-from understudy.model.tools.qwen import CAPABILITIES
 from understudy.process.call_checks import base_environment
 from understudy.runners.agent_clis.launching import (
     AgentRunner,
@@ -29,7 +28,7 @@ from understudy.runners.agent_clis.launching import (
     permission_mode,
     refuse_flags,
 )
-from understudy.runners.agent_clis.streams.qwen_stream import AT_NOTE, QwenStream
+from understudy.runners.agent_clis.streams.qwen_stream import AT_NOTE, CAPABILITIES, QwenStream
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task

@@ -16,7 +16,7 @@ from understudy.model.config.delegators import Launch
 from understudy.model.config.tool_definitions import DefinedOptions, EventRule, ToolDefinition
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
-from understudy.model.tools import claude, opencode
+from understudy.model.tools import declared
 from understudy.process.programs.children import Child
 from understudy.runners.agent_clis.launching import invalid
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
@@ -78,9 +78,9 @@ def parser_of(tool: ToolDefinition, tree: Path) -> LineParser:
     """Return the parser of what ``tool`` prints, with paths relative to ``tree``."""
     match tool.dialect:
         case "claude":
-            return OneWay(ClaudeStream(tree), claude.CAPABILITIES, tool)
+            return OneWay(ClaudeStream(tree), declared("claude"), tool)
         case "opencode":
-            return OneWay(OpencodeStream(tree), opencode.CAPABILITIES, tool)
+            return OneWay(OpencodeStream(tree), declared("opencode"), tool)
         case "events":
             return EventLines()
         case _:

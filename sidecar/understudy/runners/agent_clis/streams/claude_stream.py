@@ -17,7 +17,7 @@ from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.tools.claude import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -33,6 +33,7 @@ from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
 from understudy.runners.runner import Message, Question
 
+CAPABILITIES = declared("claude")
 OLDEST = (2, 1, 0)
 """Earlier versions lack a part of the protocol (``--setting-sources``, questions on standard output)."""
 LONGEST_DETAIL = 4000

@@ -21,7 +21,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.model.tools.codex import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -37,6 +37,7 @@ from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, QuestionWithdrawn, SourceItem
 from understudy.runners.runner import Message, Question
 
+CAPABILITIES = declared("codex")
 _LONGEST_DETAIL = 4000
 _METHOD_NOT_FOUND = -32601
 _KINDS = {

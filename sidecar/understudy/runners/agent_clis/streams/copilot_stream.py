@@ -17,7 +17,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
-from understudy.model.tools.copilot import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -29,6 +29,7 @@ from understudy.runners.agent_clis.streams.stream_values import (
 )
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 
+CAPABILITIES = declared("copilot")
 _MOST_USAGE_BYTES = 1 << 20
 _KINDS = {
     "authentication": ErrorKind.AUTH_FAILED,

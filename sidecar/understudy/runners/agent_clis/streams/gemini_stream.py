@@ -18,7 +18,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Text, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.model.tools.gemini import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -30,6 +30,7 @@ from understudy.runners.agent_clis.streams.stream_values import (
 )
 from understudy.runners.driver.source import AgentFinished, Heartbeat, SourceItem
 
+CAPABILITIES = declared("gemini")
 _EXITS = {
     41: ErrorKind.AUTH_FAILED,
     42: ErrorKind.BAD_REQUEST,

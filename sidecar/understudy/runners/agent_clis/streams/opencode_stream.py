@@ -16,7 +16,7 @@ import msgspec
 from understudy.model.delegation import events
 from understudy.model.delegation.events import File, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.tools.opencode import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -28,6 +28,7 @@ from understudy.runners.agent_clis.streams.stream_values import (
 )
 from understudy.runners.driver.source import AgentFinished, SourceItem
 
+CAPABILITIES = declared("opencode")
 _KINDS = {
     "ProviderAuthError": ErrorKind.AUTH_FAILED,
     "ContextOverflowError": ErrorKind.CONTEXT_TOO_LONG,

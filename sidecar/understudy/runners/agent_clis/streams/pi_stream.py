@@ -24,7 +24,7 @@ from understudy.model.delegation.delegations import PermissionOption
 from understudy.model.delegation.events import File, Phase, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.text import foreign_json
-from understudy.model.tools.pi import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     WorktreePaths,
@@ -38,6 +38,7 @@ from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTaken, SourceItem
 from understudy.runners.runner import Message
 
+CAPABILITIES = declared("pi")
 MAX_LINE_BYTES = 64 << 20
 """The last line of a run repeats what the agent has read, images included."""
 _STATUS = re.compile(r"^(?:Error: )?([45]\d\d)\b")

@@ -16,13 +16,14 @@ import msgspec
 from understudy.model.config.delegators import PermissionKind
 from understudy.model.delegation.events import Phase, Text
 from understudy.model.errors import ErrorInfo, ErrorKind
-from understudy.model.tools.qwen import CAPABILITIES
+from understudy.model.tools import declared
 from understudy.runners.agent_clis.streams.claude_stream import ClaudeStream
 from understudy.runners.agent_clis.streams.stream_values import failure, line_of
 from understudy.runners.driver.child_source import Reply
 from understudy.runners.driver.source import AgentFinished, SourceItem
 from understudy.runners.runner import Message, Question
 
+CAPABILITIES = declared("qwen")
 _ANSWER_MILLISECONDS = 600_000
 """How long it waits for an answer; without this, one minute. It accepts no more than this."""
 ESCAPED_AT = "\\@"
