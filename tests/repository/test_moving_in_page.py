@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config.importing import agent_delegate, agent_delegator, delegate_local, operator_config
+from understudy.config.importing.draft import reasons
 
 PAGE = (Path(__file__).parents[2] / "docs" / "moving-in.md").read_text(encoding="utf-8")
 PAGE = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
@@ -20,21 +20,21 @@ _FIXED: dict[str, tuple[str, list[str]]] = {
         --model --temperature --dry-run --tool --print --limit --log --version
         default_profile backend base_url default_model api_key_env api_key extra_headers timeout temperature
         AGENT_DELEGATE_HOME AGENT_DELEGATE_CONFIG CLAUDE_SESSION_ID CODEX_SESSION_ID""",
-        list(agent_delegate.VARIABLES),
+        list(reasons("agent-delegate-variables")),
     ),
     "delegate-local": (
         """delegate_to_local_agent delegate_batch delegate_to_provider delegate_to_codex list_local_agents
         local_backend_status agent_name task workdir max_turns model max_tokens sandbox timeout_s DELEGATE_LOCAL_URL
         DELEGATE_LOCAL_KEY DELEGATE_LOCAL_MODEL DELEGATE_LOCAL_CODING_MODEL DELEGATE_LOCAL_MAX_TURNS
         DELEGATE_DISPATCH_TIMEOUT DELEGATE_CONCURRENCY_DEFAULT DELEGATE_CODEX_MODEL""",
-        [name for name in delegate_local._REASONS if not name.startswith("DELEGATE_BASH_")],
+        [name for name in reasons("delegate-local") if not name.startswith("DELEGATE_BASH_")],
     ),
     "agent-delegator": (
         """exec status health routes model cleanup capabilities optimize learn metrics dashboard init config test --task
         --model --workflow --from-agent --stream --no-worktree --from-file --output --ttl --project --agent --days
         --limit --port --suite --no-dashboard preferred_models provider_priority AGENT_DELEGATOR_PROVIDER_PRIORITY
         AGENT_DELEGATOR_NO_DASHBOARD""",
-        list(agent_delegator._REASONS),
+        list(reasons("agent-delegator")),
     ),
     "sideagent": (
         """run monitor profiles install-skill --profile --config --headless --runs-root --poll-interval-ms --once
@@ -46,7 +46,7 @@ _FIXED: dict[str, tuple[str, list[str]]] = {
         --model --format name llm_tool model display_name model_server model_properties launch_config yolo
         permission_mode flags use_worktrees create_branch docker prompt_prefix prompt_suffix operator_relay remote_agent
         x_agnt x_openai unmapped_core kind base_url api_key_env extra_env from-tool import-profile profile""",
-        list(operator_config._REASONS),
+        list(reasons("operator")),
     ),
 }
 DOCUMENTED = {title: {*words.split(), *known} for title, (words, known) in _FIXED.items()}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import kinds
-from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, is_secret
+from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, is_secret, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer
 
@@ -15,20 +15,13 @@ _BACKENDS = ("openai-compat", "anthropic")
 _USUAL = {"anthropic": "https://api.anthropic.com/v1"}
 
 
-_LOG = "Understudy writes its own ledger. For token-meter: understudy ledger --export token-meter"
-VARIABLES = {
-    "AGENT_DELEGATE_LOG": _LOG,
-    "AGENT_DELEGATE_LOG_DIR": _LOG,
-    "OLLAMA_DELEGATE_USAGE_LOG": _LOG,
-    "TOKEN_METER_HOME": _LOG,
-}
 LIMITS = {"AGENT_DELEGATE_MAX_FILE_BYTES": "max_file_bytes", "AGENT_DELEGATE_MAX_CORPUS_BYTES": "max_bytes"}
 """Variable → the key of the table ``[input]``."""
 
 
 def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
     """Add the profiles to ``draft``."""
-    draft.drop_variables(variables, VARIABLES)
+    draft.drop_variables(variables, reasons("agent-delegate-variables"))
     for name, field in LIMITS.items():
         value = variables.get(name, "").strip()
         if re.fullmatch(r"[0-9]{1,10}", value) and int(value) > 0:

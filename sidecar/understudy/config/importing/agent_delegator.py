@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.config.importing.draft import Draft, Drafted, Table
+from understudy.config.importing.draft import Draft, Drafted, Table, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.config.validation import delegator_rules
 from understudy.model.config.delegators import MOST_FALLBACKS, Delegator
@@ -22,27 +22,14 @@ _RECIPES = {
     "debugging": "fix",
     "bug_fix": "fix",
 }
-_REASONS = {
-    "routing_matrix": "Each recipe has one default delegator: understudy delegators default",
-    "worktree_ttl_hours": "Set `keep_days` below [worktrees] in config.toml; only what is decided is removed.",
-    "cooldown": "Set `failures`, `pause_minutes` and `longest_pause_minutes` below [fallback] in config.toml.",
-    "cooldown_minutes": "Set `pause_minutes` below [fallback] in config.toml.",
-    "disable_dashboard": "Understudy has no dashboard server.",
-    "agents": "Commands for a shell are never carried over. Define the tool: understudy tools new",
-    "logical_models": "A delegator has one model; name those that take over from it in its `fallback`.",
-    "workflows": "Recipes replace workflows. See: understudy recipes",
-    "version": "It is the version of the file's format.",
-    "rate_limit_patterns": "Limits are known from the typed errors of a tool or server.",
-}
 
 
 PRIORITY = "AGENT_DELEGATOR_PROVIDER_PRIORITY"
-_VARIABLES = {"AGENT_DELEGATOR_NO_DASHBOARD": "Understudy has no dashboard server."}
 
 
 def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None:
     """Add the agents and preferred models to ``draft``; the first agent gets the others as its fallbacks."""
-    draft.drop_variables(variables, _VARIABLES)
+    draft.drop_variables(variables, reasons("agent-delegator-variables"))
     top = Table(document, draft, (), document.values)
     made: set[str] = set()
     preferred = top.table("preferred_models")
@@ -100,6 +87,6 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
             preferred.drop(work, "There is no recipe for this kind of work; its delegator is carried over.")
         elif name is not None and recipe is not None:
             draft.recipes.setdefault(recipe, (name, preferred.name(work), preferred.location(work)))
-    for key, reason in _REASONS.items():
+    for key, reason in reasons("agent-delegator").items():
         top.drop(key, reason)
     top.end()

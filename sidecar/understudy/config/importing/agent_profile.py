@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from understudy.config.discovery import declarations
-from understudy.config.importing.draft import Draft, Drafted, Table, holds_secret
+from understudy.config.importing.draft import Draft, Drafted, Table, holds_secret, reasons
 from understudy.config.importing.foreign_files import Document, Number, parse_exact
 from understudy.config.parsing import file_schema
 from understudy.model.config.delegators import Delegator, Launch, RemoteAgent
@@ -64,7 +64,7 @@ def drafted(text: str, document: Document, draft: Draft, *, permissions: bool) -
         made = _only_kept(made, remote, provider)
     for key in document.values:
         if key not in _TAKEN and not (key == "system_prompt" and made.launch is not None):
-            top.note(key, _REASONS.get(key, _KEPT))
+            top.note(key, reasons("agent-profile").get(key, _KEPT))
     name = made.name or generated_name(top.text("name"), provider, model)
     if holds_secret(name):
         name = "agent"
@@ -73,12 +73,6 @@ def drafted(text: str, document: Document, draft: Draft, *, permissions: bool) -
 
 
 _TAKEN = frozenset({"name", "provider", "model", "remote_agent", "x_operator", OWN})
-_REASONS = {
-    "system_prompt": "Its text would come before every prompt, which this delegator does not take. It is kept.",
-    "skills": "A delegator has no list of skills: name one with --agent at a start. They are kept for the export.",
-    "mcp_servers": "A delegator has no list of MCP servers. They are kept for the export.",
-    "tools": "A delegator has no list of tools: use an agent file (understudy agents). They are kept for the export.",
-}
 
 
 def tool_of(provider: str | None) -> str | None:

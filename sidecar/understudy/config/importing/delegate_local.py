@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from understudy.config.findings import KeyPath
 from understudy.config.importing.agent_delegate import kind_of
-from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, expansion, is_secret
+from understudy.config.importing.draft import Draft, Drafted, FoundKey, Table, expansion, is_secret, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Limits, ModelServer
 from understudy.model.errors import Location
@@ -21,36 +21,6 @@ _MARKS = ("DELEGATE_LOCAL_", "DELEGATE_CLOUD_", "DELEGATE_CODEX_")
 _URL, _KEY, _MODEL = "DELEGATE_LOCAL_URL", "DELEGATE_LOCAL_KEY", "DELEGATE_LOCAL_MODEL"
 _USUAL_URL, _USUAL_MODEL = "http://localhost:4000/v1/messages", "local-qwen-3-6-35b"
 _OPENAI_PREFIXES = ("deepseek-", "openai-", "gpt-", "qwen-", "minimax-", "moonshot-", "kimi-", "grok-")
-_REASONS = {
-    "DELEGATE_LOCAL_AGENTS_DIR": "Agents are read from .understudy/agents and .claude/agents. See: understudy agents",
-    "DELEGATE_TURN_TIMEOUT": "A turn has no limit of its own; `limits.idle_seconds` ends one without output.",
-    "DELEGATE_MAX_NUDGES": "The loop decides itself whether an agent that stopped early is asked to go on.",
-    "DELEGATE_PROMPT_CACHING": "The cache of a server is always used.",
-    "DELEGATE_RESEND_REASONING": "Reasoning is sent back where the protocol asks for it.",
-    "DELEGATE_KEEP_TOOL_RESULTS": "The loop decides itself which results of tools it keeps.",
-    "DELEGATE_STREAMING": "Answers are always streamed.",
-    "DELEGATE_CROSS_PROCESS_SLOTS": "`max_concurrent` of a model server always counts all processes.",
-    "DELEGATE_SLOT_DIR": "The places are in Understudy's own state folder.",
-    "DELEGATE_SLOT_POLL": "Nothing is polled.",
-    "DELEGATE_MAX_BATCH_SIZE": "A batch has no fixed size; `[limits] slots` in config.toml bounds what runs at once.",
-    "DELEGATE_BATCH_QUEUE_GRACE": "What waits in the queue has no limit of time. See: understudy queue",
-    "DELEGATE_BATCH_TASK_TIMEOUT": "Each delegation has its own `limits.total_seconds`.",
-    "DELEGATE_ALLOW_PATH_ESCAPE": "An agent works in its own worktree, and its file tools never leave that.",
-    "DELEGATE_RUN_BASH": "An agent's commands run in trusted workspaces only. See: understudy trust",
-    "DELEGATE_BASH_TIMEOUT": "Commands have a fixed limit.",
-    "DELEGATE_BASH_CONCURRENCY": "Commands of one agent run one after the other.",
-    "DELEGATE_RUN_BASH_TIMEOUT": "Commands have a fixed limit.",
-    "DELEGATE_RUN_BASH_CONCURRENCY": "Commands of one agent run one after the other.",
-    "DELEGATE_MAX_READ_FILE_BYTES": "What an agent reads at once has a fixed limit.",
-    "DELEGATE_MAX_WRITE_BYTES": "What an agent writes at once has a fixed limit.",
-    "DELEGATE_ENV_PASSTHROUGH": "Commands of a model get an environment without keys.",
-    "DELEGATE_PROVIDER_ALLOWED_HOSTS": "Requests go to configured model servers only.",
-    "DELEGATE_CLOUD_MAX_TURNS": "It applies to servers that are named in a call; add each with: understudy servers add",
-    "DELEGATE_CODEX_BIN": "Codex is found on PATH.",
-    "DELEGATE_CODEX_ALLOW_DANGER": "Name the mode where you want it: understudy delegators update codex "
-    "--permission-mode danger-full-access",
-    "DELEGATE_CODEX_STDOUT_CAP": "Output has a fixed limit.",
-}
 
 
 def read(document: Document, draft: Draft, project: str | None = None) -> bool:
@@ -164,4 +134,4 @@ def _build(variables: dict[str, str], draft: Draft, env: Table | None, name: str
         elif is_secret(variable, value):
             drop(variable, "A key in plain text is not copied.")
         else:
-            drop(variable, _REASONS.get(variable, "Understudy does not know this setting."))
+            drop(variable, reasons("delegate-local").get(variable, "Understudy does not know this setting."))

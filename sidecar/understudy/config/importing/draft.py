@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -219,6 +221,14 @@ class Table:
 
     def _wrong(self, key: str, what: str) -> UnderstudyError:
         return self.document.invalid((*self.path, key), f"`{self.name(key)}` must be {what}.")
+
+
+@functools.cache
+def reasons(kind: str) -> Mapping[str, str]:
+    """Return why the settings of one kind are not carried over, as sentences: a table of ``not_carried.toml``."""
+    tables = tomllib.loads(Path(__file__).with_name("not_carried.toml").read_text(encoding="utf-8"))
+    table: Mapping[str, str] = tables[kind]
+    return table
 
 
 def is_secret(name: str, value: object) -> bool:

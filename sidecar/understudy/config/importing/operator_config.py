@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from understudy.config.discovery.server_presets import kinds
-from understudy.config.importing.draft import Draft, Drafted, Table
+from understudy.config.importing.draft import Draft, Drafted, Table, reasons
 from understudy.config.importing.foreign_files import Document
 from understudy.model.config.delegators import Delegator, KeyReference, Launch, ModelServer, RemoteAgent
 
@@ -19,27 +19,6 @@ _KINDS = {
     "openrouter": "openrouter",
     "openai-compat": "custom",
     "lmstudio": "lmstudio",
-}
-_REASONS = {
-    "agents": "Set `slots` below [limits] in config.toml for how many run at once; other limits are per delegation.",
-    "notifications": "Your editor notifies you; there are no webhooks.",
-    "queue": "The queue keeps the order of starts. See: understudy queue",
-    "paths": "Worktrees and state have one place of their own. See: understudy doctor",
-    "ui": "The interface is your editor's, or the command line's.",
-    "launch": "Set `yolo` below [launch] in config.toml if every delegator should have it. Docker is not used.",
-    "templates": "Recipes replace issue types. See: understudy recipes",
-    "api": "Understudy has no REST server.",
-    "rest_api": "Understudy has no REST server.",
-    "logging": "Every delegation has its own logs.",
-    "sessions": 'Set mode = "tmux" on a delegator that should run in a terminal.',
-    "llm_tools": "Tools are found on PATH. See: understudy tools",
-    "git": "Every delegation has its own worktree; `launch.branch` names a branch for its result.",
-    "kanban": "Tickets are not part of Understudy.",
-    "projects": "Each repository is its own workspace; there is no list of them.",
-    "version_check": "Understudy does not look for updates.",
-    "relay": "The default for all delegators is `relay` in `[launch]`.",
-    "mcp": "MCP servers are not part of a delegator.",
-    "acp": "Set `default_delegator` as default: understudy delegators default",
 }
 
 _BAGS = ("x_agnt", "x_openai", "unmapped_core")
@@ -57,7 +36,7 @@ def read(document: Document, draft: Draft, variables: Mapping[str, str]) -> None
         _server(server, draft)
     for delegator in top.tables("delegators"):
         _delegator(delegator, draft)
-    for key, reason in _REASONS.items():
+    for key, reason in reasons("operator").items():
         top.drop(key, reason)
     top.end()
 
