@@ -5,7 +5,6 @@ A file that cannot be read raises ``config_invalid`` with its place. No message 
 
 from __future__ import annotations
 
-import bisect
 import json
 import re
 from collections.abc import Callable
@@ -27,9 +26,11 @@ Syntax = Literal["toml", "json", "yaml"]
 MAX_NODES = 20_000
 """The most values of a YAML file; the largest that people wrote have a few hundred."""
 MAX_PLACES = 100_000
-"""The most values of a JSON file whose places are known; those further down have the place of what is around them."""
+"""The most values of a JSON file whose places are known."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_NOT_YAML = re.compile(r"(\\[^u]|\\u(?:[^dD]|.[0-7]))|\\|[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+"""What JSON has and YAML has not: the backslash of half a surrogate pair, control characters, other line ends."""
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{1,18}")
 
@@ -220,62 +221,19 @@ def _number(text: str) -> Range:
 
 
 def _json_places(text: str) -> dict[KeyPath, Range]:
-    """Return the places of the values of valid JSON, as far as a reader may name them; of a member, that of its name.
+    """Return the places of the values of valid JSON, which is YAML; none, if it has too many or a name is too long.
 
     Raises ``Refused`` for a name that occurs twice in one object.
     """
-    starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
-
-    def place(offset: int) -> Range:
-        line = bisect.bisect_right(starts, offset) - 1
-        return _at(line, file_syntax.utf16(text[starts[line] : offset]))
-
+    # Each becomes a private character, so names stay different; such a name gets the place of what is around it.
+    text = _NOT_YAML.sub(lambda match: match[1] or chr(0xE000 + ord(match[0]) % 0x1000), text)
+    try:
+        root = compose_yaml(text, most_nodes=MAX_PLACES, most_levels=2 * MAX_EXACT_DEPTH)
+    except Refused:
+        return {}
     places: dict[KeyPath, Range] = {}
-    # Of every open object or list: its path (None: too deep to be named), the index of the next value of a list, the
-    # names of an object, and the name whose value follows.
-    stack: list[_Open] = []
-    for token in _TOKEN.finditer(text):
-        word = token[0]
-        if word in "}]":
-            stack.pop()
-        elif word == ",":
-            stack[-1].next()
-        elif word != ":":
-            around = stack[-1] if stack else None
-            if around is not None and around.names is not None and around.name is None:
-                around.name = name = json.loads(word)
-                if name in around.names:
-                    here = place(token.start()).start
-                    raise Refused("A setting occurs twice.", here.line, here.character)
-                around.names.add(name)
-                path = around.path_of_next()
-            else:
-                path = around.path_of_next() if around is not None else ()
-                if word in "{[":
-                    stack.append(_Open(path, set() if word == "{" else None))
-            if path is not None and path not in places and len(places) < MAX_PLACES:
-                places[path] = place(token.start())
+    _plain(root, (), places)
     return places
-
-
-@dataclass
-class _Open:
-    """An object or a list whose end was not read yet."""
-
-    path: KeyPath | None
-    names: set[str] | None
-    name: str | None = None
-    index: int = 0
-
-    def next(self) -> None:
-        self.name = None
-        self.index += 1
-
-    def path_of_next(self) -> KeyPath | None:
-        step = self.index if self.names is None else self.name
-        if self.path is None or len(self.path) >= MAX_DEPTH or step is None:
-            return None
-        return (*self.path, step)
 
 
 def _yaml(source: Source, text: str) -> Document:
