@@ -129,6 +129,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     launch: Mapping[str, tuple[OptionValue, ...]] = {}
     """Fields of ``Launch`` that have an effect → their allowed values (empty: any value of the type)."""
+    reserved_flags: frozenset[str] = frozenset()
+    """Flags that ``launch.flags`` must not have, because the runner sets them."""
+    flag_fields: Mapping[str, str] = {}
+    """Flags that ``launch.flags`` must not have, because a field of the delegator has the same effect → this field."""
     limits: frozenset[str] = TIME_LIMITS
     """Fields of ``Limits`` that have an effect."""
     usage_needs: tuple[str, str] | None = None

@@ -36,25 +36,6 @@ from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task
 
-_OURS = frozenset(
-    [
-        *("-p", "--print", "--input-format", "--output-format", "--verbose", "--permission-prompt-tool"),
-        *("--permission-prompts", "--include-partial-messages", "--replay-user-messages", "--setting-sources"),
-        *("--strict-mcp-config", "-r", "--resume", "-c", "--continue", "--session-id", "--fork-session", "--bg"),
-        *("--background", "-w", "--worktree", "--tmux", "--ide", "--from-pr", "--teleport", "--remote"),
-        *("--no-session-persistence", "--"),
-    ]
-)
-"""Flags that would break the protocol, or make it obey settings of the repository."""
-_FIELDS = {
-    "--model": "model",
-    "--permission-mode": "launch.permission_mode",
-    "--dangerously-skip-permissions": "launch.yolo",
-    "--allow-dangerously-skip-permissions": "launch.yolo",
-    "--max-turns": "limits.max_turns",
-    "--max-budget-usd": "limits.max_usd",
-}
-"""Flags that have their own configuration field."""
 _REDIRECTS = frozenset({"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"})
 _NOT_OFFERED = "AskUserQuestion,EnterWorktree,ExitWorktree,CronCreate,ScheduleWakeup"
 """Tools that make no sense here: free-form questions, other worktrees, and scheduled wake-ups."""
@@ -75,7 +56,7 @@ class Runner(AgentRunner):
 def command_for(task: Task, program: Path) -> Command:
     """Return the command that starts ``program`` for ``task``."""
     delegator, launch, limits = task.delegator, task.delegator.launch or Launch(), task.limits
-    refuse_flags(task, _OURS, _FIELDS)
+    refuse_flags(task, CAPABILITIES.reserved_flags, CAPABILITIES.flag_fields)
     if task.model_server is not None and any(flag.split("=")[0] == "--settings" for flag in launch.flags or ()):
         raise invalid(
             task,

@@ -47,22 +47,6 @@ _MODES = {
 _EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 _KEY_VARIABLE = "COPILOT_PROVIDER_API_KEY"
 _LIMITS = {"contextWindow": "COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "maxTokens": "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"}
-_OURS = frozenset(
-    [
-        *("-p", "--prompt", "-i", "--interactive", "--output-format", "-s", "--silent", "--stream", "-C", "--acp"),
-        *("-r", "--resume", "--continue", "--session-id", "-n", "--name", "--connect", "--usage-output-file"),
-        *("--trust-folder", "--ask-user", "--no-ask-user", "--remote", "--remote-export", "--environment-host"),
-        *("--worktree", "-v", "--version", "-h", "--help", "--fleet", "--share", "--share-gist"),
-    ]
-)
-_FIELDS = {
-    "--model": "model",
-    "--reasoning-effort": "modelProperties.model_reasoning_effort",
-    "--allow-all-tools": "launch.permission_mode",
-    "--allow-all": "launch.yolo",
-    "--yolo": "launch.yolo",
-}
-"""Flags that have their own configuration field."""
 _MOST_SETTINGS_BYTES = 1 << 20
 
 
@@ -83,7 +67,7 @@ def command_for(task: Task, program: Path, session: str, usage: Path) -> Command
     ``session`` is the id of a new session, or of the one to continue; ``usage`` the file for the tokens used.
     """
     launch, properties = task.delegator.launch or Launch(), task.delegator.model_properties or {}
-    refuse_flags(task, _OURS, _FIELDS)
+    refuse_flags(task, CAPABILITIES.reserved_flags, CAPABILITIES.flag_fields)
     reserved = ("COPILOT_PROVIDER_", "COPILOT_MODEL", "COPILOT_OFFLINE") if task.model_server is not None else ()
     for name in sorted(task.environment):
         if name == "COPILOT_ALLOW_ALL" or name.startswith(reserved):

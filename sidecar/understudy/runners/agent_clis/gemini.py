@@ -35,24 +35,6 @@ from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task
 
-_OURS = frozenset(
-    [
-        *("-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "--raw-output", "--"),
-        *("-r", "--resume", "--session-id", "--session-file", "--list-sessions", "--delete-session"),
-        *("--acp", "--experimental-acp", "-l", "--list-extensions", "-v", "--version", "-h", "--help"),
-        *("-w", "--worktree", "--fake-responses", "--fake-responses-non-strict", "--record-responses"),
-        # These would trust the repository, run it elsewhere, or allow what the mode does not.
-        *("--skip-trust", "-s", "--sandbox", "--policy", "--admin-policy", "--allowed-tools"),
-    ]
-)
-_FIELDS = {
-    "-m": "model",
-    "--model": "model",
-    "--approval-mode": "launch.permission_mode",
-    "-y": "launch.yolo",
-    "--yolo": "launch.yolo",
-}
-"""Flags that have their own configuration field."""
 _VARIABLES = frozenset(
     [
         *("GEMINI_CLI_HOME", "GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_RESTRICTED_MODE", "GEMINI_CLI_TRUSTED_FOLDERS_PATH"),
@@ -134,7 +116,7 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
     ``scratch`` becomes its home folder.
     """
     launch, server = task.delegator.launch or Launch(), task.model_server
-    refuse_flags(task, _OURS, _FIELDS)
+    refuse_flags(task, CAPABILITIES.reserved_flags, CAPABILITIES.flag_fields)
     if task.mcp_servers:
         raise invalid(task, "is given tool servers, which Gemini CLI does not start here", "Use another tool.")
     for name in sorted(_VARIABLES & {*task.environment}):

@@ -52,18 +52,6 @@ _SETTINGS = {"retry": {"enabled": True, "maxRetries": 2, "baseDelayMs": 2000, "p
 _APIS = {"openai": "openai-completions", "anthropic": "anthropic-messages", "responses": "openai-responses"}
 _THINKING = frozenset({"off", "minimal", "low", "medium", "high", "xhigh"})
 _READING_TOOLS = "read,grep,find,ls"
-_OURS = frozenset(
-    [
-        *("--mode", "-p", "--print", "-c", "--continue", "-r", "--resume", "--session", "--fork", "--session-dir"),
-        *("--no-session", "--export", "--list-models", "-h", "--help", "-v", "--version", "--provider", "--models"),
-    ]
-)
-_FIELDS = {
-    "--model": "model",
-    "--thinking": "modelProperties.thinking",
-    "--api-key": "model_server",
-}
-"""Flags that have their own configuration field."""
 
 
 class Runner(AgentRunner):
@@ -85,7 +73,7 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
     for name in {_PACKAGE_FOLDER, *([_AGENT_FOLDER] if task.model_server is not None else [])} & {*task.environment}:
         raise invalid(task, f"sets {name}", "Remove it: Understudy sets it itself.")
     mode = mode_of(task)
-    refuse_flags(task, _OURS, _FIELDS)
+    refuse_flags(task, CAPABILITIES.reserved_flags, CAPABILITIES.flag_fields)
     for flag in launch.flags or ():
         if flag.startswith("@"):
             raise invalid(task, f"has the file {flag} in `launch.flags`", "Remove it: pi takes none here.")

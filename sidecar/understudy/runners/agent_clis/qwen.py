@@ -33,37 +33,6 @@ from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
 from understudy.runners.runner import Task
 
-_OURS = frozenset(
-    [
-        *("-p", "--prompt", "-i", "--prompt-interactive", "--input-format", "-o", "--output-format"),
-        *("--include-partial-messages", "-r", "--resume", "-c", "--continue", "--session-id", "--fork-session"),
-        *("--acp", "--experimental-acp", "--channel", "--json-fd", "--json-file", "--input-file", "--json-schema"),
-        *(
-            "--append-system-prompt",
-            "--worktree",
-            "--chat-recording",
-            "--auth-type",
-            "--openai-api-key",
-            "--openai-base-url",
-            "--",
-        ),
-        # These would take the model server's key, or requests, elsewhere.
-        *("--proxy", "--insecure", "--fallback-model", "--openai-logging", "--openai-logging-dir", "--telemetry"),
-        *("--telemetry-target", "--telemetry-otlp-endpoint", "--telemetry-otlp-protocol", "--telemetry-log-prompts"),
-        *("--telemetry-outfile", "-s", "--sandbox", "--sandbox-image", "--mcp-config"),
-    ]
-)
-"""Flags that would break the protocol, or have no effect in a folder that is not trusted."""
-_FIELDS = {
-    "-m": "model",
-    "--model": "model",
-    "--approval-mode": "launch.permission_mode",
-    "-y": "launch.yolo",
-    "--yolo": "launch.yolo",
-    "--max-session-turns": "limits.max_turns",
-    "--max-wall-time": "limits.total_seconds",
-}
-"""Flags that have their own configuration field."""
 _REDIRECTS = frozenset({"OPENAI_BASE_URL", "OPENAI_API_KEY", "QWEN_HOME"})
 _NOT_OFFERED = ("ask_user_question", "enter_worktree", "exit_worktree", "cron_create", "loop_wakeup")
 """Tools that make no sense here: free-form questions, other worktrees, and scheduled wake-ups."""
@@ -95,7 +64,7 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
     ``scratch`` is the folder for its temporary settings.
     """
     launch, server, worktree = task.delegator.launch or Launch(), task.model_server, task.worktree or Path("/")
-    refuse_flags(task, _OURS, _FIELDS)
+    refuse_flags(task, CAPABILITIES.reserved_flags, CAPABILITIES.flag_fields)
     # In an untrusted folder it starts no tool servers, not even those that it is told to.
     if task.mcp_servers:
         raise invalid(task, "is given tool servers, which Qwen Code does not start here", "Use another tool.")
