@@ -281,29 +281,9 @@ class UnderstudyError(Exception):
 
     def info(self) -> ErrorInfo:
         """Return the wire form."""
-        return ErrorInfo(
-            self.kind,
-            self.message,
-            self.hint,
-            self.location,
-            self.names,
-            retry_at=self.retry_at,
-            scope=self.scope,
-            log_paths=self.log_paths,
-            parameter=self.parameter,
-        )
+        return ErrorInfo(**{name: getattr(self, name) for name in ErrorInfo.__struct_fields__})
 
     @classmethod
     def from_info(cls, info: ErrorInfo) -> UnderstudyError:
         """Return the exception for an error that arrived as data."""
-        return cls(
-            info.kind,
-            info.message,
-            hint=info.hint,
-            location=info.location,
-            names=info.names,
-            retry_at=info.retry_at,
-            scope=info.scope,
-            log_paths=info.log_paths,
-            parameter=info.parameter,
-        )
+        return cls(**msgspec.structs.asdict(info))

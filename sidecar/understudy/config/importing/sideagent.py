@@ -6,6 +6,8 @@ import re
 from pathlib import PurePosixPath
 from typing import Literal
 
+import msgspec
+
 from understudy.config.discovery import declarations
 from understudy.config.importing.draft import Draft, Drafted, Table, environment, secret_argument
 from understudy.config.importing.foreign_files import Document
@@ -72,16 +74,7 @@ def _profile(name: str, profile: Table, draft: Draft, *, headless: bool) -> None
         profile.drop("headless", "This tool does not run in tmux here; it runs without a terminal.")
         mode = None
     profile.end()
-    launch, model = delegator.launch, delegator.model
-    made = Delegator(
-        name=name,
-        tool=delegator.tool,
-        model=model,
-        mode=mode,
-        model_properties=delegator.model_properties,
-        launch=launch,
-        env=env,
-    )
+    made = msgspec.structs.replace(delegator, mode=mode, env=env)
     draft.delegators.append(Drafted(made, profile.name(), profile.location()))
 
 

@@ -95,19 +95,15 @@ class Reading(msgspec.Struct):
 
     def fresh(self) -> Reading:
         """Return a copy without the findings of later checks."""
-        return Reading(
-            self.layer,
-            self.kind,
-            self.path,
-            [_fresh(item) for item in self.delegators],
-            [_fresh(item) for item in self.servers],
-            [_fresh(item) for item in self.checks],
-            [_fresh(item) for item in self.recipes],
-            [_fresh(item) for item in self.tools],
-            [(name, _fresh(item)) for name, item in self.sections],
-            list(self.problems),
-            list(self.missing),
-            set(self.broken),
+        entries = ("delegators", "servers", "checks", "recipes", "tools")
+        lists = {name: [_fresh(item) for item in getattr(self, name)] for name in entries}
+        return msgspec.structs.replace(
+            self,
+            **lists,
+            sections=[(name, _fresh(item)) for name, item in self.sections],
+            problems=list(self.problems),
+            missing=list(self.missing),
+            broken=set(self.broken),
         )
 
 
@@ -274,26 +270,9 @@ def read_recipe(source: Source, name: str, scope: Scope) -> tuple[Recipe | None,
         at = source.where(("rounds",), key=True)
         problems.append(source.problem(wrong.message, hint=wrong.hint, at=at, code=wrong.code))
         return None, source, problems
-    applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
-    recipe = Recipe(
-        name=name,
-        title=table.title,
-        returns=table.returns,
-        writes=table.writes,
-        checks=table.checks,
-        delegator=table.delegator,
-        rounds=table.rounds,
-        applies_to=applies_to,
-        needs=table.needs,
-        judged_by=table.judged_by,
-        changes=table.changes,
-        action=table.action,
-        order=table.order,
-        scope=scope,
-        location=source.location(),
-        prompt=prompt,
-    )
-    return recipe, source, problems
+    table.applies_to = table.applies_to or AppliesTo(on=["file", "selection"])  # the default
+    fields = msgspec.structs.asdict(table)
+    return Recipe(name=name, scope=scope, location=source.location(), prompt=prompt, **fields), source, problems
 
 
 def front_matter(data: bytes) -> tuple[int, int | None] | None:

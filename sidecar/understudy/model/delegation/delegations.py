@@ -129,15 +129,7 @@ class Usage(Wire, kw_only=True):
 
 def no_usage() -> Usage:
     """Return a usage of zero."""
-    return Usage(
-        input_tokens=0,
-        output_tokens=0,
-        cache_read_tokens=0,
-        cache_write_tokens=0,
-        reasoning_tokens=0,
-        turns=0,
-        tool_calls=0,
-    )
+    return Usage(**dict.fromkeys(Usage.__struct_fields__, 0))
 
 
 CostSource = Literal["reported", "configured", "table", "local", "unknown"]

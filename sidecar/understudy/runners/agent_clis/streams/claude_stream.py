@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from understudy.model.config.delegators import PermissionKind
-from understudy.model.delegation.delegations import PermissionOption
+from understudy.model.delegation.delegations import PermissionOption, no_usage
 from understudy.model.delegation.events import File, Phase, Session, Text, Thinking, ToolCall, ToolResult, UsageReport
 from understudy.model.errors import ErrorInfo, ErrorKind
 from understudy.model.tools import declared
@@ -57,15 +57,7 @@ _OWN_WORDS = (
 )
 """Error texts of its own; the first match counts."""
 
-_NOTHING = UsageReport(
-    input_tokens=0,
-    output_tokens=0,
-    cache_read_tokens=0,
-    cache_write_tokens=0,
-    reasoning_tokens=0,
-    turns=0,
-    tool_calls=0,
-)
+_NOTHING = UsageReport(**msgspec.structs.asdict(no_usage()))
 
 _Item = SourceItem | Reply
 

@@ -38,6 +38,14 @@ from understudy.runners.driver.source import AgentFinished, Heartbeat, MessageTa
 from understudy.runners.runner import Message, Question
 
 CAPABILITIES = declared("codex")
+_COUNTS = {
+    "input_tokens": "inputTokens",
+    "cache_read_tokens": "cachedInputTokens",
+    "cache_write_tokens": "cacheWriteInputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_tokens": "reasoningOutputTokens",
+}
+"""Our count → the field of Codex."""
 _LONGEST_DETAIL = 4000
 _METHOD_NOT_FOUND = -32601
 _KINDS = {
@@ -105,7 +113,7 @@ class CodexStream(RecordStream):
         """Id of a question → the id of its request, which may be a number."""
         self._edits: dict[str, list[str]] = {}
         """Item → the files that it changes, while it has not ended."""
-        self._used = dict.fromkeys(("input", "cached", "written", "output", "reasoning"), 0)
+        self._used: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
         self._turns = 0
         self._calls = 0
         self._last_text = ""
@@ -262,24 +270,10 @@ class CodexStream(RecordStream):
         if params["turnId"] != self._turn:
             return
         last = params["tokenUsage"]["last"]
-        for name, field in (
-            ("input", "inputTokens"),
-            ("cached", "cachedInputTokens"),
-            ("written", "cacheWriteInputTokens"),
-            ("output", "outputTokens"),
-            ("reasoning", "reasoningOutputTokens"),
-        ):
+        for name, field in _COUNTS.items():
             self._used[name] += whole(last.get(field))
         self._turns += 1
-        yield UsageReport(
-            input_tokens=self._used["input"],
-            output_tokens=self._used["output"],
-            cache_read_tokens=self._used["cached"],
-            cache_write_tokens=self._used["written"],
-            reasoning_tokens=self._used["reasoning"],
-            turns=self._turns,
-            tool_calls=self._calls,
-        )
+        yield UsageReport(**self._used, turns=self._turns, tool_calls=self._calls)
 
     def _rate_limits(self, params: dict[str, Any]) -> Iterator[_Item]:
         windows = [params["rateLimits"].get(name) for name in ("primary", "secondary")]

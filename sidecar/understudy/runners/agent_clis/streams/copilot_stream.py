@@ -18,6 +18,7 @@ from understudy.model.delegation.events import File, Phase, Text, Thinking, Tool
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
 from understudy.model.text import foreign_json
 from understudy.model.tools import declared
+from understudy.model.wire import snake
 from understudy.runners.agent_clis.streams.stream_values import (
     MOST_ITEMS,
     RecordStream,
@@ -166,23 +167,13 @@ class CopilotStream(RecordStream):
             with self._usage_file.open("rb") as file:
                 models = msgspec.json.decode(file.read(_MOST_USAGE_BYTES))["modelMetrics"].values()
             usages = [model["usage"] for model in models]
-            total = {
-                name: sum(whole(usage.get(name)) for usage in usages)
+            total: dict[str, Any] = {
+                snake(name): sum(whole(usage.get(name)) for usage in usages)
                 for name in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
             }
         except (OSError, msgspec.MsgspecError, AttributeError, KeyError, TypeError):
             return []
-        return [
-            UsageReport(
-                input_tokens=total["inputTokens"],
-                output_tokens=total["outputTokens"],
-                cache_read_tokens=total["cacheReadTokens"],
-                cache_write_tokens=total["cacheWriteTokens"],
-                reasoning_tokens=total["reasoningTokens"],
-                turns=self._turns,
-                tool_calls=self._calls,
-            )
-        ]
+        return [UsageReport(**total, turns=self._turns, tool_calls=self._calls)]
 
     _EVENTS = {  # noqa: RUF012 - never changed
         "assistant.turn_start": _turn_started,
