@@ -97,6 +97,18 @@ def locate(program: str, cwd: Path, env: Mapping[str, str]) -> str:
     )
 
 
+def open_log(log: Path) -> int:
+    """Open a log for appending, created if missing, without following a link; raise ``state_unavailable``."""
+    try:
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnderstudyError(
+            ErrorKind.STATE_UNAVAILABLE,
+            f"The log {str(log)!r} cannot be written: {error.strerror}.",
+            hint="Check that its folder exists and belongs to you, and that the disk has space.",
+        ) from error
+
+
 def expand_home(word: str) -> str:
     """Return ``word`` with a leading ``~/`` replaced by the user's home folder, as a shell does."""
     return os.path.expanduser(word) if word.startswith("~/") else word  # noqa: PTH111 - the text as it is

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.process.call_checks import open_log
 
 LONGEST_PATH = 100
 """``sun_path`` holds 108 bytes on Linux and 104 on macOS, the final zero included (unix(7))."""
@@ -25,15 +26,7 @@ class CappedFile:
 
     def __init__(self, path: Path, cap_bytes: int) -> None:
         """Open for appending, without following a link; raise ``state_unavailable`` if that fails."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise UnderstudyError(
-                ErrorKind.STATE_UNAVAILABLE,
-                f"The log {str(path)!r} cannot be written: {error.strerror}.",
-                hint="Check that its folder exists and belongs to you, and that the disk has space.",
-            ) from error
+        self._descriptor = open_log(path)
         self._cap = cap_bytes
         self._left = cap_bytes
 

@@ -23,7 +23,7 @@ import msgspec
 
 from understudy.model.confinement import Confinement, Sandbox
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.process.call_checks import check_call, start_failure
+from understudy.process.call_checks import check_call, open_log, start_failure
 from understudy.process.program_spec import Program
 
 _AFTER_KILL_SECONDS = 0.5
@@ -154,7 +154,7 @@ def start_detached(started: Program, *, pass_fds: Sequence[int] = ()) -> None:
     """
     program, log = check_call(started.argv, started.cwd, started.environment), started.stdout_log
     command = _through_intermediate(program, started.argv)
-    output = subprocess.DEVNULL if log is None else _open_log(log)
+    output = subprocess.DEVNULL if log is None else open_log(log)
     try:
         process = subprocess.Popen(
             command,
@@ -197,15 +197,3 @@ def _through_intermediate(program: str, argv: Sequence[str]) -> list[str]:
 def _is_util_linux(path: str) -> bool:
     # busybox has a setsid without --fork; there the file is a link to busybox.
     return os.access(path, os.X_OK) and not Path(path).resolve().name.startswith("busybox")
-
-
-def _open_log(log: Path) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(log, flags, 0o600)
-    except OSError as error:
-        raise UnderstudyError(
-            ErrorKind.STATE_UNAVAILABLE,
-            f"The log {str(log)!r} cannot be written: {error.strerror}.",
-            hint="Check that its folder exists and belongs to you, and that the disk has space.",
-        ) from error
