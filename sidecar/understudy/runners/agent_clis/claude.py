@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from understudy.model.config.delegators import Launch
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.runners.agent_clis.launching import AgentRunner, invalid, refuse_flags
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode, refuse_flags, without_version
 from understudy.runners.agent_clis.streams.claude_stream import CAPABILITIES, ClaudeStream
 from understudy.runners.driver import attempt
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -63,7 +62,7 @@ def command_for(task: Task, program: Path) -> Command:
             "names a model server and has the flag --settings",
             "Remove the flag: settings could name another server.",
         )
-    mode = mode_of(task, launch)
+    mode = mode_of(task)
     argv = [str(program), "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
     argv += ["--include-partial-messages", "--replay-user-messages", "--permission-prompt-tool", "stdio"]
     argv += ["--strict-mcp-config", "--setting-sources", "user" if task.model_server is None else ""]
@@ -79,7 +78,7 @@ def command_for(task: Task, program: Path) -> Command:
         argv.append(f"--mcp-config={msgspec.json.encode({'mcpServers': servers}).decode()}")
         # Its server decides what the agent may do with it; so no call needs a question.
         argv += [f"--allowedTools=mcp__{server.name}" for server in task.mcp_servers]
-    if limits.max_usd is not None and _knows_cost(task):
+    if limits.max_usd is not None and attempt.knows_cost(task):
         argv.append(f"--max-budget-usd={limits.max_usd}")
     environment, secrets = _server(task)
     return Command(
@@ -90,24 +89,15 @@ def command_for(task: Task, program: Path) -> Command:
     )
 
 
-def _knows_cost(task: Task) -> bool:
-    return attempt.knows_cost(task)
-
-
 def prepare_terminal(task: Task) -> dict[str, str]:
     """Raise what ``mode_of`` raises, for a run in a terminal; it needs no variables."""
-    mode_of(task, task.delegator.launch or Launch())
+    mode_of(task)
     return {}
 
 
-def mode_of(task: Task, launch: Launch) -> str:
+def mode_of(task: Task) -> str:
     """Return the permission mode; raise ``permission_denied`` for bypassing permissions as root."""
-    asked = launch.permission_mode
-    mode = asked or ("default" if task.recipe.returns == "text" else "acceptEdits")
-    if launch.yolo:
-        if asked is not None and mode != "bypassPermissions":
-            raise invalid(task, f"sets `launch.yolo` and asks for the mode {asked!r}", "Remove one of them.")
-        mode = "bypassPermissions"
+    mode = permission_mode(task, tree="acceptEdits", text="default", everything="bypassPermissions")
     boxed = {**task.environment, **(task.delegator.env or {})}.get("IS_SANDBOX")
     if mode == "bypassPermissions" and os.geteuid() == 0 and boxed != "1":
         raise UnderstudyError(
@@ -125,10 +115,7 @@ def _server(task: Task) -> tuple[dict[str, str], dict[str, str]]:
         return {}, {}
     for name in _REDIRECTS & {*(task.delegator.env or {}), *task.environment}:
         raise invalid(task, f"names a model server and sets {name}", "Remove one of them.")
-    parts = urlsplit(server.base_url)
-    # Claude Code adds /v1/messages itself.
-    path = parts.path.rstrip("/").removesuffix("/v1")
-    environment = {"ANTHROPIC_BASE_URL": f"{parts.scheme}://{parts.netloc}{path}"}
+    environment = {"ANTHROPIC_BASE_URL": without_version(server.base_url)}
     if task.delegator.model:
         # Side requests would otherwise go to models that this server may not have.
         environment["ANTHROPIC_SMALL_FAST_MODEL"] = task.delegator.model

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.model.config.delegators import Launch
-from understudy.runners.agent_clis.launching import AgentRunner, invalid
+from understudy.runners.agent_clis.launching import AgentRunner, invalid, permission_mode
 from understudy.runners.agent_clis.streams.codex_stream import CAPABILITIES, CodexStream, Session
 from understudy.runners.driver.child_source import JsonLinesSource
 from understudy.runners.driver.command_line import Command
@@ -118,12 +118,7 @@ def command_for(task: Task, program: Path, scratch: Path) -> Command:
 
 def session_for(task: Task, tree: Path) -> Session:
     """Return what the thread and its turn are started with; raise ``config_invalid`` for a contradiction."""
-    launch = task.delegator.launch or Launch()
-    mode = launch.permission_mode or ("read-only" if task.recipe.returns == "text" else "on-request")
-    if launch.yolo:
-        if launch.permission_mode not in {None, "danger-full-access"}:
-            raise invalid(task, f"sets `launch.yolo` and asks for the mode {mode!r}", "Remove one of them.")
-        mode = "danger-full-access"
+    mode = permission_mode(task, tree="on-request", text="read-only", everything="danger-full-access")
     approval, sandbox = _SANDBOXES[mode]
     return Session(
         tree=str(tree),

@@ -21,7 +21,6 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
@@ -31,6 +30,7 @@ from understudy.runners.agent_clis.launching import (
     invalid,
     permission_mode,
     refuse_flags,
+    without_version,
 )
 from understudy.runners.agent_clis.streams.copilot_stream import CAPABILITIES, CopilotStream
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -120,9 +120,8 @@ def _provider(task: Task, server: ModelServer) -> tuple[dict[str, str], dict[str
     if not task.delegator.model:
         raise invalid(task, "names a model server and no model", "Set `model` to the id that the model server lists.")
     protocol, address = declarations.protocol_for(server, CAPABILITIES) or "openai", server.base_url
-    if protocol == "anthropic":  # it adds /v1/messages itself
-        parts = urlsplit(address)
-        address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
+    if protocol == "anthropic":
+        address = without_version(address)
     environment = {
         "COPILOT_OFFLINE": "true",
         "COPILOT_MODEL": task.delegator.model,

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from understudy.config.discovery import installed_tools
 from understudy.model.capabilities import Capabilities
@@ -106,6 +107,12 @@ def permission_mode(task: Task, *, tree: str, text: str, everything: str) -> str
     if launch.yolo:
         return everything
     return asked or (text if task.recipe.returns == "text" else tree)
+
+
+def without_version(url: str) -> str:
+    """Return the address of a server of Anthropic's protocol for an agent that adds ``/v1/messages`` itself."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
 
 
 def invalid(task: Task, what: str, hint: str) -> UnderstudyError:

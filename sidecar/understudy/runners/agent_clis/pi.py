@@ -22,7 +22,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from understudy.config.discovery import declarations
 from understudy.model.config.delegators import Launch, ModelServer
@@ -33,6 +32,7 @@ from understudy.runners.agent_clis.launching import (
     invalid,
     permission_mode,
     refuse_flags,
+    without_version,
 )
 from understudy.runners.agent_clis.streams.pi_stream import CAPABILITIES, MAX_LINE_BYTES, PiStream
 from understudy.runners.driver.child_source import JsonLinesSource
@@ -176,9 +176,8 @@ def _provider(
     if not task.delegator.model:
         raise invalid(task, "names a model server and no model", "Set `model` to the id that the model server lists.")
     protocol, address = declarations.protocol_for(server, CAPABILITIES) or "openai", server.base_url
-    if protocol == "anthropic":  # pi adds /v1/messages itself
-        parts = urlsplit(address)
-        address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
+    if protocol == "anthropic":
+        address = without_version(address)
     model: dict[str, Any] = {"id": task.delegator.model, "reasoning": properties.get("thinking", "off") != "off"}
     for name in sorted({"contextWindow", "maxTokens"} & {*properties}):
         if not re.fullmatch("[1-9][0-9]{0,8}", str(properties[name]), re.ASCII):  # a form sends a text

@@ -286,8 +286,8 @@ class Exchange:
                         f"{self.subject} sent more than {MAX_STREAM_BYTES} bytes.",
                         hint="Set `max_output_tokens`.",
                     )
-                for event in decoder.feed(chunk):
-                    yield from self._take(event.data)
+                for data in decoder.feed(chunk):
+                    yield from self._take(data)
                 if self.answer.done:
                     return
                 if self.answer.ended and not last_call.ident:
@@ -295,10 +295,10 @@ class Exchange:
                     yield Heartbeat(grace_seconds=2 * AFTER_END_SECONDS)
         finally:
             last_call.cancel()
-        for event in decoder.end():
+        for data in decoder.end():
             # Without the final empty line the event may be cut off, so its content proves nothing.
             try:
-                yield from self._take(event.data)
+                yield from self._take(data)
             except UnderstudyError as error:
                 if error.kind is not ErrorKind.MALFORMED_OUTPUT:
                     raise

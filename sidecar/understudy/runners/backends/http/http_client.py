@@ -275,15 +275,8 @@ def _invalid(server: ModelServer, what: str) -> UnderstudyError:
     )
 
 
-class ServerEvent(msgspec.Struct, frozen=True):
-    """One event: its name (``message`` where none was given) and its data, lines joined by LF."""
-
-    name: str
-    data: str
-
-
 class EventDecoder:
-    """Turns bytes into server-sent events, without I/O: any chunking of the same bytes gives the same events.
+    """Turns bytes into the data of server-sent events, without I/O: any chunking of the same bytes gives the same.
 
     The rules are the HTML standard's
     (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream): lines end in LF, CRLF or
@@ -299,13 +292,12 @@ class EventDecoder:
         self._line = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
-        self._name = ""
         self._first = True
         self._skip_line_feed = False
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Return the events that ``chunk`` completes; raise ``malformed_output`` above a bound or for invalid text."""
-        events: list[ServerEvent] = []
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the data of events that ``chunk`` completes; raise ``malformed_output`` for too much, or no UTF-8."""
+        events: list[str] = []
         if self._skip_line_feed and chunk:
             self._skip_line_feed = False
             chunk = chunk.removeprefix(b"\n")
@@ -319,9 +311,9 @@ class EventDecoder:
         self._grow(pieces[-1])
         return events
 
-    def end(self) -> list[ServerEvent]:
+    def end(self) -> list[str]:
         """Return the last event if its empty line is missing; its data may be cut off."""
-        events: list[ServerEvent] = []
+        events: list[str] = []
         if self._line:
             self._end_line(events)
         self._dispatch(events)
@@ -336,7 +328,7 @@ class EventDecoder:
             )
         self._line += piece
 
-    def _end_line(self, events: list[ServerEvent]) -> None:
+    def _end_line(self, events: list[str]) -> None:
         line = bytes(self._line)
         self._line.clear()
         if self._first:
@@ -356,11 +348,9 @@ class EventDecoder:
                     hint="It may not be a model's event stream: check the model server's `base_url`.",
                 )
             self._data.append(value)
-        elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
-        # A comment (empty field name), `id` and `retry` mean nothing here.
+        # A comment (empty field name), `event`, `id` and `retry` mean nothing here: the data says what it is.
 
-    def _dispatch(self, events: list[ServerEvent]) -> None:
+    def _dispatch(self, events: list[str]) -> None:
         if self._data:
             try:
                 data = b"\n".join(self._data).decode("utf-8")
@@ -370,7 +360,6 @@ class EventDecoder:
                     "The model server sent text that is not UTF-8.",
                     hint="Retry; if it happens again, report it to the server's maintainers.",
                 ) from None
-            events.append(ServerEvent(self._name or "message", data))
+            events.append(data)
         self._data = []
         self._data_bytes = 0
-        self._name = ""
