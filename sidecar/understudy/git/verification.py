@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.files import durable
 from understudy.git.command import Completed, git_output, run_git
 from understudy.git.object_store import ObjectStore
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -233,15 +232,7 @@ def write_copy(store: ObjectStore, target: Path, revision: str, unwanted: str | 
     )
     if completed.code != 0 or completed.truncated:
         return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(completed.stdout)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    durable.replace(target, completed.stdout, several_writers=True)
 
 
 def digest(kind: str, content: bytes, object_format: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from understudy import __version__
 from understudy.config.discovery import declarations
+from understudy.files import durable
 from understudy.files.user_file import current_folder
 from understudy.model.capabilities import Capabilities
 from understudy.model.config.config_entries import Problem, ToolEntry
@@ -226,11 +227,9 @@ class _Cache:
     def save(self) -> None:
         if not self._changed:
             return
-        temporary = self._path.with_name(f".tools.{os.getpid()}.{threading.get_ident()}")
         with contextlib.suppress(OSError):  # without a cache everything works, slower
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_text(json.dumps(self._entries), encoding="utf-8")
-            temporary.replace(self._path)
+            durable.replace(self._path, json.dumps(self._entries).encode(), several_writers=True)
 
 
 def _question(tool: Capabilities, program: Path) -> str:

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -25,7 +24,7 @@ from typing import Any
 from understudy.config.configuration import Configuration
 from understudy.config.loading.loader import load
 from understudy.config.trust import effects
-from understudy.files.durable import folder_lock
+from understudy.files.durable import folder_lock, replace
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.sanitize import visible_line
 from understudy.model.wire import timestamp
@@ -232,14 +231,8 @@ def _write(workspace: Path, state: Path, allowed: Allowed, *, trusted: bool, for
         "foreseen": foreseen or [],
         "at": timestamp(precision="seconds"),
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
+        replace(path, json.dumps(content, indent=1).encode("ascii"), sync=True, several_writers=True)
     except OSError as error:
         raise _unavailable(path, error) from error
 
