@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from understudy.config.findings import KeyPath, LocatedFinding
 from understudy.config.parsing import file_syntax
-from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml
+from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml, point
 from understudy.config.parsing.source_file import MAX_BYTES, MAX_DEPTH, Source, read, unusable_value
-from understudy.model.errors import ErrorKind, Location, Position, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, Location, Range, UnderstudyError
 
 MAX_EXACT_BYTES = 1024 * 1024
 """The largest agent profile; those that programs wrote have a few kilobytes."""
@@ -180,13 +180,7 @@ def _text(source: Source) -> str:
     try:
         return source.toml.decode()
     except UnicodeDecodeError as error:
-        at = _at(source.toml.count(b"\n", 0, error.start), 0)
-        raise _error(source.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=at)) from None
-
-
-def _at(line: int, character: int) -> Range:
-    place = Position(line, character)
-    return Range(place, place)
+        raise _error(source.not_utf8(error)) from None
 
 
 def _json(source: Source, text: str, *, loads: Callable[..., Any] = json.loads) -> Document:
@@ -195,7 +189,7 @@ def _json(source: Source, text: str, *, loads: Callable[..., Any] = json.loads) 
     except RecursionError:
         raise _error(source.problem(f"The JSON is nested more than {MAX_DEPTH} levels deep.")) from None
     except json.JSONDecodeError as error:
-        at = _at(error.lineno - 1, file_syntax.utf16(text[error.pos - error.colno + 1 : error.pos]))
+        at = point(error.lineno - 1, file_syntax.utf16(text[error.pos - error.colno + 1 : error.pos]))
         raise _error(source.problem(f"This is not JSON: {error.msg}.", at=at)) from None
     except ValueError:  # a constant, or an integer beyond Python's limit of digits
         raise _error(source.problem("The JSON has a number that is out of range.", at=_number(text))) from None
@@ -204,7 +198,7 @@ def _json(source: Source, text: str, *, loads: Callable[..., Any] = json.loads) 
     try:
         places = _json_places(text)
     except Refused as refused:
-        raise _error(source.problem(refused.message, at=_at(refused.line, refused.column))) from None
+        raise _error(source.problem(refused.message, at=point(refused.line, refused.column))) from None
     return Document(source.path, values, places)
 
 
@@ -216,7 +210,7 @@ def _number(text: str) -> Range:
     """Return the place of the first token that no JSON number can be."""
     for token in _TOKEN.finditer(text):
         if token[0] in {"NaN", "Infinity", "-Infinity"} or (len(token[0].lstrip("-")) > 300 and token[0][-1].isdigit()):
-            return _at(text.count("\n", 0, token.start()), 0)
+            return point(text.count("\n", 0, token.start()), 0)
     return file_syntax.START
 
 
@@ -243,7 +237,7 @@ def _yaml(source: Source, text: str) -> Document:
         values = _plain(root, (), places) if root is not None else {}
     except Refused as refused:
         hint = "Correct the YAML; put text with `: ` or ` #` in quotation marks."
-        raise _error(source.problem(refused.message, hint=hint, at=_at(refused.line, refused.column))) from None
+        raise _error(source.problem(refused.message, hint=hint, at=point(refused.line, refused.column))) from None
     if not isinstance(values, dict):
         raise _error(source.problem("The file is not a list of `name: value`."))
     return Document(source.path, values, places)
@@ -253,7 +247,7 @@ def _plain(node: Any, path: KeyPath, places: dict[KeyPath, Range]) -> Any:
     """Return the value of a node, as the core schema of YAML 1.2 reads it; the depth is bounded by ``compose``."""
     import yaml
 
-    places.setdefault(path, _at(node.start_mark.line, node.start_mark.column))
+    places.setdefault(path, point(node.start_mark.line, node.start_mark.column))
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, (*path, number), places) for number, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
@@ -264,7 +258,7 @@ def _plain(node: Any, path: KeyPath, places: dict[KeyPath, Range]) -> Any:
                 raise Refused("The name of a setting is not a text.", line, column)
             if key.value in values:
                 raise Refused("A setting occurs twice.", line, column)
-            places[(*path, key.value)] = _at(line, column)
+            places[(*path, key.value)] = point(line, column)
             values[key.value] = _plain(item, (*path, key.value), places)
         return values
     text = str(node.value)

@@ -123,6 +123,8 @@ class _Planner:
             server = self._valid(drafted, ModelServer, server_rules.check_server)
             if server is not None:
                 renamed[drafted.entry.name] = self._place(drafted, server, self.servers)
+        around = delegator_rules.Surroundings(self.servers, self.tools)
+        check = functools.partial(delegator_rules.check_delegator, around=around)
         # Those that name others come last, because these may get other names.
         for draft in sorted(self.draft.delegators, key=lambda draft: draft.entry.fallback is not None):
             entry = draft.entry
@@ -137,12 +139,11 @@ class _Planner:
                     continue
                 server_name = renamed.get(entry.model_server, entry.model_server)
                 draft.entry = msgspec.structs.replace(entry, model_server=server_name)
-            around = delegator_rules.Surroundings(self.servers, self.tools)
-            delegator = self._valid(draft, Delegator, functools.partial(_check_delegator, around))
+            delegator = self._valid(draft, Delegator, check)
             if delegator is None and draft.otherwise is not None:
                 self._drop(draft.setting, "It is kept, listed and exported; it cannot be started here.", draft.location)
                 draft.entry = draft.otherwise
-                delegator = self._valid(draft, Delegator, functools.partial(_check_delegator, around))
+                delegator = self._valid(draft, Delegator, check)
             if delegator is not None:
                 self.names[entry.name] = self._place(draft, delegator, self.delegators)
         self._defaults()
@@ -245,7 +246,9 @@ class _Planner:
             return
         self.result.files.append(PlannedFile("default", "defaults", path, before, after, exists=path.exists()))
         for recipe, ours in steps.items():
-            self.result.steps.append(functools.partial(_set_default, ours, recipe))
+            self.result.steps.append(
+                functools.partial(Editor.set_default, delegator=ours, recipe=recipe, scope=Scope.USER)
+            )
 
     def _input(self) -> None:
         """Write the table ``[input]`` into a new ``config.toml``; one that exists is the user's alone."""
@@ -281,14 +284,6 @@ def _create(entry: ModelServer | Delegator, profile: str | None, editor: Editor)
         editor.create(entry, Scope.USER)
     else:
         editor.create(entry, Scope.USER, profile=profile)
-
-
-def _set_default(delegator: str, recipe: str | None, editor: Editor) -> None:
-    editor.set_default(delegator, recipe, Scope.USER)
-
-
-def _check_delegator(around: delegator_rules.Surroundings, delegator: Delegator) -> Iterator[Finding]:
-    return delegator_rules.check_delegator(delegator, around)
 
 
 def valid_name(name: str) -> str:

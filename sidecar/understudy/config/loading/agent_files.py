@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from understudy.config import locations
 from understudy.config.findings import LocatedFinding, close
-from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml
+from understudy.config.parsing.file_syntax import YAML_NULL, Refused, compose_yaml, point
 from understudy.config.parsing.source_file import Source, read
 from understudy.model.config.config_entries import AGENT_NAME_PATTERN, AgentEntry, IgnoredField
 from understudy.model.config.delegators import Scope
-from understudy.model.errors import ErrorKind, Position, Range, UnderstudyError
+from understudy.model.errors import ErrorKind, Range, UnderstudyError
 
 Kind = Literal["agent", "skill"]
 _HONOURED: dict[Kind, frozenset[str]] = {
@@ -161,10 +161,7 @@ def read_header(source: Source) -> tuple[Header | None, list[LocatedFinding]]:
     try:
         text = source.data.decode()
     except UnicodeDecodeError as error:
-        at = _range(source.data.count(b"\n", 0, error.start), 0)
-        return None, [
-            source.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=at, code="syntax"),
-        ]
+        return None, [source.not_utf8(error)]
     match = _HEADER.match(text)
     if match is None:
         message = "It has no front matter."
@@ -184,11 +181,11 @@ def read_header(source: Source) -> tuple[Header | None, list[LocatedFinding]]:
             except Refused:
                 raise refused from None
             message = f"{refused.message} The rest of the line is taken as the value."
-            at = _range(refused.line + 1, refused.column)
+            at = point(refused.line + 1, refused.column)
             hint = "Put the value in quotation marks."
             remarks.append(source.problem(message, hint=hint, at=at, severity="warning", code="syntax"))
     except Refused as refused:
-        at = _range(refused.line + 1, refused.column)
+        at = point(refused.line + 1, refused.column)
         hint = "Correct the YAML between the lines of ---; put text with `: ` or ` #` in quotation marks."
         return None, [source.problem(refused.message, hint=hint, at=at, code="syntax")]
     return header, remarks
@@ -214,7 +211,7 @@ def _fill(header: Header, text: str) -> None:
         if key.value in header.values:
             raise Refused(f"The field `{key.value[:64]}` occurs twice.", line, column)
         header.values[key.value] = _plain(yaml, value)
-        header.places[key.value] = _range(line + 1, column)
+        header.places[key.value] = point(line + 1, column)
 
 
 def _plain(yaml: Any, node: Any) -> str | list[str] | None:
@@ -223,11 +220,6 @@ def _plain(yaml: Any, node: Any) -> str | list[str] | None:
     if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
         return [str(item.value) for item in node.value]
     return None
-
-
-def _range(line: int, column: int) -> Range:
-    at = Position(line=line, character=column)
-    return Range(start=at, end=at)
 
 
 @dataclass(frozen=True)

@@ -360,10 +360,7 @@ def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) 
     tool = built_in or (tools[name].value if name in tools else None)
     return DelegatorEntry(
         delegator=item.value,
-        scope=item.layer.scope,
-        revision=_revision(item),
-        editable=_editable(item),
-        location=_location(item),
+        **_origin(item),
         tool_display_name=tool.title if tool is not None else None,
         follows_instructions=built_in is None or built_in.follows_instructions,
         is_default=defaults.delegator == item.value.name,
@@ -373,39 +370,22 @@ def _delegator_entry(item: Item, defaults: Defaults, tools: Mapping[str, Item]) 
 
 
 def _server_entry(item: Item) -> ModelServerEntry:
-    return ModelServerEntry(
-        model_server=item.value,
-        scope=item.layer.scope,
-        revision=_revision(item),
-        editable=_editable(item),
-        location=_location(item),
-        state=ServerState(problems=plain(item.problems)),
-    )
+    return ModelServerEntry(model_server=item.value, **_origin(item), state=ServerState(problems=plain(item.problems)))
 
 
 def _check_entry(item: Item) -> CheckEntry:
-    return CheckEntry(
-        check=item.value,
-        scope=item.layer.scope,
-        revision=_revision(item),
-        editable=_editable(item),
-        location=_location(item),
-        state=CheckState(problems=plain(item.problems)),
-    )
+    return CheckEntry(check=item.value, **_origin(item), state=CheckState(problems=plain(item.problems)))
 
 
-def _revision(item: Item) -> str:
-    return revision(item.source.data if item.whole else msgspec.json.encode(item.value))
-
-
-def _editable(item: Item) -> bool:
-    return item.layer.scope is not Scope.BUILTIN and is_own(item)
-
-
-def _location(item: Item) -> Any:
-    if item.layer.scope is Scope.BUILTIN:
-        return None
-    return item.source.location(None if item.whole else item.source.where(item.path))
+def _origin(item: Item) -> dict[str, Any]:
+    """Return the fields of an entry about the file that it is from."""
+    shipped = item.layer.scope is Scope.BUILTIN
+    return {
+        "scope": item.layer.scope,
+        "revision": revision(item.source.data if item.whole else msgspec.json.encode(item.value)),
+        "editable": not shipped and is_own(item),
+        "location": None if shipped else item.source.location(None if item.whole else item.source.where(item.path)),
+    }
 
 
 def _recipe_findings(recipe: Recipe, delegators: Mapping[str, Item], checks: Mapping[str, Check]) -> Iterator[Finding]:

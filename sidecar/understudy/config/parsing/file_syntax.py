@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 MAX_PARTS = 64
 """The most names of one dotted key that get a position: deeper nesting is refused, and each costs its whole path."""
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-START = Range(Position(0, 0), Position(0, 0))
-"""The beginning of a file, where problems of the whole file are shown."""
 YAML_NULL = "tag:yaml.org,2002:null"
+
+
+def point(line: int, character: int) -> Range:
+    """Return the empty range at a place."""
+    return Range(Position(line, character), Position(line, character))
+
+
+START = point(0, 0)
+"""The beginning of a file, where problems of the whole file are shown."""
 
 
 class Positions:

@@ -48,10 +48,7 @@ class Source:
         try:
             text = self.toml.decode()
         except UnicodeDecodeError as error:
-            line = self.toml.count(b"\n", 0, error.start)
-            at = self._at(line, 0)
-            message = "The file is not UTF-8 text."
-            return None, [self.problem(message, hint="Save it as UTF-8.", at=at, code="syntax")]
+            return None, [self.not_utf8(error)]
         too_deep = [self.problem("The file cannot be read: nested too deeply.", code="syntax")]
         if any(_names(dotted[0]) > _MAX_NAMES for dotted in _DOTTED.finditer(text)):
             return None, too_deep
@@ -84,6 +81,11 @@ class Source:
             code=code,
         )
 
+    def not_utf8(self, error: UnicodeDecodeError) -> LocatedFinding:
+        """Return the problem of a file whose bytes are not text; ``error`` is from all of them, or from its TOML."""
+        at = file_syntax.point(error.object.count(b"\n", 0, error.start) + self._line, 0)
+        return self.problem("The file is not UTF-8 text.", hint="Save it as UTF-8.", at=at, code="syntax")
+
     def unknown_key(self, path: findings.KeyPath, *, hint: str | None) -> LocatedFinding:
         """Return the problem of a key that no structure has."""
         at = self.where(path, key=True)
@@ -107,13 +109,9 @@ class Source:
     def _syntax_problem(self, text: str, error: tomllib.TOMLDecodeError) -> LocatedFinding:
         message, offset = file_syntax.syntax_problem(text, error)
         before = text[:offset]
-        at = self._at(before.count("\n"), file_syntax.utf16(before.rpartition("\n")[2]))
+        at = file_syntax.point(before.count("\n") + self._line, file_syntax.utf16(before.rpartition("\n")[2]))
         hint = "Correct this place; until then, the whole file is ignored."
         return self.problem(f"This is not TOML: {message}.", hint=hint, at=at, code="syntax")
-
-    def _at(self, line: int, character: int) -> Range:
-        place = Position(line + self._line, character)
-        return Range(place, place)
 
     def _shifted(self, place: Range) -> Range:
         if not self._line:
