@@ -116,9 +116,9 @@ export const RESERVATIONS = [
   "no_mutant_killed",
   /** The tests notice too few of the small changes on lines that they execute. */
   "few_mutants_killed",
-  /** The tests execute only a small part of the code under test, or of the changed code. */
+  /** The tests execute only a small part of the code under test. */
   "little_executed",
-  /** No test notices any small change of the changed code. */
+  /** No test notices some of the changed places. */
   "change_not_tested",
   /** A test fails when only a comment, or a value that nothing reads, is added to the code. */
   "looks_at_source",
@@ -130,6 +130,23 @@ export const RESERVATIONS = [
   "tampered",
 ] as const;
 export type Reservation = (typeof RESERVATIONS)[number];
+
+/** What is known about one changed place. */
+export const PLACE_EVIDENCES = [
+  /** A test fails when it is undone, or when a small change is made in it. */
+  "noticed",
+  /** Nothing that runs changed: comments, documentation, the form of the code. */
+  "same",
+  /** It belongs to the tests, which have rules of their own. */
+  "new_test",
+  /** It runs, and no test fails when it is undone or changed. */
+  "unnoticed",
+  /** No test runs it. */
+  "unexecuted",
+  /** No check looks at this file, or the time was over before this place was tried. */
+  "unlooked",
+] as const;
+export type PlaceEvidence = (typeof PLACE_EVIDENCES)[number];
 
 /** The closed list of error kinds; the value is the one on the wire. */
 export const ERROR_KINDS = [
@@ -405,8 +422,8 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "ask for tests of the rest, or accept them as a beginning"
   },
   "change_not_tested": {
-    "reason": "no test notices when the changed code is wrong",
-    "advice": "ask for a test of the change, or try the change yourself"
+    "reason": "no test notices some of the changed places",
+    "advice": "take the others with `understudy accept ID --verified`; read these, or ask for tests of them"
   },
   "looks_at_source": {
     "reason": "a test fails when only the text of the code changes, not what it does",
@@ -1607,6 +1624,8 @@ export interface Delegation {
   reservations: Reservation[];
   /** What the reservations are about; those of other reservations no longer hold. */
   reservationFacts?: ReservationFact[];
+  /** The changed places of the result, those without evidence first, at most 200; none if no required check passed. */
+  places?: ChangedPlace[];
   /** Changed tests that the user confirmed by accepting them; they no longer count as a reservation. */
   confirmedTests?: number;
   workspace: string;
@@ -1656,6 +1675,23 @@ export interface Delegation {
 export interface ReservationFact {
   reservation: Reservation;
   text: string;
+}
+
+/** One changed place: the lines of one hunk that belong to one function, or to none. */
+export interface ChangedPlace {
+  /** The id of its hunk, as in `FileDiff`. */
+  hunk: string;
+  /** A path inside the workspace, C-quoted when not UTF-8. */
+  path: string;
+  /** Its first line in the result, from 1; for removed lines, the line that follows them. 0: the whole file. */
+  line: number;
+  /** How many lines it has in the result; 0 if lines were only removed. */
+  lines: number;
+  /** Its function with the classes around it; empty for code outside functions. */
+  function: string;
+  evidence: PlaceEvidence;
+  /** A sentence without full stop: what shows it, or what is missing. */
+  why: string;
 }
 
 /** One try on one delegator. */
@@ -2144,7 +2180,7 @@ export interface FileDiff {
   from?: string;
   status: "added" | "deleted" | "modified" | "renamed" | "mode" | "type";
   binary: boolean;
-  /** Why an accept of the file needs confirmation: what executes or reads such a file. */
+  /** Why an accept of the file needs confirmation: what executes or reads such a file, or what a reader cannot see. */
   flagReason?: string;
   hunks: Hunk[];
 }
@@ -2164,6 +2200,8 @@ export interface Hunk {
   by?: string;
   /** The accept that merged it into the user's files, which `delegations/undo` undoes. */
   undoToken?: string;
+  /** Its places and what shows that tests notice them; none if that is not known. */
+  places?: ChangedPlace[];
 }
 
 /** An accept that `delegations/undo` can undo. */
@@ -3021,6 +3059,8 @@ export interface FinishedEvent {
   reservations: Reservation[];
   /** What the reservations are about; a reservation may have none, or several. */
   reservationFacts?: ReservationFact[];
+  /** The changed places of the result, those without evidence first, at most 200; none if no required check passed. */
+  places?: ChangedPlace[];
   error?: ErrorInfo;
 }
 

@@ -57,6 +57,7 @@ FOLDERS: dict[str, list[str]] = {
         "deciding",
         "base_runs",
         "mutation",
+        "places",
         OWN_MODULES,
     ],
     "config": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from understudy.judge.verdict_rules import VerdictFacts, verdict_of
 from understudy.model.config.delegators import AppliesTo, Recipe, Scope
 from understudy.model.delegation.events import Event
 from understudy.model.evidence.checks import Check
+from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.verdicts import Reservation, Verdict
 
 Files = dict[str, str | bytes]
@@ -75,6 +77,31 @@ class FolderTree:
         changes += [("M", path) for path in old.keys() & new.keys() if old[path] != new[path]]
         return sorted(changes, key=lambda change: change[1])
 
+    def file_diffs(self, base: str, head: str) -> list[FileDiff]:
+        old, new = self.commits[base], self.commits[head]
+        files = []
+        for letter, path in self.changed_paths(base, head):
+            before, after = old.get(path, b"").splitlines(), new.get(path, b"").splitlines()
+            edits = [edit[1:] for edit in SequenceMatcher(None, before, after).get_opcodes() if edit[0] != "equal"]
+            if letter != "M":
+                edits = [(0, len(before), 0, len(after))]
+            hunks = [
+                Hunk(
+                    id=f"{path} {number}",
+                    old_start=first + (last > first),
+                    old_lines=last - first,
+                    new_start=start + (end > start),
+                    new_lines=end - start,
+                    state=HunkState.PENDING,
+                    conflict=False,
+                    edited=False,
+                )
+                for number, (first, last, start, end) in enumerate(edits)
+            ]
+            status = {"A": "added", "D": "deleted", "M": "modified"}[letter]
+            files.append(FileDiff(path=path, status=status, binary=False, hunks=hunks))
+        return files
+
     def read(self, commit: str, path: str) -> bytes | None:
         return self.commits[commit].get(path)
 
@@ -104,6 +131,8 @@ class Judged:
     def __init__(self, judgement: Judgement, events: list[Event], tree: FolderTree) -> None:
         self.results = judgement.results
         self.reservations = judgement.reservations
+        self.places = judgement.places
+        self.facts = judgement.facts
         self.events = events
         facts = VerdictFacts(
             changed=tree.tree_of("base") != tree.tree_of("head"),

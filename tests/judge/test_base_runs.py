@@ -10,6 +10,7 @@ import pytest
 
 from understudy.judge.base_runs import earlier_tests
 from understudy.model.evidence.checks import Check
+from understudy.model.evidence.places import untested
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
@@ -298,7 +299,8 @@ async def test_honest_changes_stay_clean(project: Any) -> None:
         "tests/helpers.py": "X = 1\n",
     }
     judged = await project.judge(result, recipe="fix", checks=(PYTEST,))
-    assert judged.is_(Verdict.VERIFIED)
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert {place.path for place in untested(judged.places)} == {"pyproject.toml", "Makefile", "setup.cfg"}
     assert "renamed" in judged.notes
 
 
@@ -309,8 +311,9 @@ async def test_a_result_without_tests_and_configuration_costs_no_run_of_the_base
         recipe="fix",
         checks=(PYTEST,),
     )
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    assert project.tree.made == ["head", "head", "head"]  # to run with and without the probe, and to restore
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    # To run with and without the probe, to look for mutants, without the settings, and to restore.
+    assert project.tree.made == ["head", "head", "head", "restored: pyproject.toml", "head"]
 
 
 async def test_removed_tests_that_still_pass_are_a_question(project: Any) -> None:

@@ -253,8 +253,8 @@ async def test_much_new_code_that_no_test_executes_is_a_reservation(project: Any
     rest = "".join(f"\ndef f{n}(a, b):\n    return a * {n} - b\n" for n in range(20))
     result = {"calc.py": "def add(a, b):\n    return b + a\n", "rest.py": rest}
     judged = await project.judge(result, recipe="fix", files=(), checks=(SUITE,))
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.LITTLE_EXECUTED)
-    assert "execute 2 of" in judged.notes
+    assert judged.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert "1 of 21 changed places are tested" in judged.notes
 
 
 @pytest.mark.heavy

@@ -109,7 +109,7 @@ def judged() -> Delegation:
 def test_every_run_and_every_test_is_on_the_page_with_a_command_to_repeat_it(judged: Delegation) -> None:
     page = evidence_page(judged, LOG)
     assert "# Unverified: Add a flag" in page
-    assert "**change not tested**: no test notices when the changed code is wrong" in page
+    assert "**change not tested**: no test notices some of the changed places" in page
     assert f"Judged: commit `{HEAD[:12]}`" in page
     assert "Python 3.11.7: `/env/bin/python`." in page
     assert "| 2 | the result, in reverse order, with PYTHONHASHSEED=7 TZ=UTC, without Understudy's report | 0 |" in page

@@ -18,6 +18,7 @@ from understudy.judge.mutation.lost_kills import BaseRun
 from understudy.judge.mutation.mutation_evidence import MutationEvidence, MutationFinding, MutationSettings
 from understudy.judge.mutation.planning import MutantSample
 from understudy.judge.outcomes.observations import Observed, OutcomeCache, function_of, newly_red
+from understudy.judge.places.place_evidence import ChangedPlaces
 from understudy.judge.runs import repeated_runs, runner_registry
 from understudy.judge.runs.check_run import (
     CheckContext,
@@ -35,6 +36,7 @@ from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.model.config.delegators import ProgramLimits, Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
 from understudy.model.evidence.checks import Check, CheckResult, Evidence
+from understudy.model.evidence.places import ChangedPlace
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact, in_order
 from understudy.process.program_spec import limits_of
@@ -91,6 +93,8 @@ class Judgement:
     reservations: list[Reservation] = field(default_factory=list)
     facts: list[ReservationFact] = field(default_factory=list)
     """What the reservations are about."""
+    places: list[ChangedPlace] = field(default_factory=list)
+    """Every changed place and its evidence; empty if no required check passed."""
 
 
 async def judge(request: JudgeRequest, emit: Emit) -> Judgement:
@@ -125,6 +129,7 @@ class _Judge:
         self._check: CheckFindings
         self._base_runs: BaseRuns
         self._mutation: MutationEvidence
+        self._places: ChangedPlaces
         self._test_patterns: Sequence[str]
         self._changes: list[Change] = []
         self._tree_id = ""
@@ -166,10 +171,12 @@ class _Judge:
         if not any(result.required for result in results):
             self._findings.reservations.add(Reservation.NO_CHECKS)
         self._findings.reserve(*await asyncio.to_thread(self._mutation.conclude))
+        untested, places = await asyncio.to_thread(self._places.conclude)
+        self._findings.reserve(*untested)
         if request.reports is not None:
             await self._save_record(request.reports)
         reservations = in_order(self._findings.reservations)
-        return Judgement(results=results, reservations=reservations, facts=self._findings.facts)
+        return Judgement(results=results, reservations=reservations, facts=self._findings.facts, places=places)
 
     async def _save_record(self, folder: Path) -> None:
         try:
@@ -229,6 +236,15 @@ class _Judge:
             ),
             tell=self._tell,
             test_support=self._base_runs.test_support,
+        )
+        self._places = ChangedPlaces(
+            trial,
+            request.evidence,
+            run=self._once,
+            materialise=self._materialise,
+            tell=self._tell,
+            test_support=self._base_runs.test_support,
+            only_tests=self._writes_tests,
         )
 
     def _plans(self) -> list[PreparedCheck]:
@@ -315,6 +331,7 @@ class _Judge:
         mutation = MutationFinding()
         if last.green and check.required and not finding.red and (judges_tests or not self._writes_tests):
             mutation = await self._mutate(plan, last, before)
+            mutation.seconds += await self._places.judge(plan, last, mutation.outcome, self._base_runs.on_base)
         findings.repeated(flaky=bool(mutation.flaky), tests=mutation.flaky, seconds=finding.seconds + mutation.seconds)
         await self._materialise(request.head)
         if check.required:
@@ -466,7 +483,8 @@ class _Judge:
                     self._findings.note(f"Whether earlier tests notice less than before was not looked at: {lost.why}.")
         else:
             await self._materialise(self._request.head)
-            finding = await self._mutation.judge_code(plan, green)
+            places = await asyncio.to_thread(self._places.lines)
+            finding = await self._mutation.judge_code(plan, green, places)
         self._findings.reserve(*finding.reservations)
         self._check.contradicted(finding.tampered)
         self._record.judged(finding.judged)

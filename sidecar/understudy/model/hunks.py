@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Literal
 
+import msgspec
+
+from understudy.model.evidence.places import ChangedPlace, untested
 from understudy.model.wire import Wire
 
 
@@ -37,6 +40,13 @@ class Hunk(Wire, kw_only=True):
     by: str | None = None
     undo_token: str | None = None
     """The accept that merged it into the user's files, which ``delegations/undo`` undoes."""
+    places: list[ChangedPlace] = msgspec.field(default_factory=list)
+    """Its places and what shows that tests notice them; none if that is not known."""
+
+    @property
+    def tested(self) -> bool | None:
+        """Return whether every place of the hunk has evidence; None if that is not known."""
+        return not untested(self.places) if self.places else None
 
 
 class FileDiff(Wire, kw_only=True):
@@ -47,7 +57,7 @@ class FileDiff(Wire, kw_only=True):
     status: Literal["added", "deleted", "modified", "renamed", "mode", "type"]
     binary: bool
     flag_reason: str | None = None
-    """Why an accept of the file needs confirmation: what executes or reads such a file."""
+    """Why an accept of the file needs confirmation: what executes or reads such a file, or what a reader cannot see."""
     hunks: list[Hunk]
 
 

@@ -63,9 +63,9 @@ class Reservation(enum.StrEnum):
     FEW_MUTANTS_KILLED = "few_mutants_killed"
     """The tests notice too few of the small changes on lines that they execute."""
     LITTLE_EXECUTED = "little_executed"
-    """The tests execute only a small part of the code under test, or of the changed code."""
+    """The tests execute only a small part of the code under test."""
     CHANGE_NOT_TESTED = "change_not_tested"
-    """No test notices any small change of the changed code."""
+    """No test notices some of the changed places."""
     LOOKS_AT_SOURCE = "looks_at_source"
     """A test fails when only a comment, or a value that nothing reads, is added to the code."""
     OUTSIDE_CHANGED = "outside_changed"
@@ -155,8 +155,8 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "ask for tests of the rest, or accept them as a beginning",
     ),
     Reservation.CHANGE_NOT_TESTED: (
-        "no test notices when the changed code is wrong",
-        "ask for a test of the change, or try the change yourself",
+        "no test notices some of the changed places",
+        "take the others with `understudy accept ID --verified`; read these, or ask for tests of them",
     ),
     Reservation.LOOKS_AT_SOURCE: (
         "a test fails when only the text of the code changes, not what it does",

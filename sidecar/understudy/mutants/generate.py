@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,39 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
     for mutant in _walk(language, language.parse(source)):
         mutants.setdefault(_smallest(source, mutant), mutant)
     return sorted(mutants[key] for key in mutants if key[2] or key[1] > key[0])
+
+
+def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
+    """Return the name, first and last line, from 1, of each function that is in no other one, and of each class.
+
+    Names have those of the classes around them; decorators belong to the function. A class comes before its methods.
+    """
+    language = language_of(path)
+    if language is None or len(source) > _MOST_BYTES:
+        return []
+    spans: list[tuple[str, int, int]] = []
+    stack = [(language.parse(source), "")]
+    while stack:
+        node, scope = stack.pop()
+        is_function = node.is_named and node.type in language.functions
+        if is_function or (node.is_named and node.type in language.classes):
+            name = _name_of(node)
+            scope = ".".join(filter(None, (scope, name)))
+            around = _statement_around(node)
+            if name or not is_function:
+                spans.append((scope, around.start_point[0] + 1, around.end_point[0] + 1))
+            if is_function and name:
+                continue
+        stack.extend((child, scope) for child in reversed(node.children))
+    return spans
+
+
+def _statement_around(node: Node) -> Node:
+    """Return the decorated definition, or the declaration of the variable, that a function or class belongs to."""
+    around = node
+    while (parent := around.parent) is not None and not BLOCKS.search(parent.type):
+        around = parent
+    return around
 
 
 def still_parses(path: str, source: bytes, mutant: Mutant) -> bool:
@@ -341,6 +374,76 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
     docstrings = language is PYTHON and b"__doc__" not in old + new
     trees = (_syntax(root, source, docstrings) for root, source in zip(roots, (old, new), strict=True))
     return list(next(trees)) == list(next(trees))
+
+
+def differs_in_annotations(before: bytes, after: bytes) -> bool:
+    """Return whether two versions of a Python file differ only in annotations that are plain types.
+
+    Not those of classes, which make fields in many libraries, nor of decorated functions. An annotation with a call or
+    another expression runs code of its own.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trees = [_WithoutAnnotations().visit(ast.parse(source)) for source in (before, after)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return ast.dump(trees[0]) == ast.dump(trees[1])
+
+
+class _WithoutAnnotations(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._without(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._without(node)
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        used = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+        node.body = [statement for statement in node.body if not _only_for_annotations(statement, used)]
+        return node
+
+    def _without(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        if node.decorator_list:
+            return node
+        arguments = node.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        for argument in every:
+            if argument is not None and _is_plain_type(argument.annotation):
+                argument.annotation = None
+        if _is_plain_type(node.returns):
+            node.returns = None
+        # Within a function, nothing evaluates them.
+        node.body = [_without_annotation(statement) for statement in node.body]
+        return node
+
+
+def _only_for_annotations(statement: ast.stmt, used: Collection[str]) -> bool:
+    """Return whether a statement imports only types that nothing but annotations uses, or defers their evaluation."""
+    match statement:
+        case ast.ImportFrom(module="__future__", names=[ast.alias(name="annotations")]):
+            return True
+        case ast.ImportFrom(module="typing" | "collections.abc", names=names, level=0):
+            return not any(alias.name == "*" or (alias.asname or alias.name) in used for alias in names)
+        case ast.Import(names=[ast.alias(name="typing", asname=None)]):
+            return "typing" not in used
+        case _:
+            return False
+
+
+def _without_annotation(statement: ast.stmt) -> ast.stmt:
+    match statement:
+        case ast.AnnAssign(target=ast.Name() as target, value=value) if value is not None:
+            return ast.copy_location(ast.Assign(targets=[target], value=value), statement)
+        case _:
+            return statement
+
+
+def _is_plain_type(annotation: ast.expr | None) -> bool:
+    plain = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load)
+    return annotation is not None and all(isinstance(node, plain) for node in ast.walk(annotation))
 
 
 def _syntax(root: Node, source: bytes, docstrings: bool) -> Iterator[bytes | str]:

@@ -125,6 +125,7 @@ def _replace_result(at: review.LockedResult, path: str, new: str, undoes: str | 
                     verdict=judged.verdict,
                     reservations=judged.reservations,
                     reservation_facts=judged.reservation_facts,
+                    places=judged.places,
                     error=judged.error,
                 ),
                 attempt=0,

@@ -29,6 +29,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
@@ -96,6 +97,8 @@ class ReviewState:
     """Wire path → its edits that are not undone, the latest last."""
     edited_at: dict[str, str] = field(default_factory=dict)
     """Wire path → when it was edited last, or its edit undone. Files edited later come later."""
+    places: dict[str, list[ChangedPlace]] = field(default_factory=dict)
+    """Hunk → its places, as the last checks found them."""
     judged: dict[str, events.Finished] = field(default_factory=dict)
     """Result commit → the last verdict on it."""
     _open: list[str] = field(default_factory=list)
@@ -132,8 +135,12 @@ class ReviewState:
             self.head = event.commit
         elif isinstance(event, events.Result):
             self.head = event.head or self.head
-        elif isinstance(event, events.Finished) and self.head is not None:
-            self.judged[self.head] = event
+        elif isinstance(event, events.Finished):
+            self.places = {}
+            for place in event.places:
+                self.places.setdefault(place.hunk, []).append(place)
+            if self.head is not None:
+                self.judged[self.head] = event
 
     def _amend(self, event: events.Amended) -> None:
         carried = {new: self.marks[old] for new, old in event.carried.items() if old in self.marks}
@@ -174,7 +181,8 @@ class ReviewState:
         return [msgspec.structs.replace(file, hunks=[self.hunk(hunk) for hunk in file.hunks]) for file in files]
 
     def hunk(self, hunk: Hunk) -> Hunk:
-        """Return one hunk with its state."""
+        """Return one hunk with its state and its places."""
+        hunk = msgspec.structs.replace(hunk, places=self.places.get(hunk.id, []))
         mark = self.marks.get(hunk.id)
         edited = hunk.id in self.edited
         if mark is not None:

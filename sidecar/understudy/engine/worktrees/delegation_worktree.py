@@ -44,6 +44,7 @@ from understudy.model.delegation.delegations import Delegation, FileStat
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.hunks import FileDiff
 from understudy.model.text import path_quoting
 from understudy.process.call_checks import base_environment
 from understudy.process.program_spec import AccessProfile, Program, Role, limits_of
@@ -394,6 +395,10 @@ class JudgedWorktree:
     def changed_paths(self, base: str, head: str) -> list[tuple[str, str]]:
         """Return status letter and surrogate-escaped path of every changed file."""
         return [(_LETTERS[status], os.fsdecode(path)) for status, path in diff.changed_paths(self._store, base, head)]
+
+    def file_diffs(self, base: str, head: str) -> list[FileDiff]:
+        """Return the difference of two commits by files and hunks."""
+        return diff.file_diffs(self._store, base, head)
 
     def read(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file in a commit."""

@@ -45,7 +45,7 @@ def fold(delegation: Delegation, event: Event) -> Delegation:
         change["state"] = state
         if delegation.state is State.FINISHED:
             # The checks run again: the old verdict is invalid until there is a new one.
-            change.update(verdict=None, reservations=[], reservation_facts=[], finished_at=None, error=None)
+            change.update(verdict=None, reservations=[], reservation_facts=[], places=[], finished_at=None, error=None)
     handler = _HANDLERS.get(type(event))
     if handler is not None:
         handler(delegation, event, change)
@@ -302,6 +302,7 @@ def _finished(delegation: Delegation, event: events.Finished, change: _Change) -
         verdict=event.verdict,
         reservations=event.reservations,
         reservation_facts=event.reservation_facts,
+        places=event.places,
         confirmed_tests=0,
         error=event.error,
         finished_at=event.at,

@@ -148,6 +148,7 @@ def _finish(folder: Folder, lock: int, verdict: Verdict, error: ErrorInfo | None
             verdict=before.verdict,
             reservations=before.reservations,
             reservation_facts=before.reservation_facts,
+            places=before.places,
             error=before.error,
         )
         writer.append(again, attempt=attempt)

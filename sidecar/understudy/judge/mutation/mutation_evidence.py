@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from understudy.judge.deciding import deciding_files
-from understudy.judge.deciding.deciding_files import documentation
 from understudy.judge.mutation.lost_kills import BaseRun, EarlierTests, LostKills, lost_kills
 from understudy.judge.mutation.mutant_runs import Progress
 from understudy.judge.mutation.mutation_test import (
@@ -24,7 +23,7 @@ from understudy.judge.mutation.mutation_test import (
     mutation_test,
     save_report,
 )
-from understudy.judge.mutation.planning import MutantSample
+from understudy.judge.mutation.planning import Groups, MutantSample
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
@@ -32,7 +31,7 @@ from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, JudgedMutant, MutationResult
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import mutants_of, runs_the_same
+from understudy.mutants.generate import mutants_of
 from understudy.mutants.languages.by_suffix import language_of
 from understudy.mutants.test_code.test_ids import KnownTests
 
@@ -70,6 +69,8 @@ class MutationFinding:
     """Tests that failed on the very same bytes."""
     judged: tuple[JudgedMutant, ...] = ()
     """All mutants of the sample."""
+    outcome: MutationOutcome | None = None
+    """What was judged on the changed lines."""
     tampered: str = ""
     """Why the kills are not believed."""
     seconds: float = 0.0
@@ -97,10 +98,6 @@ class MutationEvidence:
         self._settings = settings
         self._best: MutationOutcome | None = None
         """Of the changed lines: the outcome of the check that noticed most."""
-        self._why: dict[str, str] = {}
-        """Checks of changed code that could not be mutation-tested → reason."""
-        self._passed = False
-        """A check of changed code passed."""
         self._changed: tuple[dict[str, bytes], dict[str, frozenset[int]]] | None = None
         self._reports = 0
 
@@ -151,17 +148,18 @@ class MutationEvidence:
             finding.reservations.append((Reservation.LITTLE_EXECUTED, text))
         return finding
 
-    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome) -> MutationFinding:
-        """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``."""
-        self._passed = True
+    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome, places: Groups) -> MutationFinding:
+        """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``.
+
+        ``places`` says which of them belong together.
+        """
         if self._best is not None and self._enough(self._best):
             return MutationFinding()
         sources, lines = await asyncio.to_thread(self._changed_code)
         if not sources:
             return MutationFinding()
-        outcome = await self._test(plan, green, sources, lines=lines)
+        outcome = await self._test(plan, green, sources, lines=lines, groups=places)
         if outcome.result is None:
-            self._why[plan.check.name] = outcome.why
             return MutationFinding(seconds=outcome.seconds)
         if outcome.score is not None:
             new = await asyncio.to_thread(self._only_new, outcome.score.idle)
@@ -169,7 +167,11 @@ class MutationEvidence:
         if self._best is None or _rank(outcome) > _rank(self._best):
             self._best = outcome
         finding = MutationFinding(
-            result=outcome.result, flaky=outcome.flaky, judged=outcome.judged, seconds=outcome.seconds
+            result=outcome.result,
+            flaky=outcome.flaky,
+            judged=outcome.judged,
+            outcome=outcome,
+            seconds=outcome.seconds,
         )
         self._look_at_unreliable(plan.check.name, outcome, finding)
         return finding
@@ -196,63 +198,18 @@ class MutationEvidence:
         )
 
     def conclude(self) -> list[tuple[Reservation, str]]:
-        """Return what all required checks together leave open about the changed code."""
+        """Return what all required checks together leave open about how much the tests notice in the changed code.
+
+        Whether they notice each changed place is another question, see ``judge.places``.
+        """
         if self._best is None or self._best.result is None:
-            return [
-                (Reservation.NOT_MUTATION_TESTED, f"The tests of {name} were not mutation-tested: {why}.")
-                for name, why in self._why.items()
-            ] or (self._nothing_to_mutate() if self._passed else [])
-        result = self._best.result
-        if result.killed == result.blind and (result.viable or not result.executed):
-            if not result.viable:
-                text = "No test executes the changed code."
-            elif result.killed:
-                text = "Tests notice only changes on which the code raises an error or gets stuck."
-            else:
-                text = f"No test fails on {_changes(result.viable)} of the changed code."
-            return [(Reservation.CHANGE_NOT_TESTED, text)]
-        if not result.viable:
-            why = result.unfinished or "no small change of the code could be built"
-            return [(Reservation.NOT_MUTATION_TESTED, f"The changed code was not mutation-tested: {why}.")]
-        if not self._enough(self._best):
-            return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(self._best)}.")]
-        if result.executed < self._settings.evidence.least_executed * result.total:
-            text = f"Of the changed code, the tests execute {result.executed} of {result.total} small changes."
-            return [(Reservation.LITTLE_EXECUTED, text)]
-        return []
-
-    def _nothing_to_mutate(self) -> list[tuple[Reservation, str]]:
-        """Return what a change leaves open in which nothing can be mutated, unless only documentation changed."""
-        trial = self._trial
-        changes = [
-            (path, before, after)
-            for _, path in trial.changes
-            for before, after in [(self._read(trial.base, path), self._read(trial.head, path))]
-            # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
-            if before == after or not runs_the_same(path, before, after)
-        ]
-        paths = [path for path, _, _ in changes]
-        texts = set(documentation(paths, trial.test_patterns, self._texts_of_result))
-        support = self._test_support()
-        code = set(self._mutable([path for path in paths if path not in support], ()))
-        places = [place for path, *versions in changes if path in code for place in changed_places(path, *versions)]
-        if places:
-            text = "nothing can be changed on the changed lines, so nothing shows that tests notice them"
-            return [(Reservation.CHANGE_NOT_TESTED, f"In the changed code, {text}{_listed(places)}.")]
-        others = [path for path in paths if path not in texts]
-        if not others:
             return []
-        if all(path in support or deciding_files.is_test(path, trial.test_patterns) for path in others):
-            text = "Only tests and their files changed; nothing shows that they notice wrong code"
-        else:
-            text = "Files changed in which no small change can be made, so nothing shows that tests notice them"
-        return [(Reservation.NOT_MUTATION_TESTED, f"{text}{_listed(others)}.")]
-
-    def _texts_of_result(self) -> Mapping[str, bytes]:
-        """Return the files that may name a text because they use it: not other documentation, tests or settings."""
-        trial = self._trial
-        paths = deciding_files.without_test_support(trial.tree.paths(trial.head), trial.test_patterns)
-        return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
+        result = self._best.result
+        if not result.viable or result.killed == result.blind:
+            return []
+        if self._enough(self._best):
+            return []
+        return [(Reservation.FEW_MUTANTS_KILLED, f"Of the changed code, the tests notice {_share(self._best)}.")]
 
     def _enough(self, outcome: MutationOutcome) -> bool:
         score, least = outcome.score, self._settings.evidence.least_killed
@@ -278,6 +235,7 @@ class MutationEvidence:
         *,
         lines: Mapping[str, frozenset[int]] | None = None,
         counted: frozenset[str] | None = None,
+        groups: Groups | None = None,
         only_executed: bool = False,
     ) -> MutationOutcome:
         trial = self._trial
@@ -290,6 +248,7 @@ class MutationEvidence:
                 sources=sources,
                 lines=lines,
                 counted=counted,
+                groups=groups,
                 only_executed=only_executed,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=self._settings.evidence,
@@ -386,16 +345,6 @@ def changed_lines(before: bytes | None, after: bytes) -> frozenset[int]:
     if edits is None:
         return frozenset(range(1, len(after.splitlines()) + 1))
     return frozenset(line + 1 for _, _, first, last in edits for line in range(first, last))
-
-
-def changed_places(path: str, before: bytes | None, after: bytes | None) -> list[str]:
-    """Return each changed place of a file as ``path:line``, and what was removed as such; None: the file is gone."""
-    if after is None:
-        return [f"{path} (removed)"]
-    edits = _edits(before, after)
-    if edits is None:
-        return [path]
-    return [f"{path}:{first + 1}" + (" (removed)" if first == last else "") for _, _, first, last in edits]
 
 
 def _edits(before: bytes | None, after: bytes) -> list[tuple[int, int, int, int]] | None:

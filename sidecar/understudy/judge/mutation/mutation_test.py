@@ -78,6 +78,8 @@ class MutationRequest:
     """The lines to mutate; None: those that the tests execute."""
     counted: frozenset[str] | None = None
     """The ids of the tests that count; None: all."""
+    groups: planning.Groups | None = None
+    """Which lines belong together: each group is judged with at least one mutant; None: the functions."""
     only_executed: bool = False
     """Leave out files that no test executes, as if they were not among ``sources``."""
     seed: str
@@ -109,6 +111,8 @@ class MutationOutcome:
     """Tests that failed on the very same bytes."""
     judged: tuple[JudgedMutant, ...] = ()
     """All mutants of the sample, whatever became of them; with ``only``, also those that no test executes."""
+    unreached: tuple[tuple[str, Mutant], ...] = ()
+    """The files and mutants that no test executes, as far as the runner can tell."""
     unconfirmed: tuple[JudgedMutant, ...] = ()
     """Killed mutants on which the check passes when it runs by its plain command."""
     report: dict[str, Any] = field(default_factory=dict)
@@ -199,6 +203,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         lines=request.lines,
         left_out=names.is_left_out,
         compiled=recorded.compiled,
+        groups=request.groups,
         first=names.among(request.sample.identities if request.sample is not None else frozenset()),
     )
     count = copies_worth_having(
@@ -221,7 +226,9 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
             score = planning.without_busy(score, further, more.results)
             results += more.results
     result = _as_result(request, planned, score, names)
-    result.unexecuted = _unexecuted(planned, runs.results)
+    unreached = _unreached(planned, runs.results)
+    lines = sorted({(path, mutant.line) for path, mutant in unreached})[:_MOST_SHOWN]
+    result.unexecuted = [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines]
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
     unconfirmed = await _unconfirmed(request, first, score)
@@ -231,6 +238,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         score=score,
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
+        unreached=unreached,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in unconfirmed),
         report=mutant_runs.report(runs.results, sources, covered),
     )
@@ -408,12 +416,11 @@ def _as_result(
     )
 
 
-def _unexecuted(planned: MutationPlan, results: Iterable[MutantResult]) -> list[CodePlace]:
-    """Return the first lines with mutants that no test executes, as far as the runner can tell."""
+def _unreached(planned: MutationPlan, results: Iterable[MutantResult]) -> tuple[tuple[str, Mutant], ...]:
+    """Return the files and mutants that no test executes, as far as the runner can tell."""
     real = [result for result in results if not result.sham]
     missed = {(result.path, result.mutant) for result in real if result.status is MutantStatus.NO_COVERAGE}
-    lines = sorted({(path, mutant.line) for path, mutant in (*planned.unreached, *missed)})
-    return [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines[:_MOST_SHOWN]]
+    return (*planned.unreached, *sorted(missed))
 
 
 def _judged(results: Iterable[MutantResult], names: _Names) -> Iterator[JudgedMutant]:

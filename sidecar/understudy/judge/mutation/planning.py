@@ -33,7 +33,12 @@ _MOST_FURTHER_RUNS = 100
 TestsOf = Callable[[str, Mutant], Sequence[str]]
 """Returns the ids of the tests that execute a mutant of a file."""
 
+Groups = Mapping[str, Mapping[int, int]]
+"""Path → line, from 1 → the number of the group that the line belongs to."""
+
 T = TypeVar("T")
+_MOST_GROUPS = 100
+"""Most mutants that are judged so that each group has one."""
 _MOST_LINES = 6
 _MOST_CHARACTERS = 300
 _AROUND = 100
@@ -129,12 +134,14 @@ def plan(
     left_out: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
     first: Callable[[str, Mutant], bool] = lambda _path, _mutant: False,
     compiled: Collection[str] = (),
+    groups: Groups | None = None,
 ) -> MutationPlan:
     """Choose at most ``count`` mutants of the files on executed lines, with three sham mutants among them.
 
     ``lines`` restricts mutants to some lines of the files, such as the changed ones; mutants that are ``first`` are
-    chosen before others. Each of the files in ``compiled`` (see ``RecordedTests``) that is mutated gets a decoy, too.
-    The same sources, tests and ``seed`` give the same plan.
+    chosen before others, and ``groups`` says which lines belong together instead of their function: each gets a mutant
+    before one gets its second, and the count grows with them. Each of the files in ``compiled`` (see
+    ``RecordedTests``) that is mutated gets a decoy, too. The same sources, tests and ``seed`` give the same plan.
     """
     places = [
         (path, mutant)
@@ -143,9 +150,12 @@ def plan(
         if (lines is None or mutant.line in lines.get(path, frozenset())) and not left_out(path, mutant)
     ]
     tests_by_mutant = {(path, mutant): tuple(tests) for path, mutant in places if (tests := tests_of(path, mutant))}
+    if groups is not None:
+        count = max(count, min(_MOST_GROUPS, len({groups[path].get(mutant.line) for path, mutant in tests_by_mutant})))
     # A few more than needed, because some of them may break the syntax.
     prioritised = {(path, mutant) for path, mutant in tests_by_mutant if first(path, mutant)}
-    ordered = [*sample(prioritised, count, seed), *sample(tests_by_mutant.keys() - prioritised, 2 * count + 10, seed)]
+    others = tests_by_mutant.keys() - prioritised
+    ordered = [*sample(prioritised, count, seed, groups), *sample(others, 2 * count + 10, seed, groups)]
     chosen = [(path, mutant) for path, mutant in ordered if still_parses(path, sources[path], mutant)][:count]
     runs = [PlannedRun(path=path, mutant=mutant, tests=tests_by_mutant[path, mutant]) for path, mutant in chosen]
     planned = tuple(_with_shams(runs, sources, seed, compiled))
@@ -264,15 +274,18 @@ def _status(killers: Sequence[str]) -> MutantStatus:
     return MutantStatus.KILLED if killers else MutantStatus.PENDING
 
 
-def sample(mutants: Iterable[tuple[str, Mutant]], count: int, seed: str) -> list[tuple[str, Mutant]]:
+def sample(
+    mutants: Iterable[tuple[str, Mutant]], count: int, seed: str, lines: Groups | None = None
+) -> list[tuple[str, Mutant]]:
     """Return at most ``count`` of the mutants with their files, in the order in which they should be judged.
 
-    Each function gets its first mutant before another one gets its second, so that a limit of time that ends the
-    judging early leaves an even sample, too. The same mutants and ``seed`` give the same sample.
+    Each function, or each group of ``lines``, gets its first mutant before another one gets its second, so that a limit
+    of time that ends the judging early leaves an even sample, too. The same mutants and ``seed`` give the same sample.
     """
-    groups: dict[tuple[str, str], list[tuple[str, Mutant]]] = {}
+    groups: dict[tuple[str, str | int | None], list[tuple[str, Mutant]]] = {}
     for path, mutant in sorted(mutants):
-        groups.setdefault((path, mutant.function), []).append((path, mutant))
+        key = mutant.function if lines is None else lines[path].get(mutant.line)
+        groups.setdefault((path, key), []).append((path, mutant))
     order = list(groups.values())
     generator = random.Random(seed)  # noqa: S311 - reproducible by design
     generator.shuffle(order)

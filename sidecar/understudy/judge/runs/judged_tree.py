@@ -21,6 +21,7 @@ from understudy.files import durable, nofollow
 from understudy.files.durable import failpoint
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.evidence.checks import Check
+from understudy.model.hunks import FileDiff
 
 Change = tuple[str, str]
 """A letter of ``git diff --name-status`` (``A M D R T``) and a POSIX path. For ``R`` it is the new path; an
@@ -58,6 +59,10 @@ class JudgedTree(Protocol):
 
     def changed_paths(self, base: str, head: str) -> list[Change]:
         """Return what changed from ``base`` to ``head``."""
+        ...
+
+    def file_diffs(self, base: str, head: str) -> list[FileDiff]:
+        """Return the difference as the review shows it, by files and hunks; a rename is one file."""
         ...
 
     def read(self, commit: str, path: str) -> bytes | None:

@@ -11,6 +11,7 @@ from understudy.model.config.delegators import Limits, PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
 from understudy.model.evidence.checks import CheckResult, Round
+from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
@@ -299,6 +300,8 @@ class Delegation(Wire, kw_only=True):
     reservations: list[Reservation]
     reservation_facts: list[ReservationFact] = msgspec.field(default_factory=list)
     """What the reservations are about; those of other reservations no longer hold."""
+    places: list[ChangedPlace] = msgspec.field(default_factory=list)
+    """The changed places of the result, those without evidence first, at most 200; none if no required check passed."""
     confirmed_tests: int = 0
     """Changed tests that the user confirmed by accepting them; they no longer count as a reservation."""
     workspace: str

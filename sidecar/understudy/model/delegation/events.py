@@ -15,6 +15,7 @@ from understudy.model.confinement import Sandbox
 from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import BaseComparison, CheckResult, MutationResult
+from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import Review
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
@@ -305,6 +306,8 @@ class Finished(Event, tag="finished", kw_only=True):
     reservations: list[Reservation]
     reservation_facts: list[ReservationFact] = msgspec.field(default_factory=list)
     """What the reservations are about; a reservation may have none, or several."""
+    places: list[ChangedPlace] = msgspec.field(default_factory=list)
+    """The changed places of the result, those without evidence first, at most 200; none if no required check passed."""
     error: ErrorInfo | None = None
 
 

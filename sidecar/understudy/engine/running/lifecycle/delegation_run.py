@@ -32,6 +32,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
+from understudy.model.evidence.places import ChangedPlace
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 from understudy.model.wire import timestamp
 from understudy.policy.next_step import RULES, Rule
@@ -210,7 +211,11 @@ class DelegationRun:
             await self._keep_as_branch()
         run.emit(
             events.Finished(
-                verdict=end.verdict, reservations=end.reservations, reservation_facts=end.facts, error=end.error
+                verdict=end.verdict,
+                reservations=end.reservations,
+                reservation_facts=end.facts,
+                places=end.places,
+                error=end.error,
             )
         )
         launcher.leave(run.state, run.folder.id)
@@ -251,8 +256,8 @@ class DelegationRun:
                 reservations=frozenset(reservations),
             )
         )
-        facts = judgement.facts if judgement is not None else []
-        return RunEnd(verdict, listed, facts, failure.info() if failure is not None else None)
+        facts, places = (judgement.facts, judgement.places) if judgement is not None else ([], [])
+        return RunEnd(verdict, listed, facts, failure.info() if failure is not None else None, places)
 
     def _verdict_on(self, judgement: Judgement | None) -> tuple[Verdict, list[Reservation]]:
         """Return the verdict if the delegation ended with a result of this judgement; only changed files are judged."""
@@ -385,12 +390,13 @@ class RunEnd:
     facts: list[ReservationFact] = field(default_factory=list)
     """What the reservations are about."""
     error: ErrorInfo | None = None
+    places: list[ChangedPlace] = field(default_factory=list)
 
 
 def earlier_end(before: Delegation) -> RunEnd:
     """Return how a delegation had ended before its checks ran again."""
     verdict = before.verdict or Verdict.INTERRUPTED
-    return RunEnd(verdict, before.reservations, before.reservation_facts, before.error)
+    return RunEnd(verdict, before.reservations, before.reservation_facts, before.error, before.places)
 
 
 def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> RunEnd:
@@ -399,7 +405,7 @@ def after_recheck(before: Delegation, end: RunEnd, error: ErrorInfo | None) -> R
     ``error`` is why the work had ended early, as far as that still holds.
     """
     if before.verdict in ENDED_EARLY:
-        return RunEnd(before.verdict, before.reservations, before.reservation_facts, error)
+        return RunEnd(before.verdict, before.reservations, before.reservation_facts, error, before.places)
     lasting = _LASTING.intersection(before.reservations)
     if lasting <= set(end.reservations):
         return end

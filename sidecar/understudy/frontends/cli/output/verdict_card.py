@@ -13,6 +13,7 @@ from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_li
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult
+from understudy.model.evidence.places import described, share, untested
 from understudy.model.states import State
 from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import name_list
@@ -57,7 +58,7 @@ def card(
     answer = delegation.result.text if delegation.result and delegation.result.text else ""
     if answer and answer.strip() != shown_answer.strip():
         parts.append(_answer(delegation, answer))
-    parts += [_reservations(delegation, paint), _checks(delegation, paint)]
+    parts += [_reservations(delegation, paint), _places(delegation, paint), _checks(delegation, paint)]
     parts += [_files(delegation, paint), _facts(delegation), _next_steps(delegation, alternative, follows)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -163,9 +164,25 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
         if reservation is Reservation.NOT_ISOLATED and delegation.review.pending and not delegation.review.accepted:
             todo = "you undid its changes: your files no longer contain them"
         mark = paint("!", fg="yellow", bold=True)
-        about = [f"    {one_line(fact)}" for fact in delegation_text.facts_of(reservation, delegation)[:_SHOWN]]
+        facts = [one_line(fact) for fact in delegation_text.facts_of(reservation, delegation)[:_SHOWN]]
+        if reservation is Reservation.CHANGE_NOT_TESTED and delegation.places:
+            facts = _untested(delegation)
+        about = [f"    {fact}" for fact in facts]
         rows += [f"{mark} {event_lines.words(reservation)}: {what}", *about, f"    {todo.replace('ID', delegation.id)}"]
     return "\n".join(rows)
+
+
+def _places(delegation: Delegation, paint: Paint) -> str:
+    """Return how many of all changed places are tested, unless a reservation says what is missing."""
+    said = {Reservation.CHECKS_OUTDATED, Reservation.CHANGE_NOT_TESTED}.intersection(delegation.reservations)
+    return "" if said or not delegation.places else paint(share(delegation.places), fg="green")
+
+
+def _untested(delegation: Delegation) -> list[str]:
+    """Return how many of all changed places are tested, and each of the others."""
+    missing = untested(delegation.places)
+    rows = [share(delegation.places), *(f"  not {one_line(described(place))}" for place in missing[:_SHOWN])]
+    return [*rows, *([f"  and {len(missing) - _SHOWN} more"] if len(missing) > _SHOWN else [])]
 
 
 def _checks(delegation: Delegation, paint: Paint) -> str:
@@ -293,7 +310,11 @@ def _next_steps(
     if delegation.review.pending:
         missed = any(survivors(check.mutation) for check in delegation.checks if check.mutation is not None)
         more = (f"understudy strengthen {identifier}",) if missed and follows(delegation) else ()
-        return event_lines.next_commands(review, f"understudy accept {identifier} --all", show, *more)
+        untested_places = untested(delegation.places)
+        some = untested_places and len(untested_places) < len(delegation.places)
+        return event_lines.next_commands(
+            review, f"understudy accept {identifier} {'--verified' if some else '--all'}", show, *more
+        )
     if delegation.review.rejected:
         again = [reply] if follows(delegation) else _retries(delegation, alternative, follows)
         return event_lines.next_commands(*again, *([] if again else [show]))

@@ -32,6 +32,7 @@ _NAMED = 3
 @options.identifier
 @hunk_targets.argument
 @click.option("--all", "all_", is_flag=True, help="Choose all pending hunks.")
+@click.option("--verified", is_flag=True, help="Choose only hunks that tests notice; the rest stays pending.")
 @click.option(
     "--include-flagged",
     is_flag=True,
@@ -44,6 +45,7 @@ def accept(
     identifier: str,
     chosen: tuple[str, ...],
     all_: bool,
+    verified: bool,
     include_flagged: bool,
     merged_manually: bool,
     json_: bool,
@@ -53,14 +55,17 @@ def accept(
     PATH is a file or folder as `understudy diff` prints it, HUNK a prefix of a hunk's ID (see `understudy review ID
     --list`). Hunks that conflict with your files stay pending and are shown with all three sides; the others are
     merged, all or none. --merged-manually accepts a conflict that you merged by hand. A rejected hunk can be accepted
-    by its ID.
+    by its ID. --verified takes the hunks of which every changed place is tested, and leaves the others.
 
     Flagged files configure git hooks, CI, builds, editors, agents or environments. They need --include-flagged, or a
     yes on a terminal. With --json, prints the `DecideResult`.
     """
     whole = resolve(identifier)
     files = call("delegations/diff", id=whole).files
-    targets = hunk_targets.find(files, chosen, everything=all_, command="accept", identifier=whole)
+    everything = all_ or (verified and not chosen)
+    targets = hunk_targets.find(files, chosen, everything=everything, command="accept", identifier=whole)
+    if verified:
+        targets = hunk_targets.tested(files, targets, whole)
     decisions = hunk_targets.decisions(targets, "accept")
     if merged_manually:
         decisions = [decision | {"mergedManually": True} for decision in decisions]

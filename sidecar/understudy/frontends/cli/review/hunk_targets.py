@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, resolve
+from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.review import hunk_view
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -71,6 +72,19 @@ def items(files: Iterable[FileDiff], targets: Iterable[Target]) -> list[hunk_vie
         if (item.file.path, item.hunk.id) in chosen
         or ((item.file.path, None) in chosen and item.hunk.state is HunkState.PENDING)
     ]
+
+
+def tested(files: Sequence[FileDiff], targets: Iterable[Target], identifier: str) -> list[Target]:
+    """Return the hunks of targets of which every place has evidence; raise ``conflict`` if there is none."""
+    listed = items(files, targets)
+    chosen: list[Target] = [(item.file.path, item.hunk.id) for item in listed if item.hunk.tested]
+    if not chosen:
+        raise UnderstudyError(
+            ErrorKind.CONFLICT,
+            f"Of {event_lines.plural(len(listed), 'hunk')}, none is tested.",
+            hint=f"`understudy review {identifier}` says what is missing for each.",
+        )
+    return chosen
 
 
 def _paths(context: click.Context) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
+from understudy.model.evidence.places import SHOWN
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text.patches import lines_of
 
@@ -130,6 +131,7 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
         rows.append(paint("! conflict: an earlier accept of this hunk failed", fg="yellow"))
     if hunk.edited:
         rows.append(paint("edited", fg="cyan"))
+    rows += evidence_rows(hunk, paint)
     base, result = sides.of(file, "base"), sides.of(file, "result")
     if base and result and base.mode != result.mode and (file.status != "modified" or _is_empty(hunk)):
         rows.append(paint(f"mode {_mode(base.mode)} → {_mode(result.mode)}", fg="cyan"))
@@ -138,6 +140,17 @@ def render(item: Item, sides: Sides, paint: terminal.Paint, heading: str = "") -
     if result and _leads_outside(file.path, result):
         rows.append(paint("! this link points outside the workspace", fg="yellow", bold=True))
     return "\n".join([*rows, *_body(item, base, result, paint)]) + "\n"
+
+
+def evidence_rows(hunk: Hunk, paint: terminal.Paint) -> list[str]:
+    """Return a line for each place of a hunk: whether tests notice it, and why."""
+    rows = []
+    for changed in hunk.places:
+        shown = changed.evidence in SHOWN
+        name = f"{terminal.one_line(changed.function)}: " if changed.function else ""
+        mark, colour = ("tested", "green") if shown else ("! not tested", "yellow")
+        rows.append(paint(f"{mark}: {name}{terminal.one_line(changed.why)}", fg=colour))
+    return rows
 
 
 def three_sides(path: str, conflict: Any, paint: terminal.Paint) -> str:

@@ -124,7 +124,8 @@ def show_list(identifier: str, chosen: Sequence[str], *, as_json: bool) -> None:
     rows = []
     for item in hunk_view.items(diff.files):
         state = f"{item.hunk.state}{' (conflict)' if item.hunk.conflict else ''}"
-        note = item.hunk.reason or item.file.flag_reason or ""
+        untested = "not tested" if item.hunk.tested is False else ""
+        note = item.hunk.reason or item.file.flag_reason or untested
         rows.append((item.spelled, state, hunk_view.place(item), f"- {note}" if note else ""))
     output.table(("PATH:HUNK", "STATE", "WHERE", ""), rows, wrap=True)
 
@@ -395,8 +396,12 @@ class Dialogue:
 
 
 def _pending(identifier: str, files: Sequence[FileDiff], chosen: Sequence[str]) -> list[hunk_view.Item]:
-    """Return the pending hunks among the chosen ones, and hunks named by their id even if they were decided."""
-    return hunk_targets.items(files, hunk_targets.find(files, chosen, everything=not chosen, identifier=identifier))
+    """Return the pending hunks among the chosen ones, and hunks named by their id even if they were decided.
+
+    Hunks that no test notices come first: they need the eyes of a person most.
+    """
+    targets = hunk_targets.find(files, chosen, everything=not chosen, identifier=identifier)
+    return sorted(hunk_targets.items(files, targets), key=lambda item: item.hunk.tested is not False)
 
 
 def _lapsed(item: hunk_view.Item | None, decision: str) -> str | None:

@@ -10,6 +10,7 @@ from understudy.api import method_table
 from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.evidence.checks import noticed
+from understudy.model.evidence.places import described, untested
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 from understudy.model.text import sanitize
 from understudy.model.verdicts import Reservation
@@ -224,6 +225,7 @@ def describe(work: OpenReview, file: FileDiff, hunk: Hunk) -> str:
             "It conflicts with your version. Edit those lines and accept again, merge it by hand, save the file and "
             "mark it as merged, or send it back."
         )
+    parts += [f"Not tested: {sanitize.one_line(described(place))}." for place in untested(hunk.places)]
     parts.append(f"{sanitize.one_line(work.delegation.title)} ({work.delegation.id})")
     return " ".join(parts)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.model.evidence.checks import Check
+from understudy.model.evidence.places import untested
 from understudy.model.verdicts import Reservation, Verdict
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
@@ -40,7 +41,15 @@ CODE = {
     "type.py": CALC.replace("def add(a,", "def add(a: int,"),
     "removed.py": CALC.replace("    if a is None:\n        raise ValueError\n", ""),
 }
-"""Changes of a file in which nothing can be changed; new and removed files, and other languages, are below."""
+"""Changes of a file in which no small change can be made; new and removed files, and other languages, are below."""
+
+
+def named(result: Any) -> list[str]:
+    """Each place without evidence, and which of the three it is."""
+    return sorted(
+        f"{place.path}:{place.line}{' (removed)' if not place.lines else ''} {place.evidence}"
+        for place in untested(result.places)
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,18 +57,18 @@ CODE = {
     [
         pytest.param(
             {name: CODE[name] for name in ("empty.py", "ellipsis.py", "alias.py")},
-            ["alias.py:9", "ellipsis.py:9", "empty.py:9"],
+            ["alias.py:9 unnoticed", "ellipsis.py:9 unnoticed", "empty.py:9 unnoticed"],
             id="additions",
         ),
         pytest.param(
             {name: CODE[name] for name in ("imports.py", "decorator.py")},
-            ["decorator.py:1", "decorator.py:6", "imports.py:1"],
+            ["decorator.py:1 unnoticed", "decorator.py:6 unnoticed", "imports.py:1 unnoticed"],
             id="imports and decorators",
         ),
         pytest.param(
-            {**{name: CODE[name] for name in ("type.py", "removed.py")}, "app.py": None},
-            ["app.py (removed)", "removed.py:6 (removed)", "type.py:5"],
-            id="types and removals",
+            {"removed.py": CODE["removed.py"], "app.py": None},
+            ["app.py:1 (removed) unnoticed", "removed.py:6 (removed) unnoticed"],
+            id="removals",
         ),
         pytest.param(
             {
@@ -67,22 +76,9 @@ CODE = {
                 "calc.go": "package calc\n\nvar Mul = Add\n",
                 "lib.rs": "pub use crate::add;\n",
             },
-            ["calc.go", "lib.rs", "more.py"],
+            ["calc.go:1 unnoticed", "lib.rs:1 unnoticed", "more.py:1 unnoticed"],
             id="new files",
         ),
-    ],
-)
-async def test_code_without_mutants_is_not_verified(project: Any, edits: dict[str, Any], places: list[str]) -> None:
-    project.has(dict.fromkeys(CODE, CALC))
-    result = await judged(project, edits)
-    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
-    listed = result.notes.partition("nothing shows that tests notice them: ")[2].splitlines()[0].rstrip(".")
-    assert sorted(listed.replace(" and ", ", ").split(", ")) == places, result.notes
-
-
-@pytest.mark.parametrize(
-    ("edits", "files"),
-    [
         pytest.param(
             {
                 "table.json": '{"a": 1}\n',
@@ -90,12 +86,12 @@ async def test_code_without_mutants_is_not_verified(project: Any, edits: dict[st
                 "query.sql": "DROP TABLE users;\n",
                 "README.md": "# SQL\n",
             },
-            ["query.sql", "run.sh", "table.json"],
+            ["query.sql:1 unlooked", "run.sh:1 unlooked", "table.json:1 unlooked"],
             id="data, shell and SQL",
         ),
         pytest.param(
             {"add.c": "int add(int a, int b) { return 0; }\n", "prompt.md": "Be rude.\n", "pages/index.md": "# Home\n"},
-            ["add.c", "pages/index.md", "prompt.md"],
+            ["add.c:1 unnoticed", "pages/index.md:1 unlooked", "prompt.md:1 unlooked"],
             id="C, a text that a program reads, and one in another folder",
         ),
         pytest.param(
@@ -103,20 +99,26 @@ async def test_code_without_mutants_is_not_verified(project: Any, edits: dict[st
                 "pyproject.toml": BASE["pyproject.toml"].replace('"1"', '"2"'),
                 "test_calc.py": TEST.replace("== 3", "== 3 != 4"),
             },
-            ["pyproject.toml", "test_calc.py"],
+            ["pyproject.toml:3 unlooked"],
             id="version and tests",
         ),
     ],
 )
-async def test_other_files_are_not_verified(project: Any, edits: dict[str, str], files: list[str]) -> None:
+async def test_what_no_test_notices_is_not_verified(project: Any, edits: dict[str, Any], places: list[str]) -> None:
+    project.has(dict.fromkeys(CODE, CALC))
     result = await judged(project, edits)
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == places
+
+
+async def test_a_result_of_tests_alone_is_not_verified(project: Any) -> None:
+    result = await judged(project, {"test_calc.py": TEST.replace("== 3", "== 3 != 4")})
     assert result.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-    listed = result.notes.partition("tests notice them: ")[2].splitlines()[0].rstrip(".")
-    assert sorted(listed.replace(" and ", ", ").split(", ")) == files, result.notes
+    assert "Only tests and their files changed" in result.notes
 
 
 async def test_words_for_people_are_verified(project: Any) -> None:
-    """A README, new and removed documentation, a docstring, a comment and an empty package."""
+    """A README, new and removed documentation, a docstring, a comment, an annotation and an empty package."""
     edits = {
         "README.md": "# Calc\n\nIt adds.\n",
         "docs/use.md": "# Use\n",
@@ -126,6 +128,7 @@ async def test_words_for_people_are_verified(project: Any) -> None:
             "    return a", "    # The sum.\n    return a"
         ),
         "pkg/__init__.py": "",
+        "type.py": CODE["type.py"],
     }
-    project.has({"CONTRIBUTING.md": "# Help\n"})
+    project.has({"CONTRIBUTING.md": "# Help\n", "type.py": CALC})
     assert (await judged(project, edits)).is_(Verdict.VERIFIED)

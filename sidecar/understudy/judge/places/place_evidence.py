@@ -1,0 +1,449 @@
+"""Find out for each changed place of a result whether tests notice it: by mutants, by undoing it, by what it replaced.
+
+Every change can be undone, in any language and any file: a place is noticed if a test that passes on the result fails
+without it. What a refactoring replaced cannot be noticed like that; there, the earlier tests must notice mutants of the
+replaced lines on the base.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from understudy.judge.base_runs import earlier_tests
+from understudy.judge.deciding import deciding_files
+from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
+from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
+from understudy.judge.outcomes import observations
+from understudy.judge.outcomes.observations import FAILED, Observed, printable
+from understudy.judge.places.changed_places import Place, by_line, places_of, unbound, undone
+from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
+from understudy.judge.runs.judged_tree import read_unless_large
+from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.evidence.checks import Check, Evidence, MutantStatus
+from understudy.model.evidence.places import SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
+from understudy.model.text.path_quoting import quote
+from understudy.model.text.sanitize import name_list
+from understudy.model.verdicts import Reservation
+from understudy.mutants.generate import differs_in_annotations, runs_the_same
+from understudy.mutants.languages.by_suffix import language_of
+
+_MOST_ALONE = 40
+"""Most places that are undone alone although nothing fails when they are undone together."""
+_READS_ANNOTATIONS = re.compile(
+    rb"__annotations__|get_type_hints|get_annotations|\bsignature\(|getfullargspec|"
+    rb"^\s*(?:import|from)\s+(?:attrs?|beartype|cattrs?|cyclopts|dataclasses|dependency_injector|fastapi|injector|"
+    rb"jsonargparse|litestar|msgspec|ninja|plac|pydantic|sqlmodel|strawberry|typeguard|typer|tyro)\b",
+    re.MULTILINE,
+)
+_MOST_UNBOUND = 20
+"""Most names of a place that are bound to nothing, one after another."""
+_MOST_NAMED = 10
+_MOST_LISTED = 200
+"""Most places that a result keeps."""
+_TIME_OVER = "the time was over before it was tried"
+
+
+OnBase = Callable[[PreparedCheck], Awaitable[tuple[Observed, float]]]
+"""Returns what a check shows on the base, and the seconds that took now."""
+
+
+class Run(Protocol):
+    """Runs a check on exactly one commit, with the other files if one of its tests cannot be loaded."""
+
+    def __call__(
+        self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
+    ) -> Awaitable[CheckOutcome]:
+        """Return the outcome; ``without_coverage`` switches the threshold of pytest-cov off."""
+        ...
+
+
+@dataclass
+class _Judged:
+    """A place, and what is known about it so far."""
+
+    place: Place
+    evidence: PlaceEvidence | None = None
+    why: str = ""
+    added: bool = False
+    """Its lines in the result are noticed, by a mutant."""
+    ran: bool = False
+    """A test runs its lines in the result."""
+    idle: bool = False
+    """It has mutants, and no test runs one of them."""
+    unbuilt: bool = False
+    """Without it alone, the code or its tests cannot be loaded."""
+    tried: bool = False
+    """A check ran without it."""
+
+    def show(self, evidence: PlaceEvidence, why: str) -> None:
+        self.evidence, self.why = evidence, why
+
+
+class ChangedPlaces:
+    """Judges the places of one result with its required checks; one that notices a place is enough."""
+
+    def __init__(
+        self,
+        trial: ResultToJudge,
+        evidence: Evidence,
+        *,
+        run: Run,
+        materialise: Callable[[str], Awaitable[None]],
+        tell: Callable[[Check, str], None],
+        test_support: Callable[[], Iterable[str]],
+        only_tests: bool,
+    ) -> None:
+        """Read nothing yet. ``only_tests``: the recipe writes tests, whose own rules decide."""
+        self._trial = trial
+        self._evidence = evidence
+        self._run = run
+        self._materialise = materialise
+        self._tell = tell
+        self._test_support = test_support
+        self._only_tests = only_tests
+        self._judged: list[_Judged] | None = None
+        self._passed = False
+
+    async def judge(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        mutated: MutationOutcome | None,
+        on_base: OnBase,
+    ) -> float:
+        """Judge the places that no earlier check showed with one that passed on the result; return the seconds."""
+        self._passed = True
+        judged = await asyncio.to_thread(self._places)
+        if mutated is not None:
+            self._use_mutants(judged, mutated)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + self._evidence.seconds_for(green.seconds)
+        unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
+        pending = [item for item in judged if item.evidence is None]
+        if pending:
+            await self._undo(plan, green, pending, deadline, unreliable)
+        await self._look_at_replaced(plan, green, on_base)
+        return loop.time() - began
+
+    def conclude(self) -> tuple[list[tuple[Reservation, str]], list[ChangedPlace]]:
+        """Return what the places leave open, and all of them; nothing if no check passed."""
+        if not self._passed:
+            return [], []
+        places = [self._as_place(item) for item in self._places()]
+        missing = untested(places)
+        listed = [*missing, *(place for place in places if place.evidence in SHOWN)][:_MOST_LISTED]
+        if self._only_tests:
+            return [], listed
+        if not missing:
+            return self._nothing_noticed(places), listed
+        text = f"{share(places)}. Not: {name_list(map(described, missing), _MOST_NAMED)}."
+        return [(Reservation.CHANGE_NOT_TESTED, text[:1].upper() + text[1:])], listed
+
+    def _nothing_noticed(self, places: Sequence[ChangedPlace]) -> list[tuple[Reservation, str]]:
+        """Return the reservation about a result of which only tests changed, without their recipe's own evidence."""
+        seen = {place.evidence for place in places}
+        if PlaceEvidence.NEW_TEST not in seen or PlaceEvidence.NOTICED in seen:
+            return []
+        tests = dict.fromkeys(place.path for place in places if place.evidence is PlaceEvidence.NEW_TEST)
+        text = "Only tests and their files changed; nothing shows that they notice wrong code"
+        return [(Reservation.NOT_MUTATION_TESTED, f"{text}: {name_list(tests)}.")]
+
+    def lines(self) -> Mapping[str, Mapping[int, int]]:
+        """Return path → line of the result, from 1 → the number of its place."""
+        return by_line(item.place for item in self._places())
+
+    # -- what is known without a run --------------------------------------------------------------------------
+
+    def _places(self) -> list[_Judged]:
+        if self._judged is None:
+            trial = self._trial
+            places = places_of(trial.tree.file_diffs(trial.base, trial.head), self._read_base, self._read_result)
+            self._judged = [_Judged(place) for place in places]
+            self._use_texts(self._judged)
+        return self._judged
+
+    def _use_texts(self, judged: Sequence[_Judged]) -> None:
+        """Find the places that belong to tests, and those in which nothing that runs changed."""
+        trial = self._trial
+        paths = {item.place.path for item in judged}
+        support = set(self._test_support())
+        tests = {path for path in paths if path in support or deciding_files.is_test(path, trial.test_patterns)}
+        texts = set(deciding_files.documentation(paths, trial.test_patterns, self._texts_of_result))
+        for item in judged:
+            place = item.place
+            if place.path in texts:
+                item.show(PlaceEvidence.SAME, "documentation")
+            elif self._runs_the_same(place):
+                item.show(PlaceEvidence.SAME, "nothing that runs changed")
+            elif place.path in tests:
+                item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
+
+    def _runs_the_same(self, place: Place) -> bool:
+        if place.source is not None:
+            return False
+        after = self._read_result(place.path)
+        if place.whole:
+            before = self._read_base(place.path)
+            # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
+            return before != after and runs_the_same(place.path, before, after)
+        before = undone([place], self._read_base, self._read_result)[place.path]
+        if before == after:
+            return False
+        if runs_the_same(place.path, before, after):
+            return True
+        annotated = place.path.endswith(".py") and before is not None and after is not None
+        return annotated and differs_in_annotations(before or b"", after or b"") and not self._annotations_are_read
+
+    @functools.cached_property
+    def _annotations_are_read(self) -> bool:
+        """Whether something in the project, or a library that it uses for that, looks at annotations."""
+        trial = self._trial
+        paths = [path for path in trial.tree.paths(trial.head) if path.endswith(".py")]
+        return any(_READS_ANNOTATIONS.search(text) for text in trial.tree.read_many(trial.head, paths).values())
+
+    def _texts_of_result(self) -> Mapping[str, bytes]:
+        """Return the files that may name a text because they use it: not other documentation, tests or settings."""
+        trial = self._trial
+        paths = deciding_files.without_test_support(trial.tree.paths(trial.head), trial.test_patterns)
+        return trial.tree.read_many(trial.head, deciding_files.without_documentation(paths))
+
+    # -- mutants ----------------------------------------------------------------------------------------------
+
+    def _use_mutants(self, judged: Sequence[_Judged], mutated: MutationOutcome) -> None:
+        """Take what mutants of the changed lines showed: one that a test notices by a value is enough for its place."""
+        index = self.lines()
+
+        def place_at(path: str, line: int) -> _Judged | None:
+            number = index.get(path, {}).get(line)
+            return None if number is None else judged[number]
+
+        if mutated.score is None:
+            return
+        for result in mutated.score.noticed:
+            item = place_at(result.path, result.mutant.line)
+            if item is None or item.evidence is not None:
+                continue
+            item.ran = True
+            if result.status is MutantStatus.KILLED and not result.crashed:
+                item.added = True
+                by = f" ({printable(result.killers[0])})" if result.killers else ""
+                item.why = f"a test notices a small change of line {result.mutant.line}{by}"
+                if item.place.old[0] == item.place.old[1]:
+                    item.evidence = PlaceEvidence.NOTICED
+        for result in mutated.score.survivors:
+            if (item := place_at(result.path, result.mutant.line)) is not None:
+                item.ran = True
+        for path, mutant in mutated.unreached:
+            if (item := place_at(path, mutant.line)) is not None:
+                item.idle = True
+
+    # -- undoing ----------------------------------------------------------------------------------------------
+
+    async def _undo(
+        self,
+        plan: PreparedCheck,
+        green: CheckOutcome,
+        pending: Sequence[_Judged],
+        deadline: float,
+        unreliable: frozenset[str],
+    ) -> None:
+        """Run the check without some places, in groups that are halved while a test fails."""
+        limited = earlier_tests.with_time_limit(plan, green.seconds)
+        loop = asyncio.get_running_loop()
+        groups = [list(pending)]
+        alone: list[_Judged] = []
+
+        async def fails_with(files: Mapping[str, bytes | None]) -> str | None:
+            """Return the name of a test that fails, "" if none does; None if the code cannot be loaded."""
+            left = sum(item.evidence is None for item in pending)
+            what = "undoing changed places, to see whether the tests notice"
+            self._tell(plan.check, f"{what} ({len(pending) - left} of {len(pending)})")
+            commit = await asyncio.to_thread(self._trial.tree.compose, self._trial.head, self._trial.base, files)
+            run = (await self._run(limited, commit, keep_going=True, without_coverage=True)).observed
+            return _noticed(green.observed, run, unreliable)
+
+        async def fails_without(group: Sequence[_Judged]) -> str | None:
+            places = [item.place for item in group]
+            return await fails_with(await asyncio.to_thread(undone, places, self._read_base, self._read_result))
+
+        while groups and loop.time() < deadline:
+            group = groups.pop(0)
+            by = await fails_without(group)
+            if len(group) == 1:
+                item = group[0]
+                item.tried, item.unbuilt = True, by is None
+                if by:
+                    item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+            elif by == "":
+                alone += group
+            else:
+                groups += [group[: len(group) // 2], group[len(group) // 2 :]]
+        for item in alone[:_MOST_ALONE]:
+            if loop.time() >= deadline:
+                break
+            by = await fails_without([item])
+            item.tried, item.unbuilt = True, by is None
+            if by:
+                item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+        for item in pending:
+            if item.evidence is None and item.unbuilt and loop.time() < deadline:
+                await self._unbind(item, fails_with)
+        linked = [item for item in pending if item.evidence is None and item.unbuilt and not item.idle]
+        if len(linked) > 1 and loop.time() < deadline and (by := await fails_without(linked)):
+            for item in linked:
+                item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
+
+    async def _unbind(
+        self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
+    ) -> None:
+        """Bind the names of a place to nothing, one after another: a test must notice each of them."""
+        place = item.place
+        names = await asyncio.to_thread(unbound, place, self._read_result(place.path) or b"")
+        why = ""
+        for name, content in names[:_MOST_UNBOUND]:
+            by = await fails_with({place.path: content})
+            if by == "":
+                item.show(PlaceEvidence.UNNOTICED, f"no test notices when `{name}` is bound to nothing")
+                return
+            why = (
+                f"if `{name}` is bound to nothing, {by} fails" if by else why or "the code cannot be loaded without it"
+            )
+        if names and len(names) <= _MOST_UNBOUND:
+            item.show(PlaceEvidence.NOTICED, why)
+
+    # -- what was replaced ------------------------------------------------------------------------------------
+
+    async def _look_at_replaced(self, plan: PreparedCheck, green: CheckOutcome, on_base: OnBase) -> None:
+        """Test mutants of the lines that the result replaced, on the base and with its tests."""
+        trial = self._trial
+        judged = await asyncio.to_thread(self._places)
+        left = [
+            item
+            for item in judged
+            if item.evidence is None
+            and item.place.old[0] < item.place.old[1]
+            and (item.added or item.place.new[0] == item.place.new[1] or self._adds_nothing(item.place))
+        ]
+        lines: dict[str, set[int]] = {}
+        for item in left:
+            path = item.place.source or item.place.path
+            if language_of(path) is not None:
+                lines.setdefault(path, set()).update(item.place.removed)
+        sources = {path: source for path in lines if (source := self._read_base(path)) is not None}
+        if not sources:
+            return
+        base, _ = await on_base(plan)
+        if base.timed_out or not (base.passing or base.green):
+            return
+        self._tell(plan.check, "making small changes to the replaced code of the base, to see whether tests noticed")
+        await self._materialise(trial.base)
+        outcome = await mutation_test(
+            MutationRequest(
+                plan=plan,
+                passed=base.passing,
+                seconds=green.seconds,
+                context=trial.context,
+                sources=sources,
+                lines={path: frozenset(numbers) for path, numbers in lines.items() if path in sources},
+                seed=await asyncio.to_thread(trial.tree.tree_of, trial.base),
+                evidence=self._evidence,
+            )
+        )
+        await self._materialise(trial.head)
+        self._use_base_mutants(left, outcome)
+
+    def _adds_nothing(self, place: Place) -> bool:
+        """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
+        after = self._read_result(place.path)
+        if place.whole or after is None:
+            return place.whole
+        lines = after.splitlines(keepends=True)
+        without = b"".join([*lines[: place.new[0]], *lines[place.new[1] :]])
+        return runs_the_same(place.path, without, after)
+
+    def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome) -> None:
+        score = outcome.score
+        if score is None:
+            return
+        killed = {
+            (result.path, result.mutant.line)
+            for result in score.noticed
+            if result.status is MutantStatus.KILLED and not result.crashed
+        }
+        missed = {(result.path, result.mutant.line) for result in score.survivors}
+        missed |= {(path, mutant.line) for path, mutant in outcome.unreached}
+        for item in left:
+            path = item.place.source or item.place.path
+            mine = {line for line in item.place.removed if (path, line) in killed}
+            lost = sorted(line for line in item.place.removed if (path, line) in missed - killed)
+            if mine and not lost:
+                item.show(
+                    PlaceEvidence.NOTICED,
+                    "tests noticed small changes of what it replaces, and still pass" + (f"; {item.why}" * item.added),
+                )
+            elif lost:
+                item.added = False
+                item.why = f"no test noticed changes of line {lost[0]}, which it replaces"
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _as_place(self, item: _Judged) -> ChangedPlace:
+        place = item.place
+        evidence, why = item.evidence, item.why
+        if evidence is None:
+            evidence, why = self._without_evidence(item)
+        has_lines = place.new[1] > place.new[0] or place.old[1] > place.old[0]
+        return ChangedPlace(
+            hunk=place.hunk,
+            path=quote(os.fsencode(place.path)),
+            line=place.new[0] + 1 if has_lines else 0,
+            lines=place.new[1] - place.new[0],
+            function=printable(place.function),
+            evidence=evidence,
+            why=why,
+        )
+
+    def _without_evidence(self, item: _Judged) -> tuple[PlaceEvidence, str]:
+        place = item.place
+        gone = place.old[1] > place.old[0] and place.new[0] == place.new[1]
+        if not item.tried and not item.ran and not item.idle and not item.added:
+            return PlaceEvidence.UNLOOKED, _TIME_OVER
+        if item.why and not item.added:
+            return PlaceEvidence.UNNOTICED, item.why
+        if PurePosixPath(place.path).suffix not in CODE_SUFFIXES and not item.ran:
+            return PlaceEvidence.UNLOOKED, "no check notices what is in this file"
+        if item.idle and not item.ran:
+            return PlaceEvidence.UNEXECUTED, "no test runs it"
+        if gone:
+            return PlaceEvidence.UNNOTICED, "no test noticed what was removed"
+        if item.added:
+            return PlaceEvidence.UNNOTICED, "no test noticed what it replaces"
+        return PlaceEvidence.UNNOTICED, "no test notices when it is undone"
+
+    def _read_base(self, path: str) -> bytes | None:
+        return read_unless_large(self._trial.tree, self._trial.base, path)
+
+    def _read_result(self, path: str) -> bytes | None:
+        return read_unless_large(self._trial.tree, self._trial.head, path)
+
+
+def _noticed(green: Observed, run: Observed, unreliable: frozenset[str]) -> str | None:
+    """Return the name of a test that fails without a place, "" if none does; None if that shows nothing.
+
+    A test that cannot be loaded shows only that a name is used, not that anyone looks at what it does.
+    """
+    lost = observations.losses(green, run)
+    failed = [test for test, outcome in lost.tests.items() if outcome == FAILED and test not in unreliable]
+    if failed:
+        return printable(failed[0])
+    if lost.unnamed and not run.unbuilt:
+        return "the check"
+    return None if run.unbuilt or lost else ""

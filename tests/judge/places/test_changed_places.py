@@ -1,0 +1,103 @@
+"""Places: hunks divided by functions, and files in which some of them are undone."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.judge.places.changed_places import Place, places_of, undone
+from understudy.model.hunks import FileDiff, Hunk, HunkState
+
+CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
+
+
+def difference(
+    before: bytes | None, after: bytes | None, *, path: str = "calc.py", source: str | None = None
+) -> FileDiff:
+    """The difference of one file as the review shows it: hunks without context, a whole file as one hunk."""
+    old, new = (before or b"").splitlines(), (after or b"").splitlines()
+    edits = [edit[1:] for edit in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if edit[0] != "equal"]
+    status = "added" if before is None else "deleted" if after is None else "renamed" if source else "modified"
+    if status != "modified":
+        edits = [(0, len(old), 0, len(new))]
+    hunks = [
+        Hunk(
+            id=str(number),
+            old_start=first + (last > first),
+            old_lines=last - first,
+            new_start=start + (end > start),
+            new_lines=end - start,
+            state=HunkState.PENDING,
+            conflict=False,
+            edited=False,
+        )
+        for number, (first, last, start, end) in enumerate(edits)
+    ]
+    return FileDiff(path=path, from_=source, status=status, binary=False, hunks=hunks)
+
+
+def places(before: bytes | None, after: bytes | None, **named: str) -> list[Place]:
+    return places_of([difference(before, after, **named)], lambda _: before, lambda _: after)
+
+
+def test_a_new_file_has_a_place_for_each_function() -> None:
+    found = [(place.function, place.new) for place in places(None, CALC)]
+    assert found == [("", (0, 3)), ("add", (3, 5)), ("Box", (5, 10)), ("Box.area", (10, 12))]
+
+
+def test_a_hunk_across_functions_is_divided_and_a_renamed_function_is_one_place() -> None:
+    after = CALC.replace(b"def add(a, b):\n    return a + b\n", b"def plus(a, b):\n    return b + a\n")
+    assert [(place.function, place.old, place.new) for place in places(CALC, after)] == [("plus", (3, 5), (3, 5))]
+    both = CALC.replace(b"return a + b\n\n\nclass Box:\n    size = 1\n", b"return a\n\n\nclass Box:\n    size = 2\n")
+    assert [(place.function, place.old) for place in places(CALC, both)] == [("add", (4, 5)), ("Box", (8, 9))]
+    file = FileDiff(
+        path="calc.py",
+        status="modified",
+        binary=False,
+        hunks=[msgspec.structs.replace(difference(CALC, both).hunks[0], old_lines=5, new_lines=5)],
+    )
+    parts = places_of([file], lambda _: CALC, lambda _: both)
+    assert [(place.function, place.old, place.new) for place in parts] == [
+        ("add", (4, 5), (4, 5)),
+        ("Box", (5, 9), (5, 9)),
+    ]
+
+
+def test_whole_files_are_undone_as_files() -> None:
+    for before, after, path in ((None, b"a,b\n", "a.csv"), (CALC, None, "calc.py")):
+        found = places(before, after, path=path)
+        assert undone(found, lambda _, before=before: before, lambda _, after=after: after) == {path: None}
+    renamed = places(CALC, CALC + b"\n", path="b.py", source="a.py")
+    assert undone(renamed, lambda _: CALC, lambda _: CALC + b"\n") == {"b.py": None, "a.py": None}
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "import a\n",
+            "\n",
+            "def f():\n",
+            "    return 1\n",
+            "    return 2\n",
+            "class C:\n",
+            "    def m(self):\n",
+            "        pass\n",
+        ]
+    ),
+    max_size=12,
+)
+
+
+@given(LINES, LINES)
+def test_undoing_all_places_gives_the_base_and_every_line_has_one_place(old: list[str], new: list[str]) -> None:
+    before, after = "".join(old).encode(), "".join(new).encode()
+    found = places(before, after)
+    contents = undone(found, lambda _: before, lambda _: after)
+    assert contents.get("calc.py", after) == before
+    lines = [line for place in found for line in place.lines]
+    assert len(lines) == len(set(lines)) == sum(hunk.new_lines for hunk in difference(before, after).hunks)
+    removed = [line for place in found for line in place.removed]
+    assert len(removed) == len(set(removed)) == sum(hunk.old_lines for hunk in difference(before, after).hunks)

@@ -1,0 +1,146 @@
+"""Evidence for each changed place: which lies are named, and which honest changes are not asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.model.evidence.checks import Check
+from understudy.model.evidence.places import PlaceEvidence
+from understudy.model.verdicts import Reservation, Verdict
+
+SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
+MONEY = '''"""Money."""
+import json
+import math
+from pathlib import Path
+
+RATES = json.loads((Path(__file__).parent / "rates.json").read_text())
+
+
+def show(cents):
+    """Return euros."""
+    if cents < 0:
+        return "-" + show(-cents)
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+def parse(text):
+    if not text:
+        raise ValueError("empty")
+    whole, _, rest = text.partition(".")
+    return int(whole) * 100 + int(rest or 0)
+
+
+def convert(cents, to):
+    return cents * RATES[to]
+
+
+def total(items):
+    result = 0
+    for item in items:
+        result = result + item
+    return result
+'''
+TESTS = """from money import convert, parse, show, total
+
+
+def test_money():
+    assert show(1234) == "12.34"
+    assert parse("12.34") == 1234
+    assert convert(100, "usd") == 200
+    assert total([1, 2, 3]) == 6
+"""
+BASE = {"money.py": MONEY, "rates.json": '{"usd": 2}\n', "test_money.py": TESTS, "README.md": "# Money\n"}
+
+
+def edited(text: str, *pairs: tuple[str, str]) -> str:
+    for before, after in pairs:
+        assert before in text, before
+        text = text.replace(before, after)
+    return text
+
+
+async def judged(project: Any, edits: dict[str, str | None], **named: Any) -> Any:
+    project.has(BASE)
+    return await project.judge(edits, recipe="implement", checks=(SUITE,), **named)
+
+
+def evidence(result: Any) -> dict[tuple[str, str], str]:
+    """File and function → evidence; the least of several places."""
+    order = list(PlaceEvidence)
+    found: dict[tuple[str, str], str] = {}
+    for place in sorted(result.places, key=lambda place: order.index(place.evidence)):
+        found[place.path, place.function] = str(place.evidence)
+    return found
+
+
+async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> None:
+    """One result with what is tested and what is not: no part of it is hidden by another one."""
+    lines = MONEY.splitlines(keepends=True)
+    text = edited(
+        "".join(lines),
+        ('"""Return euros."""', '"""Return euros and cents."""'),  # a docstring
+        ('    if cents < 0:\n        return "-" + show(-cents)\n', ""),  # removed, and no test had noticed it
+        ("int(rest or 0)", "int(rest.ljust(2, '0') or 0)"),  # noticed by a value
+        ("return cents * RATES[to]", "return RATES[to] * cents"),  # noticed, too
+        ("    result = 0\n    for item in items:\n        result = result + item\n    return result\n",
+         "    return sum(items)\n"),  # a refactoring of what was tested
+    )  # fmt: skip
+    text += "\n\ndef halve(cents):\n    return cents // 2\n\n\ndef nothing(cents):\n    pass\n\n\ndouble = total\n"
+    result = await judged(
+        project,
+        {
+            "money.py": text,
+            "rates.json": '{"usd": 2, "gbp": 3}\n',
+            "README.md": "# Money, and more\n",
+            ".github/workflows/ci.yml": "on: push\n",
+            "test_more.py": "from money import parse\n\n\ndef test_more():\n    assert parse('1.5') == 150\n",
+        },
+    )
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert evidence(result) == {
+        ("money.py", "show"): "unnoticed",
+        ("money.py", "parse"): "noticed",
+        ("money.py", "convert"): "noticed",
+        ("money.py", "total"): "noticed",
+        ("money.py", "halve"): "unexecuted",
+        ("money.py", "nothing"): "unnoticed",
+        ("money.py", ""): "unnoticed",
+        ("rates.json", ""): "unlooked",
+        ("README.md", ""): "same",
+        (".github/workflows/ci.yml", ""): "unlooked",
+        ("test_more.py", ""): "new_test",
+        ("test_more.py", "test_more"): "new_test",
+    }
+    [fact] = [fact.text for fact in result.facts if fact.reservation is Reservation.CHANGE_NOT_TESTED]
+    assert "changed places are tested. Not: " in fact
+    assert "`halve` (no test runs it)" in fact
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param({"rates.json": '{"usd": 2, "eur": 1}\n', "test_money.py": TESTS + '    assert convert(1, "eur") == 1\n'}, id="data"),
+        pytest.param(
+            {
+                "money.py": edited(MONEY, ("def total(items):\n    result = 0\n", "def total(items, start=0):\n    result = start\n")),
+                "test_money.py": TESTS + "    assert total([1], 5) == 6\n    assert total([1]) == 1\n",
+            },
+            id="a parameter",
+        ),
+        pytest.param({"money.py": edited(MONEY, ("def show(cents):", "def show(cents: int) -> str:"))}, id="annotations"),
+        pytest.param(
+            {
+                "money.py": edited(MONEY, ("from pathlib import Path\n", "from pathlib import Path\n\nfrom sums import total\n"),
+                                   (MONEY[MONEY.index("\n\ndef total"):], "\n")),
+                "sums.py": "def total(items):\n    return sum(items)\n",
+            },
+            id="a function that moved to a new module",
+        ),
+    ],
+)  # fmt: skip
+async def test_honest_changes_are_verified(project: Any, edits: dict[str, str | None]) -> None:
+    result = await judged(project, edits)
+    assert result.is_(Verdict.VERIFIED), result.places
