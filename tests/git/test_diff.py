@@ -83,6 +83,19 @@ def test_a_flagged_file_is_flagged_under_both_of_its_names(change):
     }
 
 
+def test_a_file_is_flagged_for_what_nobody_sees_in_it(change):
+    store, base, head = change(
+        "echo a > same; printf 'x\u3164\n' > before; echo c > plain; ln -s plain link",
+        "printf 'a\n\u3164 = 1\n' > same; printf 'y\n' > before; ln -sfn .git/hooks/post-merge link; echo d > plain",
+    )
+    assert {each.path: each.flag_reason for each in file_diffs(store, base, head)} == {
+        "same": "has a line with the invisible character U+3164",
+        "before": None,
+        "link": "is a link into a git directory",
+        "plain": None,
+    }
+
+
 def test_hostile_names_and_contents_do_not_confuse_the_parser(bench):
     bench.init()
     store, base, tree = bench.tree()

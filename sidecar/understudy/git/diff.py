@@ -19,6 +19,7 @@ from understudy.git.path_rules import flagged
 from understudy.model.delegation.delegations import FileStat
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.text.hidden_text import why_hidden
 from understudy.model.text.path_quoting import quote
 
 Status = Literal["added", "deleted", "modified", "renamed", "mode", "type"]
@@ -39,6 +40,7 @@ _OPTIONS = (
     "--diff-algorithm=histogram",
     "--no-indent-heuristic",
 )
+_LINK = "120000"
 _CONFIG = {"core.bigFileThreshold": str(FILE_BYTES), "diff.ignoreSubmodules": "none"}
 _MOVED = re.compile(rb"unable to normalize alternate object path: (.+)")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -112,16 +114,20 @@ def files_of(difference: Iterable[Split]) -> list[FileDiff]:
             from_=quote(split.change.source) if split.change.letter == "R" else None,
             status=split.change.status,
             binary=split.binary,
-            flag_reason=_flag_reason(split.change),
+            flag_reason=_flag_reason(split),
             hunks=_hunks(split.change, split.ranges, binary=split.binary),
         )
         for split in difference
     ]
 
 
-def _flag_reason(change: RawChange) -> str | None:
-    reason = flagged(change.path)
-    return flagged(change.source) if reason is None and change.source != change.path else reason
+def _flag_reason(split: Split) -> str | None:
+    """Return why an accept of a file needs consent: by its name, or because a reader cannot see what it adds."""
+    change = split.change
+    reason = flagged(change.path) or (flagged(change.source) if change.source != change.path else None)
+    if reason is None and change.new_mode == _LINK and any(b".git" in line.strip().split(b"/") for line in split.added):
+        return "is a link into a git directory"
+    return reason or why_hidden(line.decode("utf-8", "replace") for line in split.added)
 
 
 def splits(store: ObjectStore, base: str, head: str, *, verified: bool = False) -> list[Split]:

@@ -327,13 +327,6 @@ def test_amend_replaces_one_file_of_the_result_and_keeps_its_mode(sides):
         assert caught.value.kind is kind
 
 
-def test_changes_of_hooks_ci_and_agent_settings_are_flagged():
-    found = hunk_merge.flagged(
-        [b"src/a.py", b".github/workflows/x.yml", b".vscode/tasks.json", b".claude/settings.json"]
-    )
-    assert set(found) == {b".github/workflows/x.yml", b".vscode/tasks.json", b".claude/settings.json"}
-
-
 def test_reading_the_disk_follows_no_link(tmp_path):
     read = partial(read_entry, tmp_path)
     (tmp_path / "d").mkdir()

@@ -369,19 +369,17 @@ def _requested_hunk(
 
 
 def _refuse_flagged(files: list[FileDiff], accept: list[review_state.HunkRef], identifier: str) -> None:
-    suspects = [file for file in files if file.flag_reason is not None]
-    flags = hunk_merge.flagged(path_quoting.unquote(path) for path in _paths_of(suspects, accept))
+    chosen = {hunk.path for hunk in accept}
+    flags = {file.path: file.flag_reason for file in files if file.flag_reason is not None and file.path in chosen}
     if flags:
         # A file name can contain line feeds, or text that looks like part of the message.
-        listed = sorted(
-            f"{path_quoting.readable(path_quoting.quote(path))} ({reason})" for path, reason in flags.items()
-        )
+        listed = sorted(f"{path_quoting.readable(path)} ({reason})" for path, reason in flags.items())
         more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         raise UnderstudyError(
             ErrorKind.CONFLICT,
-            f"{identifier} changes files that programs execute or follow: {', '.join(listed[:LISTED])}{more}.",
+            f"{identifier} changes files that need a look first: {', '.join(listed[:LISTED])}{more}.",
             hint="Read these changes, then accept them with `includeFlagged: true`.",
-            names=sorted(path_quoting.quote(path) for path in flags),
+            names=sorted(flags),
         )
 
 

@@ -26,7 +26,6 @@ from understudy.git.merge.line_edits import (
 )
 from understudy.git.object_store import ObjectStore
 from understudy.git.objects import object_id, read_blobs, read_loose, write_blob, write_flat_tree
-from understudy.git.path_rules import flagged as _flagged
 from understudy.git.repository import Repository, is_true
 from understudy.model.errors import ErrorKind, UnderstudyError
 from understudy.model.text.path_quoting import quote
@@ -105,11 +104,6 @@ def plan(
         {path: merged[path] for path in order if path in merged},
         tuple(sorted(conflicts, key=lambda conflict: order[conflict.path])),
     )
-
-
-def flagged(paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Return the paths whose change needs explicit consent, with the reason."""
-    return {path: reason for path in paths if (reason := _flagged(path)) is not None}
 
 
 def _picked(files: list[Split], selection: Selection) -> list[tuple[Split, list[str]]]:
