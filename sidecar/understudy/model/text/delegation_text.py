@@ -1,4 +1,4 @@
-"""Sentences about a delegation: how it ended, and what a permission question would allow. Pure."""
+"""Texts about a delegation: its duration, how it ended, and what a permission question would allow. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import CheckResult
 from understudy.model.text.sanitize import one_line
 from understudy.model.verdicts import RESERVATIONS, VERDICTS, Reservation, Verdict
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def cause(error: ErrorInfo) -> str:

@@ -729,7 +729,7 @@ def test_a_printed_path_is_unambiguous_and_can_be_typed(wire: str, shown: str) -
 
 
 def test_durations_and_counts() -> None:
-    assert [output.duration(seconds) for seconds in (-1, 7, 754, 3723)] == ["0:00", "0:07", "12:34", "1:02:03"]
+    assert [delegation_text.duration(seconds) for seconds in (-1, 7, 754, 3723)] == ["0:00", "0:07", "12:34", "1:02:03"]
     assert [output.thousands(count) for count in (950, 12_345, 1_200_000)] == ["950", "12.3k", "1.2M"]
 
 

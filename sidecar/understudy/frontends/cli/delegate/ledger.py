@@ -17,11 +17,12 @@ from understudy.frontends.cli.calls import options
 from understudy.frontends.cli.calls.api_calls import call, uri
 from understudy.frontends.cli.output import output
 from understudy.frontends.cli.output.event_lines import plural
-from understudy.frontends.cli.output.output import cost_origin, duration, review_counts, thousands, usd
+from understudy.frontends.cli.output.output import cost_origin, review_counts, thousands, usd
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation.delegations import Usage
 from understudy.model.delegation.ledger import GroupBy, LedgerEntry, LedgerLine, LedgerShare, LedgerTotals
 from understudy.model.errors import ErrorKind
+from understudy.model.text.delegation_text import duration
 from understudy.model.verdicts import Verdict
 
 _AGO = re.compile(r"(\d{1,5})([hdw])")

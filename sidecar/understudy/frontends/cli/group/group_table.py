@@ -19,12 +19,12 @@ from understudy.frontends.cli.calls.api_calls import call
 from understudy.frontends.cli.group import queue_commands
 from understudy.frontends.cli.output import event_lines, output, verdict_card
 from understudy.frontends.cli.output.live_view import REDRAW_SECONDS
-from understudy.frontends.cli.output.output import duration, thousands
+from understudy.frontends.cli.output.output import thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.frontends.cli.terminal.terminal import HeldInterrupt, cut, one_line, width_of
 from understudy.model.delegation.delegations import Delegation, GroupBudget
 from understudy.model.states import State
-from understudy.model.text.delegation_text import cause
+from understudy.model.text.delegation_text import cause, duration
 
 IDLE_SECONDS = 1.0
 """How often durations are redrawn."""

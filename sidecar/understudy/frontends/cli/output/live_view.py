@@ -10,10 +10,11 @@ import click
 import msgspec
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.output import duration, thousands
+from understudy.frontends.cli.output.output import thousands
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.delegation import events
 from understudy.model.states import State
+from understudy.model.text.delegation_text import duration
 
 REDRAW_SECONDS = 0.25
 """Faster changes cannot be read."""

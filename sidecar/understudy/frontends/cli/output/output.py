@@ -176,13 +176,6 @@ def problems(entries: Sequence[Any]) -> None:
             click.echo(f"  {terminal.one_line(problem.hint)}", err=True)
 
 
-def duration(seconds: float) -> str:
-    """Return a duration as ``0:07``, ``12:34`` or ``1:02:03``."""
-    minutes, rest = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def age(at: str, now: datetime) -> str:
     """Return how long ago ``at`` (ISO 8601) was, as ``7s``, ``12m``, ``3h`` or ``2d``; ``?`` if it is not a time."""
     try:

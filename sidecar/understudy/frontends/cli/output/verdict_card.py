@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from understudy.frontends.cli.output import event_lines
-from understudy.frontends.cli.output.output import cost_origin, duration, review_counts, thousands
+from understudy.frontends.cli.output.output import cost_origin, review_counts, thousands
 from understudy.frontends.cli.terminal import permission_prompt
 from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_line, path, sanitize, short_path
 from understudy.model.delegation.delegations import Delegation
@@ -16,6 +16,7 @@ from understudy.model.evidence.checks import BaseComparison, JudgedMutant, Mutan
 from understudy.model.evidence.places import described, share, untested
 from understudy.model.states import State
 from understudy.model.text import delegation_text
+from understudy.model.text.delegation_text import duration
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import RESERVATIONS, Reservation, Verdict
 

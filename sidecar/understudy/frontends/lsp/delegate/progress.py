@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.frontends.lsp.editor.user_messages import say
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
@@ -25,7 +25,6 @@ from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
-    from understudy.frontends.lsp.editor.client import Client
 
 REPORT_SECONDS = 0.5
 """Shortest time between two reports of one delegation, unless its state changes."""
@@ -53,7 +52,7 @@ class Shown:
         self.token = token
         self.given = chosen_by_client
         self.delegation = delegation
-        self.began = _began(delegation)
+        self.began = datetime.fromisoformat(delegation.started_at).timestamp()
         self.open = False
         self.over = False
         """The progress has ended; may be set before it is open."""
@@ -65,14 +64,9 @@ class Shown:
     def message(self) -> str:
         """Return the current activity and the elapsed time."""
         delegation = self.delegation
-        parts = [_STATES.get(delegation.state, str(delegation.state)), delegation.activity or "", self.elapsed()]
+        elapsed = delegation_text.duration(time.time() - self.began)
+        parts = [_STATES.get(delegation.state, str(delegation.state)), delegation.activity or "", elapsed]
         return one_line(" · ".join(dict.fromkeys(part for part in parts if part)))
-
-    def elapsed(self) -> str:
-        """Return the time since the start, as in ``0:07``."""
-        minutes, seconds = divmod(max(0, int(time.time() - self.began)), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 class Progress:
@@ -208,13 +202,6 @@ class Progress:
 
 def _new_token(delegation: Delegation) -> str:
     return f"understudy-{delegation.id}-{uuid.uuid4().hex[:8]}"
-
-
-def _began(delegation: Delegation) -> float:
-    try:
-        return datetime.fromisoformat(delegation.started_at).timestamp()
-    except ValueError:
-        return time.time()
 
 
 def _done(entries: list[Any], before: int | None) -> int | None:
