@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from understudy.api import method_table, result_files
-from understudy.frontends.lsp.delegate.result_messages import ANSWER_CHARACTERS, PERSON_SECONDS, SHOW, stops_typing
-from understudy.frontends.lsp.editor.client import EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say, show_document
+from understudy.frontends.lsp.delegate.result_messages import ANSWER_CHARACTERS, SHOW, stops_typing
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
+from understudy.frontends.lsp.editor.user_messages import PERSON_SECONDS, can_ask, choose, say, show_document
 from understudy.model.errors import UnderstudyError
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.api.messages import TextResult
     from understudy.api.serving.request import InFlightRequest
-    from understudy.frontends.lsp.editor.client import Client
 
 RUN = method_table.PREFIX + "text/run"
 

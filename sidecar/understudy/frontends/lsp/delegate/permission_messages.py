@@ -15,7 +15,7 @@ from lsprotocol import types
 
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say
+from understudy.frontends.lsp.editor.user_messages import PERSON_SECONDS, can_ask, choose, log, say
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation, PermissionOption, PermissionRequest
 from understudy.model.errors import ErrorKind, UnderstudyError
@@ -23,8 +23,6 @@ from understudy.model.text import delegation_text
 from understudy.model.text.sanitize import one_line
 
 LATER = "Later"
-DEFAULT_SECONDS = 3600.0
-"""How long a request without a deadline is shown in the editor."""
 RULE_CHARACTERS = 80
 """Longest rule that the title of a button shows; a longer one is not offered to be remembered."""
 DETAIL_CHARACTERS = 1500
@@ -201,8 +199,5 @@ def _elsewhere(question: Question) -> str:
 def _seconds(request: PermissionRequest) -> float:
     """Return how long to show a request: beyond its deadline, so that a late answer gets a message."""
     if request.deadline is None:
-        return DEFAULT_SECONDS
-    try:
-        return max(0.0, datetime.fromisoformat(request.deadline).timestamp() - time.time()) + DEFAULT_SECONDS
-    except ValueError:
-        return DEFAULT_SECONDS
+        return PERSON_SECONDS
+    return max(0.0, datetime.fromisoformat(request.deadline).timestamp() - time.time()) + PERSON_SECONDS

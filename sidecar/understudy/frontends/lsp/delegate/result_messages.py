@@ -14,7 +14,7 @@ from lsprotocol import types
 from understudy.api import result_files
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, log, say, show_document
+from understudy.frontends.lsp.editor.user_messages import PERSON_SECONDS, can_ask, choose, log, say, show_document
 from understudy.model.delegation import events as event_types
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import UnderstudyError
@@ -24,8 +24,6 @@ from understudy.model.verdicts import Verdict
 
 REVIEW = "Review"
 SHOW = "Show the answer"
-PERSON_SECONDS = 3600.0
-"""How long a message with a choice is shown in the editor."""
 ANSWER_CHARACTERS = 600
 """How much of an answer a message contains if the editor cannot show a document."""
 

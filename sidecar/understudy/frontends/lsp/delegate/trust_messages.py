@@ -16,19 +16,16 @@ from lsprotocol import types
 
 from understudy.api import result_files
 from understudy.frontends.lsp.editor.client import Client, EditorRefused
-from understudy.frontends.lsp.editor.user_messages import can_ask, choose, say
+from understudy.frontends.lsp.editor.user_messages import PERSON_SECONDS, can_ask, choose, say
 from understudy.model.errors import UnderstudyError
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from understudy.api.messages import TrustResult
-    from understudy.frontends.lsp.editor.client import Client
 
 TRUST = "Trust"
 NOT_NOW = "Not now"
-PERSON_SECONDS = 3600.0
-"""How long the question is shown in the editor."""
 WAITED_SECONDS = 300.0
 """How long a start waits for the answer; after that it is refused with the reason."""
 LISTED = 12
@@ -103,14 +100,14 @@ class TrustMessages:
 
     async def _ask(self, workspace: Path, trust: TrustResult) -> None:
         if not can_ask(self._client):
-            self._say(types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
+            say(self._client, types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
             return
         try:
             title = await choose(
                 self._client, types.MessageType.Warning, _text(workspace, trust), [NOT_NOW, TRUST], PERSON_SECONDS
             )
         except EditorRefused:
-            self._say(types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
+            say(self._client, types.MessageType.Warning, f"{_text(workspace, trust)}\n\n{_elsewhere(workspace)}")
             return
         except TimeoutError:
             return
@@ -125,11 +122,8 @@ class TrustMessages:
             await self._client.call("workspace/trust", params)
         except UnderstudyError as error:
             # The effects changed while the user read them: ask again, with the current ones.
-            self._say(types.MessageType.Warning, f"{error.message} {error.hint or ''}".strip())
+            say(self._client, types.MessageType.Warning, f"{error.message} {error.hint or ''}".strip())
             self._look_later()
-
-    def _say(self, severity: types.MessageType, text: str) -> None:
-        say(self._client, severity, text)
 
 
 def _place_of(params: dict[str, Any], client: Client) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -13,9 +12,8 @@ from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.model.text import path_quoting
 from understudy.model.text.sanitize import sanitize
 
-if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.client import Client
-
+PERSON_SECONDS = 3600.0
+"""How long a message with a choice is shown, unless it has a deadline."""
 _log = logging.getLogger(__name__)
 
 
