@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from understudy.process.identity import peer_pid as peer_pid  # noqa: PLC0414 - 
 from understudy.process.identity import peer_uid as peer_uid  # noqa: PLC0414 - for frontends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import msgspec
 
     from understudy.engine.review.editor_documents import BufferEdit as BufferEdit  # noqa: PLC0414 - for frontends

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -30,12 +30,9 @@ from understudy.model.delegation.delegations import AskedBy, CostSource, LaunchO
 from understudy.model.delegation.ledger import LedgerEntry
 from understudy.model.errors import ErrorKind, Range, UnderstudyError
 from understudy.model.wire import timestamp
-from understudy.runners.runner import Task
+from understudy.runners.runner import Outcome, Task
 from understudy.secrets import keys
 from understudy.secrets.redaction import Redactor
-
-if TYPE_CHECKING:
-    from understudy.runners.runner import Outcome
 
 
 class TextRequest(msgspec.Struct, frozen=True, kw_only=True):

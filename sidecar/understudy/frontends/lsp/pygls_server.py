@@ -17,7 +17,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cattrs
 from lsprotocol import types
@@ -39,12 +39,9 @@ from understudy.frontends.lsp.delegate.result_messages import ResultMessages
 from understudy.frontends.lsp.delegate.tracked_delegations import TrackedDelegations
 from understudy.frontends.lsp.delegate.trust_messages import TrustMessages
 from understudy.frontends.lsp.editor import aggregator
-from understudy.frontends.lsp.editor.client import OPEN_REVIEW
+from understudy.frontends.lsp.editor.client import OPEN_REVIEW, Client
 from understudy.frontends.lsp.review.review_feature import ReviewFeature
 from understudy.model.errors import ErrorKind, UnderstudyError
-
-if TYPE_CHECKING:
-    from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from understudy.api import method_table
 from understudy.api.caller import describe_asker
 from understudy.api.serving.request import Answer, InFlightRequest
 from understudy.frontends.lsp.editor import documents
-from understudy.frontends.lsp.editor.client import EditorRefused
+from understudy.frontends.lsp.editor.client import Client, EditorRefused
 from understudy.model.delegation.delegations import AskedBy
 from understudy.model.errors import ErrorKind, UnderstudyError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import msgspec
 
     from understudy.api.caller import BufferEdit, Editor
-    from understudy.frontends.lsp.editor.client import Client
 
 log = logging.getLogger(__name__)
 
