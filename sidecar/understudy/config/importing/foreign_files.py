@@ -224,10 +224,16 @@ def _json_places(text: str) -> dict[KeyPath, Range]:
     try:
         root = compose_yaml(text, most_nodes=MAX_PLACES, most_levels=2 * MAX_EXACT_DEPTH)
     except Refused:
+        json.loads(text, parse_int=str, object_pairs_hook=_refuse_twice)
         return {}
     places: dict[KeyPath, Range] = {}
     _plain(root, (), places)
     return places
+
+
+def _refuse_twice(members: list[tuple[str, Any]]) -> None:
+    if len(dict(members)) != len(members):
+        raise Refused("A setting occurs twice.")
 
 
 def _yaml(source: Source, text: str) -> Document:
