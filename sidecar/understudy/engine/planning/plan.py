@@ -192,6 +192,12 @@ def plan(
     in_worktree = recipe.returns != "text" or supported.process_in_worktree
     if in_worktree:
         repository.check_owner(workspace)
+    if "file" in (recipe.needs or ()) and not files and follow_up is None:
+        raise UnderstudyError(
+            ErrorKind.INPUT_EMPTY,
+            f"The recipe {recipe.name!r} needs a file to work on, and none is named.",
+            hint=f"Name one, for example: understudy start {recipe.name} PATH/TO/FILE",
+        )
     if follow_up is None and not (params.task or files or context or params.input or target):
         raise nothing_to_work_on(recipe)
     rounds = start_options.rounds_of(params, recipe)
@@ -204,12 +210,6 @@ def plan(
     buffers = _buffers(workspace, unsaved, notes, fixed=() if in_worktree else (*files, *context))
     if params.range is not None and follow_up is None:
         user_file.check_lines(workspace, files[0] if files else None, buffers, params.range)
-    if "file" in (recipe.needs or ()) and not files and follow_up is None:
-        raise UnderstudyError(
-            ErrorKind.INPUT_EMPTY,
-            f"The recipe {recipe.name!r} needs a file to work on, and none is named.",
-            hint=f"Name one, for example: understudy start {recipe.name} PATH/TO/FILE",
-        )
     if not status.trusted and not only_look and (in_worktree or chosen.scope is Scope.WORKSPACE):
         raise UnderstudyError(
             ErrorKind.UNTRUSTED_WORKSPACE,
