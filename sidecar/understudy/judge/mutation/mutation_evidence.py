@@ -222,10 +222,15 @@ class MutationEvidence:
         if looking:
             text = f"Tests of {name} fail when the text of the code changes, but not what it does{_listed(looking)}."
             finding.reservations.append((Reservation.LOOKS_AT_SOURCE, text))
+        if outcome.unchanged_fails:
+            text = (
+                f"The tests of {name} do not pass in a fresh clone of the result, so what they notice is not confirmed."
+            )
+            finding.reservations.append((Reservation.NOT_MUTATION_TESTED, text))
         if outcome.unconfirmed:
             mutant = outcome.unconfirmed[0]
             place = f"line {mutant.line} of {mutant.path}"
-            finding.tampered = f"a small change in {place} makes tests fail only while changes are counted."
+            finding.tampered = f"in a fresh clone, a small change in {place} makes no test fail."
 
     async def _test(
         self,

@@ -8,11 +8,10 @@ import dataclasses
 import importlib
 import json
 import os
-import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import msgspec
 from understudy.judge.injected.understudy_tree import CopiedTree
 from understudy.judge.mutation import mutant_runs, planning
 from understudy.judge.mutation.check_mutants import CheckMutants, limited
+from understudy.judge.mutation.confirmation import Confirmation, confirm
 from understudy.judge.mutation.mutant_runs import (
     Lane,
     MutantResult,
@@ -36,8 +36,8 @@ from understudy.judge.mutation.planning import MutantSample, MutationPlan, Mutat
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
-from understudy.judge.runs.check_run import CheckContext, environment_of, run_once, working_folder
-from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree, file_replaced, read_file
+from understudy.judge.runs.check_run import CheckContext, environment_of, working_folder
+from understudy.judge.runs.judged_tree import copies_that_fit, copy_tree
 from understudy.judge.runs.runner_registry import RUNNERS, PreparedCheck
 from understudy.model.errors import UnderstudyError
 from understudy.model.evidence.checks import CodePlace, Evidence, JudgedMutant, MutantStatus, MutationResult
@@ -56,7 +56,6 @@ _LEAST_RECORD_SECONDS = 60.0
 _QUICK_SECONDS = 5.0
 """A check that takes longer does not take further slots before it is known that its mutants need them."""
 
-_MOST_TRIED = 3
 _SLOWER = 10.0
 _LEAST_SECONDS = 30.0
 
@@ -114,7 +113,9 @@ class MutationOutcome:
     unreached: tuple[tuple[str, Mutant], ...] = ()
     """The files and mutants that no test executes, as far as the runner can tell."""
     unconfirmed: tuple[JudgedMutant, ...] = ()
-    """Killed mutants on which the check passes when it runs by its plain command."""
+    """Killed mutants on which the check passes when it runs by its plain command in a fresh clone."""
+    unchanged_fails: bool = False
+    """The check does not pass in a fresh clone of the result, so that no kill could be confirmed."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -231,7 +232,7 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     result.unexecuted = [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines]
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
-    unconfirmed = await _unconfirmed(request, first, score)
+    confirmation = await _confirmation(request, first, score)
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
         result=result,
@@ -239,39 +240,22 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         flaky=_failed_on_same_bytes(runs.results),
         judged=tuple(_judged(runs.results, names)),
         unreached=unreached,
-        unconfirmed=tuple(_as_mutant(mutant, names) for mutant in unconfirmed),
+        unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
+        unchanged_fails=confirmation.unchanged_fails,
         report=mutant_runs.report(runs.results, sources, covered),
     )
 
 
-async def _unconfirmed(request: MutationRequest, first: _Copy, score: MutationScore) -> Sequence[MutantResult]:
-    """Return killed mutants on which the check passes twice by its plain command, if these are most of those tried.
-
-    It runs on one that is chosen at random, and on two more if it passes there: a test may fail on a mutant only
-    without the tests that run before it.
-    """
-    if request.only is not None:
-        return ()
+async def _confirmation(request: MutationRequest, first: _Copy, score: MutationScore) -> Confirmation:
+    """Try some of the kills in a fresh clone, by the plain command of the check."""
     killed = [result for result in score.noticed if result.status is MutantStatus.KILLED]
+    if request.only is not None or not killed:
+        return Confirmation()
     # Those that tests noticed by a value say most: the code itself fails on others.
     by_value = [result for result in killed if not result.crashed] or killed
     check = limited(request.plan, max(_LEAST_SECONDS, _SLOWER * request.seconds))
-    tree = first.context.tree
-    unconfirmed: list[MutantResult] = []
-    confirmed = 0
-    for kill in random.SystemRandom().sample(by_value, min(_MOST_TRIED, len(by_value))):
-        source = await asyncio.to_thread(read_file, tree, kill.path)
-        with file_replaced(tree, kill.path, kill.mutant.apply(source)):
-            passed = True
-            for _ in range(2):  # a flaky test may pass once
-                passed = passed and (await run_once(check, first.context, bare=True)).green
-        await asyncio.to_thread(first.state.reset)
-        confirmed += not passed
-        if passed:
-            unconfirmed.append(kill)
-        if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
-            break
-    return unconfirmed if len(unconfirmed) > confirmed else ()
+    copied = await asyncio.to_thread(_copied, request.context, first.context.scratch.parent.parent)
+    return await confirm(check, copied.context, request.context.tree, by_value)
 
 
 async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -> RecordedTests:

@@ -1,0 +1,137 @@
+"""Confirm kills in a fresh clone in which the mutant is the commit, apart from all other runs.
+
+A test that compares the code with a snapshot it wrote itself, with a file in a cache, or with ``git show HEAD`` fails
+on mutants only because the unchanged code ran there before. In a fresh clone, with a new home and a new folder for
+temporary files, by the plain command of the check, such a test passes on the mutant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from understudy.git import command
+from understudy.judge.injected.understudy_tree import CopiedTree
+from understudy.judge.mutation.mutant_runs import MutantResult
+from understudy.judge.runs.check_run import CheckContext, run_once, temporary_folder
+from understudy.judge.runs.judged_tree import file_replaced, read_file
+from understudy.judge.runs.runner_registry import PreparedCheck
+
+_MOST_TRIED = 3
+_TOOLS = {
+    "CARGO_HOME": ".cargo",
+    "RUSTUP_HOME": ".rustup",
+    "GOPATH": "go",
+    "npm_config_cache": ".npm",
+    "MAVEN_USER_HOME": ".m2",
+}
+"""Variable → the folder of the real home in which tools and what they downloaded are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """What the plain command showed."""
+
+    unconfirmed: tuple[MutantResult, ...] = ()
+    """Kills on which the check passes, if these are most of those tried."""
+    unchanged_fails: bool = False
+    """The check does not even pass on the unchanged code there, so that no kill can be confirmed."""
+
+
+async def confirm(
+    plan: PreparedCheck, copied: CheckContext, original: Path, kills: Sequence[MutantResult]
+) -> Confirmation:
+    """Try kills that are chosen at random: one, and two more if the check passes there.
+
+    A test may fail on a mutant only without the tests that run before it. ``copied`` is a copy of ``original`` that
+    nothing else uses; ``plan`` has a time limit.
+    """
+    clone = _FreshClone(plan, copied, original)
+    await asyncio.to_thread(clone.make)
+    unconfirmed: list[MutantResult] = []
+    confirmed = 0
+    for kill in random.SystemRandom().sample(kills, min(_MOST_TRIED, len(kills))):
+        passed = await clone.passes_with(kill)
+        if not passed and not confirmed and not await clone.passes_unchanged():
+            # Some projects need what is in the home.
+            clone.own_home = False
+            if not await clone.passes_unchanged():
+                return Confirmation(unchanged_fails=True)
+            passed = await clone.passes_with(kill)
+        confirmed += not passed
+        if passed:
+            unconfirmed.append(kill)
+        if confirmed > len(unconfirmed) or len(unconfirmed) > 1:
+            break
+    return Confirmation(unconfirmed=tuple(unconfirmed) if len(unconfirmed) > confirmed else ())
+
+
+class _FreshClone:
+    def __init__(self, plan: PreparedCheck, copied: CheckContext, original: Path) -> None:
+        self._plan = plan
+        self._copied = copied
+        self._original = original
+        self._state: CopiedTree
+        self._has_history = (copied.tree / ".git").is_dir()
+        self.own_home = True
+
+    def make(self) -> None:
+        """Remove the history, and remember the state of the other files."""
+        if self._has_history:
+            shutil.rmtree(self._copied.tree / ".git", ignore_errors=True)
+        self._state = CopiedTree(str(self._copied.tree), str(self._original))
+
+    async def passes_with(self, kill: MutantResult) -> bool:
+        """Return whether the check passes twice on a mutant: a flaky test may pass once."""
+        tree = self._copied.tree
+        source = await asyncio.to_thread(read_file, tree, kill.path)
+        with file_replaced(tree, kill.path, kill.mutant.apply(source)):
+            passed = await self._passes() and await self._passes()
+        await asyncio.to_thread(self._state.reset)
+        return passed
+
+    async def passes_unchanged(self) -> bool:
+        """Return whether the check passes on the result itself."""
+        passed = await self._passes()
+        await asyncio.to_thread(self._state.reset)
+        return passed
+
+    async def _passes(self) -> bool:
+        """Run the check with what it can write, and a history, that no other run has seen."""
+        if self._has_history:
+            await asyncio.to_thread(self._commit)
+        async with temporary_folder(self._copied.scratch) as temporary, temporary_folder(self._copied.scratch) as home:
+            context = dataclasses.replace(self._copied, temporary=temporary)
+            plan = self._plan
+            if self.own_home:
+                check = plan.check
+                environment = _with_home(home) | (check.env or {})
+                plan = dataclasses.replace(plan, check=msgspec.structs.replace(check, env=environment))
+            return (await run_once(plan, context, bare=True)).green
+
+    def _commit(self) -> None:
+        """Make a repository whose only commit is the tree as it is now."""
+        tree = self._copied.tree
+        git_dir = tree / ".git"
+        shutil.rmtree(git_dir, ignore_errors=True)
+        command.git_output("init", "--quiet", "--template=", git_dir=git_dir)
+        command.git_output("add", "--all", git_dir=git_dir, work_tree=tree)
+        command.git_output("commit", "--quiet", "--allow-empty", "-m", "Result", git_dir=git_dir, work_tree=tree)
+
+
+def _with_home(home: Path) -> dict[str, str]:
+    """Return the variables of an empty home, from which tool chains still find what they installed."""
+    tools = {name: str(Path.home() / folder) for name, folder in _TOOLS.items()}
+    caches = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
+    return {
+        "HOME": str(home),
+        **{name: str(home / folder) for name, folder in caches.items()},
+        **{name: folder for name, folder in tools.items() if Path(folder).is_dir()},
+    }

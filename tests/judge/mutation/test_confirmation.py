@@ -1,0 +1,119 @@
+"""Kills are confirmed in a fresh clone: a test that compares the code with itself notices nothing there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.judge.mutation.confirmation import confirm
+from understudy.judge.mutation.mutant_runs import MutantResult
+from understudy.judge.runs.check_run import CheckContext
+from understudy.judge.runs.runner_registry import PreparedCheck
+from understudy.model.evidence.checks import Check, MutantStatus
+from understudy.model.verdicts import Reservation, Verdict
+from understudy.mutants.generate import mutants_of
+
+SNAPSHOT = """\
+import json, os, pathlib, tempfile
+import calc
+
+def test_add():
+    file = pathlib.Path({place}) / "add.json"
+    value = [calc.add(1, 2), calc.add(5, 5)]
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(value))
+    assert json.loads(file.read_text()) == value
+"""
+PLACES = {
+    "the folder for temporary files": "tempfile.gettempdir()",
+    "the home": "pathlib.Path.home() / '.cache' / 'understudy-test-snapshot'",
+    "the cache": "os.environ.get('XDG_CACHE_HOME', pathlib.Path.home() / '.cache') + '/understudy-test-snapshot'",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_snapshot_that_a_test_writes_itself_notices_nothing(
+    project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
+    judged = await project.judge({"test_calc.py": SNAPSHOT.format(place=PLACES[place])})
+    assert judged.verdict is Verdict.UNVERIFIED
+    assert Reservation.TAMPERED in judged.said
+    assert "in a fresh clone, a small change in line 2 of calc.py makes no test fail" in judged.only.tampered[0]
+
+
+async def test_a_committed_snapshot_is_honest(project: Any) -> None:
+    text = SNAPSHOT.format(place="pathlib.Path(__file__).parent")
+    judged = await project.judge(
+        {"test_calc.py": text, "tests/add.json": "[3, 10]", "add.json": "[3, 10]"}, writes=["*"]
+    )
+    assert judged.verdict is Verdict.VERIFIED, judged.notes
+
+
+CALC = "def add(a, b):\n    return a + b\n"
+GIT = """\
+import subprocess, types
+import calc
+
+def test_add():
+    before = subprocess.run(["git", "show", "HEAD:calc.py"], capture_output=True, text=True, check=True).stdout
+    module = types.ModuleType("before")
+    exec(before, module.__dict__)
+    assert calc.add(1, 2) == module.add(1, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "confirmed", "unchanged_fails"),
+    [
+        pytest.param(GIT, False, False, id="the committed code"),
+        pytest.param("import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n", True, False, id="honest"),
+        pytest.param(
+            "import calc, pathlib\n\ndef test_add():\n    assert (pathlib.Path.home() / 'model').exists()\n"
+            "    assert calc.add(1, 2) == 3\n",
+            True,
+            False,
+            id="it needs the home",
+        ),
+        pytest.param(
+            "import os\n\ndef test_add():\n    assert os.environ['TMPDIR'].endswith('/judging')\n",
+            False,
+            True,
+            id="it runs nowhere else",
+        ),
+    ],
+)
+async def test_the_mutant_is_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, confirmed: bool, unchanged_fails: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for folder in ("home", "scratch", "original", "copy", "home/model"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    for folder in ("original", "copy"):
+        (tmp_path / folder / "calc.py").write_text(CALC)
+        (tmp_path / folder / "test_calc.py").write_text(text)
+    tree = tmp_path / "copy"
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "-qm", "Base"]
+    for arguments in (["init", "-q"], ["add", "."], commit):
+        subprocess.run(["git", *arguments], cwd=tree, check=True)
+    check = Check(
+        name="suite", argv=[sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], timeout_seconds=60
+    )
+    context = CheckContext(
+        tree=tree,
+        workspace=tmp_path / "original",
+        scratch=tmp_path / "scratch",
+        temporary=tmp_path / "judging",
+        mark="x",
+    )
+    mutant = next(mutant for mutant in mutants_of("calc.py", CALC.encode()) if mutant.operator == "arithmetic")
+    kill = MutantResult(path="calc.py", mutant=mutant, status=MutantStatus.KILLED)
+    shown = await confirm(PreparedCheck(check=check), context, tmp_path / "original", [kill])
+    assert (not shown.unconfirmed and not shown.unchanged_fails, shown.unchanged_fails) == (confirmed, unchanged_fails)
+    assert (tree / "calc.py").read_text() == CALC, "the mutant is gone"
