@@ -391,7 +391,7 @@ class ChangedPlaces:
                 )
             elif lost:
                 item.added = False
-                item.why = f"no test noticed changes of line {lost[0]}, which it replaces"
+                item.why = f"no test noticed changes of line {lost[0]} of the base, which is gone"
 
     # -- the end ----------------------------------------------------------------------------------------------
 
