@@ -13,6 +13,7 @@ import project_python
 import pytest
 from examples import examples
 from hypothesis import settings
+from memory_folder import memory_folder
 
 import understudy
 from understudy.process import unguarded
@@ -21,6 +22,9 @@ from understudy.process.guardian import marked_processes
 # A busy machine makes any example slow: times are measured by `make bench`, not by tests.
 settings.register_profile("without-deadline", deadline=None, max_examples=examples(100))
 settings.load_profile("without-deadline")
+
+TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
+"""The variable that names the folder in which pytest makes its temporary ones."""
 
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # of what tests start; this process keeps its compiled tests
 
@@ -34,9 +38,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to run inside a run of Understudy, and compile the sidecar for the processes that the tests start.
+    """Refuse to run inside a run of Understudy, compile the sidecar, and let tests write to memory where they can.
 
-    Without the latter, each process compiles every changed module again, which takes longer than most tests.
+    If the sidecar is not compiled, each process compiles every changed module again: longer than most tests take.
     """
     run = marked_processes.surrounding_run()
     if run is not None:
@@ -47,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if not hasattr(config, "workerinput"):  # once for all workers of pytest-xdist
         compileall.compile_dir(understudy.__path__[0], quiet=2)
+        folder = memory_folder()
+        if folder is not None:
+            os.environ.setdefault(TEMPORARY_ROOT, folder)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -78,7 +85,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("UNDERSTUDY_STATE", str(home / "state" / "understudy"))
     for variable in list(os.environ):
-        if variable.startswith("GIT_"):
+        if variable.startswith("GIT_") or variable == TEMPORARY_ROOT:
             monkeypatch.delenv(variable)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for role in ("AUTHOR", "COMMITTER"):

@@ -43,7 +43,12 @@ async def test_without_such_a_place_it_is_in_the_scratch_folder(
     assert list(scratch.iterdir()) == []
 
 
-async def test_what_a_test_puts_in_its_place_is_not_followed(scratch: Path, tmp_path: Path) -> None:
+async def test_what_a_test_puts_in_its_place_is_not_followed(
+    scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"  # on the same disk as the target of the move
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "file").write_text("kept")
