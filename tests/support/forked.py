@@ -37,7 +37,12 @@ _READ_AT_START = {"PYTHONPATH", durable.FAILPOINT_VARIABLE}
 """Environment variables that a process reads before it does anything else."""
 _start_cold = unguarded.start_detached
 _MOST_BYTES = 1 << 20
-FOLDERS = ("frontends.cli", "frontends.lsp", "frontends.rpc", "api.handlers", "engine", "journal")
+FOLDERS = (
+    *("frontends.cli", "frontends.lsp", "frontends.rpc", "api.handlers", "engine", "judge", "journal", "model"),
+    *("runners.driver", "runners.agent_clis"),
+)
+IMPORTED_LATER = ("sqlite3", "platformdirs", "encodings.ascii")
+"""What functions import in nearly every process."""
 SDKS = ("acp", "mcp")
 """Frontends that import a large package, which a test pays for when it starts the first of them."""
 
@@ -173,6 +178,8 @@ def _parent(_pid: int) -> socket.socket:
 
 def _serve(connection: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal also sends to this process
+    for name in IMPORTED_LATER:
+        importlib.import_module(name)
     _import(FOLDERS)
     unguarded.start_detached = start_detached
     folder = tempfile.mkdtemp(prefix="forked-")
@@ -218,11 +225,14 @@ def _serve_one(asking: socket.socket, opened: list[socket.socket]) -> bool:
 
 
 def _import(folders: Iterable[str]) -> None:
-    """Import the modules of these folders, and forget them as garbage: so that no fork copies their pages."""
+    """Import the modules of these folders, and forget them as garbage: so that no fork copies their pages.
+
+    Those of ``injected`` are left out: they are for the interpreter of a project.
+    """
     for folder in folders:
         package = importlib.import_module(f"understudy.{folder}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
+            if not module.name.endswith("__main__") and ".injected." not in module.name:
                 importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
