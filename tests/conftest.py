@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -54,6 +55,18 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = memory_folder()
         if folder is not None:
             os.environ.setdefault(TEMPORARY_ROOT, folder)
+
+
+def pytest_collection() -> None:
+    """Collect the tests without looking for garbage: there is hardly any, and looking takes a fifth of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not among the collected tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
