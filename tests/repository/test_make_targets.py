@@ -131,7 +131,11 @@ def e2e(project: Path, *lines: str, arguments: tuple[str, ...] = ("-n0",)) -> su
     (project / "test_heavy.py").write_text(
         "\n".join(["import pathlib, pytest", "pytestmark = pytest.mark.heavy", *lines]) + "\n"
     )
-    return run(sys.executable, TOP / "scripts" / "e2e.py", *arguments, cwd=project, PYTHONDONTWRITEBYTECODE="1")
+    # Only the plugins that the script needs: the others take a second to load, in each process of pytest-xdist again.
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,pytest_timeout"}
+    return run(
+        sys.executable, TOP / "scripts" / "e2e.py", *arguments, cwd=project, PYTHONDONTWRITEBYTECODE="1", **plugins
+    )
 
 
 def test_a_failed_heavy_test_is_not_repeated(heavy: Path):
