@@ -305,47 +305,47 @@ async def test_the_time_of_all_mutants_is_limited(place: Place) -> None:
     assert {MutantStatus.PENDING, MutantStatus.KILLED} <= {one.status for one in runs.results}
 
 
-@pytest.mark.parametrize(
-    "looks",
-    [
-        pytest.param("import pathlib\nassert pathlib.Path('calc.py').stat().st_size == {size}", id="source"),
-        pytest.param("import inspect\nassert 'return x * RATE' in inspect.getsource(calc.double)", id="spaces"),
-        pytest.param(
-            "import os\nassert os.system('echo >> $HOME/runs; test $(wc -l < $HOME/runs) -lt 4') == 0", id="count"
-        ),
-    ],
-)
-async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place, looks: str) -> None:
-    looks = looks.format(size=len(CALC)).replace("\n", "\n    ")
-    recorded = await place.record(f"{TESTS}\ndef test_looks():\n    import calc; calc.double(1)\n    {looks}\n")
+LOOKING = {
+    "size": f"import pathlib\n    assert pathlib.Path('calc.py').stat().st_size == {len(CALC)}",
+    "spaces": "import inspect\n    assert 'return x * RATE' in inspect.getsource(calc.double)",
+    "count": "import os\n    assert os.system('echo >> $HOME/runs; test $(wc -l < $HOME/runs) -lt 4') == 0",
+}
+"""What tests look at instead of values."""
+
+
+async def test_sham_mutants_expose_tests_that_do_not_look_at_values(place: Place) -> None:
+    looking = "".join(
+        f"\ndef test_{name}():\n    import calc; calc.double(1)\n    {looks}\n" for name, looks in LOOKING.items()
+    )
+    recorded = await place.record(TESTS + looking)
     shams = [
         PlannedRun(path="calc.py", mutant=one, tests=tuple(recorded.passed), sham=True)
         for one in sham_mutants("calc.py", CALC.encode(), "seed")
     ]
     runs = await place.run(recorded, [*shams, *shams])
-    assert {killer for one in runs.results for killer in one.killers} == {"test_calc.py::test_looks"}
+    assert {killer for one in runs.results for killer in one.killers} == {
+        f"test_calc.py::test_{name}" for name in LOOKING
+    }
     assert all(one.sham for one in runs.results)
 
 
-@pytest.mark.parametrize(
-    "looks",
-    [
-        pytest.param(
-            "import ast, pathlib\n'op=Mult' in ast.dump(ast.parse(pathlib.Path('calc.py').read_text()))", id="tree"
-        ),
-        pytest.param("import inspect, re\nre.search(r'x +[*] +RATE', inspect.getsource(calc.double))", id="source"),
-    ],
-)
-async def test_a_decoy_exposes_a_test_that_reads_the_source(place: Place, looks: str) -> None:
-    imports, _, condition = looks.partition("\n")
-    recorded = await place.record(
-        f"{imports}\nimport calc\n{TESTS}\ndef test_looks():\n    calc.double(1)\n    assert {condition}\n"
+READING = {
+    "tree": "'op=Mult' in ast.dump(ast.parse(pathlib.Path('calc.py').read_text()))",
+    "source": "re.search(r'x +[*] +RATE', inspect.getsource(calc.double))",
+}
+
+
+async def test_a_decoy_exposes_tests_that_read_the_source(place: Place) -> None:
+    reading = "".join(
+        f"\ndef test_{name}():\n    calc.double(1)\n    assert {condition}\n" for name, condition in READING.items()
     )
+    recorded = await place.record(f"import ast, inspect, pathlib, re\nimport calc\n{TESTS}{reading}")
     assert recorded.compiled == {"calc.py"}
     changed = decoy(CALC.encode(), mutants_of("calc.py", CALC.encode()))
     run = PlannedRun(path="calc.py", mutant=changed, tests=tuple(recorded.passed), sham=True, decoy=True)
     runs = await place.run(recorded, [run, *place.plan(recorded), run])
-    assert [runs.results[place].killers for place in (0, -1)] == [("test_calc.py::test_looks",)] * 2
+    for place_of_decoy in (0, -1):
+        assert set(runs.results[place_of_decoy].killers) == {f"test_calc.py::test_{name}" for name in READING}
     assert statuses(runs)["double arithmetic 4"] == "Killed", "compiled files of the decoy do not stay"
 
 
