@@ -77,15 +77,6 @@ async def test_other_recipes_with_a_check_of_the_new_tests_are_run_again(project
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED, Reservation.FLAKY)
 
 
-async def test_a_pinned_time_zone_stays(project: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    check = Check(name="new", argv=NAMED.argv, env={"TZ": "UTC"})
-    judged = await project.judge(
-        {"test_calc.py": HONEST + DEPENDS["time zone"]}, recipe="implement", writes=["**"], checks=(check,)
-    )
-    assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
-
-
 @pytest.mark.heavy
 async def test_earlier_tests_that_need_an_order_are_not_the_results_fault(project: Any) -> None:
     project.has({"test_calc.py": HONEST + DEPENDS["order"]})
@@ -95,10 +86,16 @@ async def test_earlier_tests_that_need_an_order_are_not_the_results_fault(projec
     assert "with and without this result" in judged.notes
 
 
-async def test_an_honest_test_costs_three_more_runs(project: Any, tmp_path: Any) -> None:
+async def test_an_honest_test_costs_three_more_runs_in_a_time_zone_that_is_pinned(
+    project: Any, monkeypatch: Any, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    check = Check(name="new", argv=NAMED.argv, env={"TZ": "UTC"})
     count = tmp_path / "count"
     text = f"\nwith open({str(count)!r}, 'a') as f:\n    f.write('x')\n"
-    judged = await project.judge({"test_calc.py": HONEST + text}, recipe="implement", writes=["**"], checks=(NAMED,))
+    judged = await project.judge(
+        {"test_calc.py": HONEST + DEPENDS["time zone"] + text}, recipe="implement", writes=["**"], checks=(check,)
+    )
     assert judged.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)
     assert count.stat().st_size == 4
 

@@ -61,21 +61,22 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
-async def test_decided_work_and_work_on_other_files_is_not_attached_to(stage, direct, end) -> None:
+async def test_decided_work_and_work_on_other_files_is_not_attached_to(stage, direct) -> None:
     (stage.top / ".git" / "info" / "exclude").write_text("ignored.txt\n")
     (stage.top / "ignored.txt").write_text("text")
     call = {**CALL, "context_files": ["ignored.txt"]}
     stage.go()
     async with direct() as tools:
-        first = await tools("start", **call)
-        await tools.until(first["id"], "finished")
-        ENDS[end](stage, first["id"])
-        second = await tools("start", **call)
-        assert second["id"] != first["id"]
-        assert "attached" not in second
-        await tools.until(second["id"], "finished")
-        assert (await tools("start", **call))["id"] == second["id"]
+        last = await tools("start", **call)
+        await tools.until(last["id"], "finished")
+        for reason, end in ENDS.items():
+            end(stage, last["id"])
+            following = await tools("start", **call)
+            assert following["id"] != last["id"], reason
+            assert "attached" not in following, reason
+            await tools.until(following["id"], "finished")
+            assert (await tools("start", **call))["id"] == following["id"], reason
+            last = following
 
 
 async def test_failed_and_cancelled_work_is_done_again(stage, direct) -> None:
