@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,25 +168,28 @@ def test_silent_tests_are_those_without_an_outcome() -> None:
     assert report.silent == ["m.V.test_c"]
 
 
-def test_the_cache_ignores_what_changed_since_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_ignores_what_changed_since_the_start(tmp_path: Path) -> None:
     run = seen("a+ b-", green=False)
-    cache = OutcomeCache(tmp_path / "cache")
+    began = time.time() - 1  # the clock of files is coarse
+    cache = OutcomeCache(tmp_path / "cache", since=began)
     cache.put("key", run)
     assert cache.get("key") == run
-    assert OutcomeCache(tmp_path / "cache").get("key") is None, "an agent of this process could have written it"
+    assert OutcomeCache(tmp_path / "cache", since=began).get("key") is None, (
+        "an agent of this process could have written it"
+    )
     [file] = (tmp_path / "cache").iterdir()
-    monkeypatch.setattr(observations, "_STARTED", file.stat().st_ctime + 1)
-    assert OutcomeCache(tmp_path / "cache").get("key") == run
-    assert OutcomeCache(tmp_path / "cache").get("other") is None
+    later = file.stat().st_ctime + 1
+    assert OutcomeCache(tmp_path / "cache", since=later).get("key") == run
+    assert OutcomeCache(tmp_path / "cache", since=later).get("other") is None
     file.write_bytes(b"\x00rubbish")
     os.utime(file, (0, 0))
-    assert OutcomeCache(tmp_path / "cache").get("key") is None
+    assert OutcomeCache(tmp_path / "cache", since=later).get("key") is None
 
 
 def test_the_cache_is_bounded_and_keeps_only_complete_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observations, "_MOST_FILES", 3)
     folder = tmp_path / "cache"
-    cache = OutcomeCache(folder)
+    cache = OutcomeCache(folder, since=time.time())
     cache.put("cut off", seen(timed_out=True))
     cache.put("not started", seen(started=False))
     assert not folder.exists()

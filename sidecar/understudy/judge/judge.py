@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class JudgeRequest:
     """A folder for temporary files, outside worktree and checkout; created if missing, emptied afterwards."""
     cache: Path | None = None
     """A folder that keeps what checks showed on bases; created if missing."""
+    since: float = field(default_factory=time.time)
+    """A time, in seconds since 1970, before which no agent of this result ran: what was kept later may be its own."""
     evidence: Evidence = field(default_factory=Evidence)
     """How much the tests must notice."""
     dismissed: frozenset[str] = frozenset()
@@ -224,7 +227,10 @@ class _Judge:
             test_patterns=self._test_patterns,
         )
         self._base_runs = BaseRuns(
-            trial, cache=OutcomeCache(request.cache), run=self._once, composed=self._record.composed
+            trial,
+            cache=OutcomeCache(request.cache, since=request.since),
+            run=self._once,
+            composed=self._record.composed,
         )
         self._mutation = MutationEvidence(
             trial,
@@ -473,7 +479,7 @@ class _Judge:
                     observed=on_base,
                     key=await asyncio.to_thread(self._base_runs.key, suite),
                     seconds=seconds or green.seconds,
-                    cache=OutcomeCache(self._request.cache),
+                    cache=OutcomeCache(self._request.cache, since=self._request.since),
                     materialise=self._materialise,
                 )
                 lost = await self._mutation.lost_kills(plan, suite, base)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from understudy.judge.mutation import planning
 from understudy.judge.mutation.mutant_runs import MutantResult, PlannedRun
 from understudy.judge.mutation.planning import FurtherRuns, MutationPlan, further_runs, plan, score, without_busy
 from understudy.model.evidence.checks import MutantStatus
@@ -167,3 +169,12 @@ def test_tests_that_get_stuck_without_a_cause_do_not_kill_by_being_stuck() -> No
 def test_without_any_mutant_that_counts_the_share_is_zero() -> None:
     added = score(PLAN, [])
     assert added.share == 0.0
+
+
+def test_what_was_dismissed_since_the_run_began_does_not_count(tmp_path: Path) -> None:
+    """The agent of a run can write to the state: it must not dismiss what its own tests miss."""
+    planning.dismiss(tmp_path, "/project", ["0123456789ab"])
+    changed_at = (tmp_path / "dismissed-mutants.jsonl").stat().st_ctime
+    assert planning.dismissed(tmp_path, "/project", changed_at + 1) == {"0123456789ab"}
+    assert planning.dismissed(tmp_path, "/other", changed_at + 1) == frozenset()
+    assert planning.dismissed(tmp_path, "/project", changed_at) == frozenset()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,6 +57,8 @@ class RunContext:
     """See ``tree``."""
     checkout: CheckoutWorktree | None
     """The worktree again, if the agent works in the checkout."""
+    began: float = field(default_factory=time.time)
+    """When this run began, in seconds since 1970, which is before any agent of it."""
 
     @property
     def tree(self) -> DelegationWorktree | None:

@@ -366,10 +366,15 @@ def dismiss(root: Path, workspace: str, mutants: list[str]) -> None:
         os.close(descriptor)
 
 
-def dismissed(root: Path, workspace: str) -> frozenset[str]:
-    """Return the identities of all dismissed mutants of a workspace; what cannot be read is not dismissed."""
+def dismissed(root: Path, workspace: str, since: float) -> frozenset[str]:
+    """Return the identities of all dismissed mutants of a workspace; what cannot be read is not dismissed.
+
+    None if the file changed after ``since`` (as of ``time.time``): the agent of the result may have written it.
+    """
     mutants = set()
     with suppress(OSError):
+        if (root / _NAME).lstat().st_ctime >= since:  # unlike mtime, it cannot be set to an earlier time
+            return frozenset()
         for line in durable.read_whole(root / _NAME, _LIMIT).splitlines():
             with suppress(ValueError):
                 of, mutant = json.loads(line)

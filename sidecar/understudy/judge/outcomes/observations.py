@@ -4,7 +4,7 @@ Reports come from test runners and probes, which are not trusted: sizes are boun
 
 What checks showed on a base is kept by tree, check and environment, so that the next judgement need not run them. The
 folder holds one file per outcome, at most ``_MOST_FILES``. Agents run as the user and can write to it, so a file counts
-only if it has not changed since this process started, which was before its agent started.
+only if it has not changed since the run began, which was before its agent started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +37,6 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 FIXTURE = re.compile(r"setUp(?:Class|Module) \((.+)\)$")
 """The name under which unittest reports the fixture of a class or module, for all its tests."""
 PASSED, FAILED, SKIPPED, MISSING = "passed", "failed", "skipped", "missing"
-_STARTED = time.time()
 _MOST_FILES = 200
 _MOST_KEPT_BYTES = 8 * 1024 * 1024
 
@@ -412,9 +410,10 @@ def function_of(test: str) -> str:
 class OutcomeCache:
     """A folder of outcomes; without a folder, outcomes are kept for this object only."""
 
-    def __init__(self, folder: Path | None) -> None:
-        """Create nothing on disk."""
+    def __init__(self, folder: Path | None, *, since: float) -> None:
+        """Create nothing on disk; ``since`` is a time (as of ``time.time``) before which no agent of this run wrote."""
         self._folder = folder
+        self._since = since
         self._own: dict[str, Observed] = {}
 
     def get(self, key: str) -> Observed | None:
@@ -425,7 +424,7 @@ class OutcomeCache:
         try:
             with path.open("rb") as stream:
                 # ctime cannot be set to an earlier time, unlike mtime.
-                if os.fstat(stream.fileno()).st_ctime >= _STARTED:
+                if os.fstat(stream.fileno()).st_ctime >= self._since:
                     return None
                 return msgspec.msgpack.decode(stream.read(_MOST_KEPT_BYTES), type=Observed)
         except (OSError, msgspec.DecodeError):
