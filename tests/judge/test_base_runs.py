@@ -10,7 +10,7 @@ import pytest
 
 from understudy.judge.base_runs import earlier_tests
 from understudy.model.evidence.checks import Check
-from understudy.model.evidence.places import untested
+from understudy.model.places import untested
 from understudy.model.verdicts import Reservation, Verdict
 
 PYTEST = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])

@@ -5,7 +5,6 @@ This module only reads files; it runs git only for settings and to resolve revis
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
@@ -483,9 +482,12 @@ def inside(workspace: Path, uri: str) -> str:
 def texts_inside(workspace: Path, texts: Mapping[str, str]) -> dict[str, str]:
     """Return path → text of what is in the workspace, from URI → text; the rest belongs to other workspaces."""
     paths: dict[str, str] = {}
-    for uri, text in texts.items():
-        with contextlib.suppress(UnderstudyError):
-            paths[inside(workspace, uri)] = text
+    for uri in texts:
+        try:
+            path = inside(workspace, uri)
+        except UnderstudyError:
+            continue
+        paths[path] = texts[uri]  # raises, if the text of a document of this workspace is unknown
     return paths
 
 

@@ -37,7 +37,7 @@ from understudy.judge.test_runners.shared.test_runner import TESTS_SLOT
 from understudy.model.config.delegators import ProgramLimits, Recipe
 from understudy.model.delegation.events import CheckFinished, CheckStarted, Event, Phase
 from understudy.model.evidence.checks import Check, CheckResult, Evidence
-from understudy.model.evidence.places import ChangedPlace
+from understudy.model.places import ChangedPlace
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation, ReservationFact, in_order
 from understudy.process.program_spec import limits_of

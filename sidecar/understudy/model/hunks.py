@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from understudy.model.evidence.places import ChangedPlace, untested
+from understudy.model.places import ChangedPlace, untested
 from understudy.model.wire import Wire
 
 

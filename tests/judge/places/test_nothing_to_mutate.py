@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.model.evidence.checks import Check
-from understudy.model.evidence.places import untested
+from understudy.model.places import untested
 from understudy.model.verdicts import Reservation, Verdict
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])

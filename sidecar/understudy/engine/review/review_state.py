@@ -29,8 +29,8 @@ from understudy.model.delegation import events
 from understudy.model.delegation.events import Event
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import FileDiff, Hunk, HunkState, Review
+from understudy.model.places import ChangedPlace
 from understudy.model.text import path_quoting
 from understudy.model.verdicts import Reservation, Verdict
 from understudy.model.wire import ready

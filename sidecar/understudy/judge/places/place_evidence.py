@@ -27,7 +27,7 @@ from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
 from understudy.model.evidence.checks import Check, Evidence, MutantStatus
-from understudy.model.evidence.places import SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
+from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, described, share, untested
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation

@@ -11,8 +11,8 @@ from understudy.model.config.delegators import Limits, PermissionRule
 from understudy.model.confinement import Sandbox
 from understudy.model.errors import ErrorInfo, Range
 from understudy.model.evidence.checks import CheckResult, Round
-from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import Review
+from understudy.model.places import ChangedPlace
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Strict, Wire

@@ -15,8 +15,8 @@ from understudy.model.confinement import Sandbox
 from understudy.model.delegation.delegations import CostSource, Delivery, FileStat, PermissionOption, RequestKind
 from understudy.model.errors import ErrorInfo
 from understudy.model.evidence.checks import BaseComparison, CheckResult, MutationResult
-from understudy.model.evidence.places import ChangedPlace
 from understudy.model.hunks import Review
+from understudy.model.places import ChangedPlace
 from understudy.model.states import State
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict
 from understudy.model.wire import Wire

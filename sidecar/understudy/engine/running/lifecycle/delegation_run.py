@@ -32,7 +32,7 @@ from understudy.model.delegation import events
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.delegation.spec import Spec
 from understudy.model.errors import ErrorInfo, ErrorKind, UnderstudyError
-from understudy.model.evidence.places import ChangedPlace
+from understudy.model.places import ChangedPlace
 from understudy.model.verdicts import Reservation, ReservationFact, Verdict, in_order
 from understudy.model.wire import timestamp
 from understudy.policy.next_step import RULES, Rule

@@ -13,7 +13,7 @@ from understudy.frontends.cli.terminal.terminal import Paint, local_time, one_li
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.errors import ErrorKind, class_of
 from understudy.model.evidence.checks import BaseComparison, JudgedMutant, MutantStatus, MutationResult
-from understudy.model.evidence.places import described, share, untested
+from understudy.model.places import described, share, untested
 from understudy.model.states import State
 from understudy.model.text import delegation_text
 from understudy.model.text.delegation_text import duration
@@ -175,8 +175,8 @@ def _reservations(delegation: Delegation, paint: Paint) -> str:
 
 def _places(delegation: Delegation, paint: Paint) -> str:
     """Return how many of all changed places are tested, unless a reservation says what is missing."""
-    said = {Reservation.CHECKS_OUTDATED, Reservation.CHANGE_NOT_TESTED}.intersection(delegation.reservations)
-    return "" if said or not delegation.places else paint(share(delegation.places), fg="green")
+    elsewhere = {Reservation.CHECKS_OUTDATED, Reservation.CHANGE_NOT_TESTED}.intersection(delegation.reservations)
+    return "" if elsewhere or not delegation.places else paint(share(delegation.places), fg="green")
 
 
 def _untested(delegation: Delegation) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from understudy.frontends.cli.output import event_lines
 from understudy.frontends.cli.terminal import terminal
 from understudy.model.errors import ErrorKind, UnderstudyError
-from understudy.model.evidence.places import SHOWN
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.places import SHOWN
 from understudy.model.text.patches import lines_of
 
 CONTEXT = 3

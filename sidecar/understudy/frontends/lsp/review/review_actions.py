@@ -10,8 +10,8 @@ from understudy.api import method_table
 from understudy.frontends.lsp.review.review_document import ReviewTarget
 from understudy.model.delegation.delegations import Delegation
 from understudy.model.evidence.checks import noticed
-from understudy.model.evidence.places import described, untested
 from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.places import described, untested
 from understudy.model.text import sanitize
 from understudy.model.verdicts import Reservation
 
