@@ -117,6 +117,15 @@ async def test_a_result_of_tests_alone_is_not_verified(project: Any) -> None:
     assert "Only tests and their files changed" in result.notes
 
 
+async def test_comments_that_hide_code_only_together_are_no_words_for_people(project: Any) -> None:
+    """Each of the two begins a comment that the last line ends; without one of them, the other one still does."""
+    code = "exports.add = (a, b) => a + b;\n{}\n{}exports.check = require('assert');\n/* The end\n */\n"
+    project.has({"calc.js": code.format("", "")})
+    result = await judged(project, {"calc.js": code.format("/*\n", "/*\n")})
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["calc.js:2 unnoticed", "calc.js:4 unnoticed"]
+
+
 async def test_words_for_people_are_verified(project: Any) -> None:
     """A README, new and removed documentation, a docstring, a comment, an annotation and an empty package."""
     edits = {

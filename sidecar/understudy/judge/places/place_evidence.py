@@ -177,29 +177,38 @@ class ChangedPlaces:
         support = set(self._test_support())
         tests = {path for path in paths if path in support or deciding_files.is_test(path, trial.test_patterns)}
         texts = set(deciding_files.documentation(paths, trial.test_patterns, self._texts_of_result))
+        same: dict[str, list[Place]] = {}
+        for item in judged:
+            place = item.place
+            if place.path not in texts and self._run_the_same([place]):
+                same.setdefault(place.path, []).append(place)
+        # Two comments that begin in front of code hide it together, and each of them alone changes nothing.
+        same = {path: places for path, places in same.items() if len(places) == 1 or self._run_the_same(places)}
         for item in judged:
             place = item.place
             if place.path in texts:
                 item.show(PlaceEvidence.SAME, "documentation")
-            elif self._runs_the_same(place):
+            elif place in same.get(place.path, ()):
                 item.show(PlaceEvidence.SAME, "nothing that runs changed")
             elif place.path in tests:
                 item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
 
-    def _runs_the_same(self, place: Place) -> bool:
-        if place.source is not None:
+    def _run_the_same(self, places: Sequence[Place]) -> bool:
+        """Return whether a file does the same without some of its places, all of them together."""
+        first = places[0]
+        if first.source is not None:
             return False
-        after = self._read_result(place.path)
-        if place.whole:
-            before = self._read_base(place.path)
+        after = self._read_result(first.path)
+        if first.whole:
+            before = self._read_base(first.path)
             # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
-            return before != after and runs_the_same(place.path, before, after)
-        before = undone([place], self._read_base, self._read_result)[place.path]
+            return before != after and runs_the_same(first.path, before, after)
+        before = undone(places, self._read_base, self._read_result)[first.path]
         if before == after:
             return False
-        if runs_the_same(place.path, before, after):
+        if runs_the_same(first.path, before, after):
             return True
-        annotated = place.path.endswith(".py") and before is not None and after is not None
+        annotated = first.path.endswith(".py") and before is not None and after is not None
         return annotated and differs_in_annotations(before or b"", after or b"") and not self._annotations_are_read
 
     @functools.cached_property
