@@ -109,6 +109,30 @@ def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
     return spans
 
 
+def emptied(path: str, source: bytes, lines: Collection[int]) -> bytes | None:
+    """Return the source in which functions that are in some lines as a whole do nothing; None if there are none.
+
+    Lines count from 1. Only in languages in which such a function can return nothing: Python, JavaScript, TypeScript.
+    """
+    language = language_of(path)
+    if language is None or language.empty_body is None or len(source) > _MOST_BYTES:
+        return None
+    bodies: list[tuple[int, int]] = []
+    stack = [language.parse(source)]
+    while stack:
+        node = stack.pop()
+        body = node.child_by_field_name("body")
+        if node.is_named and node.type in language.functions and body is not None:
+            around = _statement_around(node)
+            if all(line + 1 in lines for line in range(around.start_point[0], around.end_point[0] + 1)):
+                bodies.append((body.start_byte, body.end_byte))
+                continue
+        stack.extend(node.children)
+    for start, end in sorted(bodies, reverse=True):
+        source = source[:start] + language.empty_body + source[end:]
+    return source if bodies else None
+
+
 def _statement_around(node: Node) -> Node:
     """Return the decorated definition, or the declaration of the variable, that a function or class belongs to."""
     around = node

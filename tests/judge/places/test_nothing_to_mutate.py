@@ -111,6 +111,49 @@ async def test_what_no_test_notices_is_not_verified(project: Any, edits: dict[st
     assert named(result) == places
 
 
+ONLY_EXISTS = {
+    "empty": "\n\ndef mul(a, b):\n    pass\n",
+    "wrong": "\n\ndef mul(a, b):\n    return a - b\n",
+    "alias": "\n\nmul = add\n",
+}
+
+
+@pytest.mark.parametrize("added", ONLY_EXISTS.values(), ids=ONLY_EXISTS)
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param("import calc\n\n\ndef test_mul():\n    calc.mul(2, 3)\n", id="an attribute"),
+        pytest.param("from calc import mul\n\n\ndef test_mul():\n    mul(2, 3)\n", id="an import"),
+    ],
+)
+async def test_a_test_that_only_calls_what_was_added_shows_that_it_exists_and_nothing_else(
+    project: Any, added: str, test: str
+) -> None:
+    """Without the function the test fails, as with any function of that name it passes."""
+    result = await judged(project, {"calc.py": CALC + added, "test_mul.py": test})
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["calc.py:9 unnoticed"]
+
+
+async def test_a_function_of_a_script_that_is_only_called_is_not_verified(project: Any) -> None:
+    code = "exports.add = (a, b) => a + b;\n"
+    test = "require('node:test')('mul', () => require('./calc.js').{});\n"
+    project.has({"calc.js": code, "calc.test.js": test.format("add(1, 2)")})
+    edits = {"calc.js": code + "exports.mul = (a, b) => {};\n", "mul.test.js": test.format("mul(2, 3)")}
+    result = await project.judge(edits, recipe="implement", checks=(Check(name="node", argv=["node", "--test"]),))
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["calc.js:2 unnoticed"]
+
+
+async def test_a_test_that_looks_at_what_was_added_is_enough(project: Any) -> None:
+    """The aliases and the import have no mutants."""
+    edits = {
+        "calc.py": CALC.replace("import math\n", "import math\nimport os\n") + "\n\nmul = add\nsep = os.sep\n",
+        "test_mul.py": "import calc\n\n\ndef test_mul():\n    assert calc.mul(2, 3) == 5\n    assert calc.sep == '/'\n",
+    }
+    assert (await judged(project, edits)).is_(Verdict.VERIFIED)
+
+
 async def test_a_result_of_tests_alone_is_not_verified(project: Any) -> None:
     result = await judged(project, {"test_calc.py": TEST.replace("== 3", "== 3 != 4")})
     assert result.is_(Verdict.UNVERIFIED, Reservation.NOT_MUTATION_TESTED)

@@ -17,7 +17,7 @@ from itertools import groupby
 from understudy.git.merge.line_edits import split_lines
 from understudy.model.hunks import FileDiff, Hunk
 from understudy.model.text.path_quoting import unquote
-from understudy.mutants.generate import functions_of
+from understudy.mutants.generate import emptied, functions_of
 
 Read = Callable[[str], bytes | None]
 """Path → content of a file in one commit; None if it does not exist, or is too large."""
@@ -160,8 +160,26 @@ def by_line(places: Iterable[Place]) -> Mapping[str, Mapping[int, int]]:
     return index
 
 
-def unbound(place: Place, after: bytes) -> list[tuple[str, bytes]]:
-    """Return each name that a place binds outside functions, with the file in which it is bound to nothing.
+NOTHING = b"None"
+ANYTHING = b"__import__('unittest.mock').mock.MagicMock()"
+"""An object that can be called, compared and read in any way: a test that only uses it does not fail."""
+
+
+def hollow(place: Place, after: bytes) -> list[tuple[str, bytes]]:
+    """Return what a place adds, each with the file in which it exists and does nothing.
+
+    Without it, a test that only calls it fails, too. These are its functions; if it has none, the names that it binds.
+    """
+    if place.whole or place.removed:
+        return []
+    content = emptied(place.path, after, place.lines)
+    if content is None:
+        return unbound(place, after, ANYTHING)
+    return [(place.function or "a function without a name", content)]
+
+
+def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[str, bytes]]:
+    """Return each name that a place binds outside functions, with the file in which it is bound to ``value``.
 
     Only in Python: without the place, a module that imports the name cannot be loaded, which shows nothing. Elsewhere,
     the use of a name that does not exist fails where it is used.
@@ -185,7 +203,7 @@ def unbound(place: Place, after: bytes) -> list[tuple[str, bytes]]:
         if indent.strip() or lines[end - 1][statement.end_col_offset or 0 :].partition(b"#")[0].strip():
             continue
         for name in names:
-            inserted = indent + name.encode() + b" = None\n"
+            inserted = indent + name.encode() + b" = " + value + b"\n"
             first = lines[end - 1] if lines[end - 1].endswith(b"\n") else lines[end - 1] + b"\n"
             contents.append((name, b"".join([*lines[: end - 1], first, inserted, *lines[end:]])))
     return contents
@@ -207,7 +225,8 @@ def _bound_by(statement: ast.stmt) -> list[str]:
         case ast.ImportFrom(module=module, names=names) if module != "__future__":
             return [alias.asname or alias.name for alias in names if alias.name != "*"]
         case ast.Assign(targets=targets):
-            return [target.id for target in targets if isinstance(target, ast.Name)]
+            # Only `import *` reads this one.
+            return [target.id for target in targets if isinstance(target, ast.Name) and target.id != "__all__"]
         case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
             return [name]
         case _:

@@ -22,7 +22,7 @@ from understudy.judge.deciding.deciding_files import CODE_SUFFIXES
 from understudy.judge.mutation.mutation_test import MutationOutcome, MutationRequest, mutation_test
 from understudy.judge.outcomes import observations
 from understudy.judge.outcomes.observations import FAILED, Observed, printable
-from understudy.judge.places.changed_places import Place, by_line, places_of, unbound, undone
+from understudy.judge.places.changed_places import Place, by_line, hollow, places_of, unbound, undone
 from understudy.judge.runs.check_run import CheckOutcome, ResultToJudge
 from understudy.judge.runs.judged_tree import read_unless_large
 from understudy.judge.runs.runner_registry import PreparedCheck
@@ -283,14 +283,16 @@ class ChangedPlaces:
             places = [item.place for item in group]
             return await fails_with(await asyncio.to_thread(undone, places, self._read_base, self._read_result))
 
+        async def try_alone(item: _Judged, by: str | None) -> None:
+            item.tried, item.unbuilt = True, by is None
+            if by and not await self._only_exists(item, fails_with):
+                item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+
         while groups and loop.time() < deadline:
             group = groups.pop(0)
             by = await fails_without(group)
             if len(group) == 1:
-                item = group[0]
-                item.tried, item.unbuilt = True, by is None
-                if by:
-                    item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+                await try_alone(group[0], by)
             elif by == "":
                 alone += group
             else:
@@ -298,17 +300,30 @@ class ChangedPlaces:
         for item in alone[:_MOST_ALONE]:
             if loop.time() >= deadline:
                 break
-            by = await fails_without([item])
-            item.tried, item.unbuilt = True, by is None
-            if by:
-                item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+            await try_alone(item, await fails_without([item]))
         for item in pending:
             if item.evidence is None and item.unbuilt and loop.time() < deadline:
                 await self._unbind(item, fails_with)
         linked = [item for item in pending if item.evidence is None and item.unbuilt and not item.idle]
         if len(linked) > 1 and loop.time() < deadline and (by := await fails_without(linked)):
             for item in linked:
-                item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
+                if not await self._only_exists(item, fails_with):
+                    item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
+
+    async def _only_exists(
+        self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
+    ) -> bool:
+        """Return whether no test notices when something that a place adds exists and does nothing; then say so.
+
+        That is not the last word: another check may notice it.
+        """
+        place = item.place
+        contents = await asyncio.to_thread(hollow, place, self._read_result(place.path) or b"")
+        for name, content in contents[:_MOST_UNBOUND]:
+            if await fails_with({place.path: content}) == "":
+                item.why = f"no test notices when `{printable(name)}` exists and does nothing"
+                return True
+        return False
 
     async def _unbind(
         self, item: _Judged, fails_with: Callable[[Mapping[str, bytes | None]], Awaitable[str | None]]
@@ -320,12 +335,12 @@ class ChangedPlaces:
         for name, content in names[:_MOST_UNBOUND]:
             by = await fails_with({place.path: content})
             if by == "":
-                item.show(PlaceEvidence.UNNOTICED, f"no test notices when `{name}` is bound to nothing")
+                item.why, item.unbuilt = f"no test notices when `{printable(name)}` is bound to nothing", False
                 return
             why = (
                 f"if `{name}` is bound to nothing, {by} fails" if by else why or "the code cannot be loaded without it"
             )
-        if names and len(names) <= _MOST_UNBOUND:
+        if names and len(names) <= _MOST_UNBOUND and not await self._only_exists(item, fails_with):
             item.show(PlaceEvidence.NOTICED, why)
 
     # -- what was replaced ------------------------------------------------------------------------------------

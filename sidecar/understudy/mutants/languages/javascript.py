@@ -67,6 +67,7 @@ JAVASCRIPT = Language(
         {"function_declaration", "function_expression", "method_definition", "arrow_function"}
         | {"generator_function_declaration", "generator_function"}
     ),
+    empty_body=b"{}",
     classes=frozenset({"class_declaration", "class"}),
     skipped=frozenset(
         {"import_statement", "export_clause", "comment", "decorator", "jsx_attribute", "regex"}

@@ -86,6 +86,8 @@ class Language:
 
     functions: frozenset[str]
     """Node types of functions whose body is in the field ``body``."""
+    empty_body: bytes | None = None
+    """A body with which each of them does nothing; None if one that returns nothing cannot be built."""
     classes: frozenset[str]
     skipped: frozenset[str]
     """Node types that no test can see, such as imports and types."""

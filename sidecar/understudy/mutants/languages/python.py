@@ -73,6 +73,7 @@ PYTHON = Language(
     none="None",
     stores={"assignment": re.compile(r"(?:self|cls)\.(?!__)\w+")},
     functions=frozenset({"function_definition"}),
+    empty_body=b"return None",
     classes=frozenset({"class_definition"}),
     skipped=frozenset(
         {"decorator", "type", "import_statement", "import_from_statement", "future_import_statement"}
