@@ -139,6 +139,19 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
             },
             id="a function that moved to a new module",
         ),
+        pytest.param(
+            {
+                "money.py": edited(MONEY, ("RATES = json", "class Unknown(ValueError):\n    pass\n\n\nRATES = json"),
+                                   ("    return cents * R", "    if to not in RATES:\n        raise Unknown(to)\n    return cents * R")),
+                "purse.py": 'class Purse:\n    """Holds cents."""\n\n    def __init__(self):\n        self._cents = []\n\n'
+                            "    def put(self, cents):\n        self._cents.append(cents)\n\n"
+                            "    def __len__(self):\n        return len(self._cents)\n",
+                "test_purse.py": "import pytest\n\nfrom money import Unknown, convert\nfrom purse import Purse\n\n\n"
+                                 "def test_purse():\n    purse = Purse()\n    purse.put(5)\n    assert len(purse) == 1\n\n\n"
+                                 "def test_unknown():\n    with pytest.raises(Unknown):\n        convert(1, 'xyz')\n",
+            },
+            id="classes",
+        ),
     ],
 )  # fmt: skip
 async def test_honest_changes_are_verified(project: Any, edits: dict[str, str | None]) -> None:

@@ -181,10 +181,12 @@ def hollow(place: Place, after: bytes) -> list[tuple[str, bytes]]:
 def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[str, bytes]]:
     """Return each name that a place binds outside functions, with the file in which it is bound to ``value``.
 
+    That of a class is bound after its end: its first line cannot be undone while the rest of it is there.
+
     Only in Python: without the place, a module that imports the name cannot be loaded, which shows nothing. Elsewhere,
     the use of a name that does not exist fails where it is used.
     """
-    if not place.path.endswith(".py") or place.function:
+    if not place.path.endswith(".py"):
         return []
     try:
         with warnings.catch_warnings():
@@ -211,11 +213,12 @@ def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[st
 
 def _outside_functions(node: ast.AST) -> Iterator[ast.stmt]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(child, ast.stmt):
             yield child
-        yield from _outside_functions(child)
+        if not isinstance(child, ast.ClassDef):
+            yield from _outside_functions(child)
 
 
 def _bound_by(statement: ast.stmt) -> list[str]:
@@ -224,6 +227,8 @@ def _bound_by(statement: ast.stmt) -> list[str]:
             return [alias.asname or alias.name.partition(".")[0] for alias in names]
         case ast.ImportFrom(module=module, names=names) if module != "__future__":
             return [alias.asname or alias.name for alias in names if alias.name != "*"]
+        case ast.ClassDef(name=name):
+            return [name]
         case ast.Assign(targets=targets):
             # Only `import *` reads this one.
             return [target.id for target in targets if isinstance(target, ast.Name) and target.id != "__all__"]
