@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import tempfile
 import time
@@ -246,7 +247,7 @@ class _Judge:
         self._places = ChangedPlaces(
             trial,
             request.evidence,
-            run=self._once,
+            run=self._once_alone,
             materialise=self._materialise,
             tell=self._tell,
             test_support=self._base_runs.test_support,
@@ -369,13 +370,14 @@ class _Judge:
         without_coverage: bool = False,
         variation: Variation | None = None,
         bare: bool = False,
+        setting: CheckContext | None = None,
     ) -> CheckOutcome:
         """Run the check on exactly ``commit``; its changes to the worktree are discarded before the next run."""
         await self._materialise(commit)
         self._clean_at = None
         outcome = await run_once(
             plan,
-            self._setting,
+            setting or self._setting,
             collect_only=collect_only,
             keep_going=keep_going,
             without_coverage=without_coverage,
@@ -388,6 +390,22 @@ class _Judge:
             differing = await asyncio.to_thread(self._tree.differing, commit)
             self._check.altered(altered(differing, plan.check, self._changes))
         return outcome
+
+    async def _once_alone(
+        self, plan: PreparedCheck, commit: str, *, keep_going: bool, without_coverage: bool
+    ) -> CheckOutcome:
+        """Run the check as ``_once``, without the temporary files of other runs.
+
+        A test that compares the code with a snapshot which it wrote there itself must not notice another commit.
+        """
+        async with temporary_folder(self._scratch) as temporary:
+            return await self._once(
+                plan,
+                commit,
+                keep_going=keep_going,
+                without_coverage=without_coverage,
+                setting=dataclasses.replace(self._setting, temporary=temporary),
+            )
 
     def _find_test_aware(self) -> list[str]:
         return test_aware_code.find(

@@ -136,6 +136,17 @@ async def test_a_test_that_only_calls_what_was_added_shows_that_it_exists_and_no
     assert named(result)[0].startswith("calc.py:")
 
 
+async def test_a_snapshot_that_a_test_writes_itself_is_no_evidence(project: Any) -> None:
+    test = (
+        "import pathlib, tempfile\n\n\ndef test_table():\n    table = pathlib.Path('table.json').read_text()\n"
+        "    kept = pathlib.Path(tempfile.gettempdir(), 'kept')\n    if not kept.exists():\n"
+        "        kept.write_text(table)\n    assert kept.read_text() == table\n"
+    )
+    result = await judged(project, {"table.json": '{"a": 1}\n', "test_table.py": test})
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["table.json:1 unlooked"]
+
+
 async def test_a_function_of_a_script_that_is_only_called_is_not_verified(project: Any) -> None:
     code = "exports.add = (a, b) => a + b;\n"
     test = "require('node:test')('mul', () => require('./calc.js').{});\n"
