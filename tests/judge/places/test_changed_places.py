@@ -8,7 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.judge.places.changed_places import Place, places_of, undone
+from understudy.git.merge.line_edits import split_lines
+from understudy.judge.places.changed_places import Place, places_of, unbound, undone
 from understudy.model.hunks import FileDiff, Hunk, HunkState
 
 CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
@@ -18,7 +19,7 @@ def difference(
     before: bytes | None, after: bytes | None, *, path: str = "calc.py", source: str | None = None
 ) -> FileDiff:
     """The difference of one file as the review shows it: hunks without context, a whole file as one hunk."""
-    old, new = (before or b"").splitlines(), (after or b"").splitlines()
+    old, new = split_lines(before or b""), split_lines(after or b"")
     edits = [edit[1:] for edit in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if edit[0] != "equal"]
     status = "added" if before is None else "deleted" if after is None else "renamed" if source else "modified"
     if status != "modified":
@@ -72,6 +73,16 @@ def test_whole_files_are_undone_as_files() -> None:
         assert undone(found, lambda _, before=before: before, lambda _, after=after: after) == {path: None}
     renamed = places(CALC, CALC + b"\n", path="b.py", source="a.py")
     assert undone(renamed, lambda _: CALC, lambda _: CALC + b"\n") == {"b.py": None, "a.py": None}
+
+
+def test_lines_that_end_with_a_carriage_return_are_counted_as_git_and_as_python_do() -> None:
+    """Python sees five lines here, git three."""
+    after = b"import a\r\rb = 1\nx = 2\n\ry = 3\n"
+    [place] = places(b"import a\r\rb = 1\n\ry = 3\n", after)
+    assert (place.new, unbound(place, after)) == (
+        (1, 2),
+        [("x", b"import a\r\rb = 1\nx = 2\nx = None\n\ry = 3\n")],
+    )
 
 
 LINES = st.lists(

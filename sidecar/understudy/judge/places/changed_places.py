@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from understudy.git.merge.line_edits import split_lines
 from understudy.model.hunks import FileDiff, Hunk
@@ -194,10 +194,12 @@ def unbound(place: Place, after: bytes, value: bytes = NOTHING) -> list[tuple[st
             tree = ast.parse(after)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    lines = split_lines(after)
+    # Python ends a line at a lone carriage return, too; git does not.
+    lines = after.splitlines(keepends=True)
+    in_git = list(accumulate((line.endswith(b"\n") for line in lines), initial=1))
     contents = []
     for statement in _outside_functions(tree):
-        if statement.lineno not in place.lines or not (names := _bound_by(statement)):
+        if in_git[statement.lineno - 1] not in place.lines or not (names := _bound_by(statement)):
             continue
         end = statement.end_lineno or statement.lineno
         indent = lines[statement.lineno - 1][: statement.col_offset]
