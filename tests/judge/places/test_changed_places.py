@@ -85,6 +85,12 @@ def test_lines_that_end_with_a_carriage_return_are_counted_as_git_and_as_python_
     )
 
 
+def test_a_file_of_the_base_that_is_too_large_is_undone_as_a_whole() -> None:
+    found = places_of([difference(CALC, b"# Empty\n")], lambda _: None, lambda _: b"# Empty\n")
+    assert {place.whole for place in found} == {True}
+    assert undone(found, lambda _: None, lambda _: b"# Empty\n") == {"calc.py": None}
+
+
 LINES = st.lists(
     st.sampled_from(
         [

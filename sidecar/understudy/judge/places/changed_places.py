@@ -56,8 +56,10 @@ def places_of(files: Iterable[FileDiff], read_base: Read, read_result: Read) -> 
     for file in files:
         path = os.fsdecode(unquote(file.path))
         source = os.fsdecode(unquote(file.from_)) if file.from_ is not None else None
-        by_line = not file.binary and file.status in {"modified", "added"}
         before, after = read_base(source or path), read_result(path)
+        # A file of the base that is too large to read cannot be put together from lines.
+        readable = before is not None or file.status == "added"
+        by_line = not file.binary and file.status in {"modified", "added"} and readable
         for hunk in file.hunks:
             has_lines = bool(hunk.old_lines or hunk.new_lines)
             place = Place(hunk.id, path, source, not (by_line and has_lines), _range(hunk, "old"), _range(hunk, "new"))
@@ -133,7 +135,9 @@ def undone(places: Iterable[Place], read_base: Read, read_result: Read) -> dict[
     None stands for the base's file, or for no file if the base has none.
     """
     files: dict[str, bytes | None] = {}
-    for path, group in groupby(sorted(places, key=lambda place: (place.path, place.new)), key=lambda place: place.path):
+    for path, group in groupby(
+        sorted(places, key=lambda place: (place.path, place.new, place.old)), key=lambda place: place.path
+    ):
         listed = list(group)
         before, after = read_base(listed[0].source or path), read_result(path)
         if any(place.whole for place in listed) or after is None:

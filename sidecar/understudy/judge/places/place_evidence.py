@@ -201,6 +201,8 @@ class ChangedPlaces:
         after = self._read_result(first.path)
         if first.whole:
             before = self._read_base(first.path)
+            if before is None and ("A", first.path) not in self._trial.changes:
+                return False  # it is too large to look at
             # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
             return before != after and runs_the_same(first.path, before, after)
         before = undone(places, self._read_base, self._read_result)[first.path]
