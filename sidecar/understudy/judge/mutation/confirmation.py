@@ -1,4 +1,4 @@
-"""Confirm kills in a fresh clone in which the mutant is the commit and that no other run shares.
+"""Confirm kills in a fresh clone, in which the mutant is the commit.
 
 A test that compares the code with a snapshot it wrote itself, with a file in a cache, or with ``git show HEAD`` fails
 on mutants only because the unchanged code ran there before. In a fresh clone, with a new home and a new folder for
