@@ -22,6 +22,7 @@ import {
   fileChange,
   hunkLabel,
   hunkSize,
+  untestedPlaces,
   verdictLine,
   verdictReasons,
   wholeFile,
@@ -228,7 +229,9 @@ function barContent(hunkRef: HunkRef, place: string, mode: string | undefined): 
   const long = end.line - start.line >= LONG_HUNK_LINES;
   return {
     label: facts.join(" · "),
-    note: [file.flagReason, hunkSize(hunk)].filter((part) => part !== undefined && part !== "").join(" · "),
+    note: [file.flagReason, hunkSize(hunk), ...untestedPlaces(hunk).map((place) => t("not tested: {0}", place))]
+      .filter((part) => part !== undefined && part !== "")
+      .join(" · "),
     context: hunk.conflict ? "conflict" : "pending",
     // A bar is shown below its line; a comment tints its lines over the colors of the diff, so it gets only one.
     range: lineRange(long ? Math.max(start.line - 1, 0) : end.line),

@@ -18,6 +18,7 @@ import {
   capitalizedSentence,
   hunkLabel,
   hunkSize,
+  untestedPlaces,
   verdictLabel,
   wholeFile,
 } from "./reviewWording.ts";
@@ -288,22 +289,25 @@ function hunkRowOf(id: string, hunkRef: HunkRef, current: Pick<OpenResult, "know
   const size = hunkSize(hunk);
   const state = hunk.reason && hunk.state === "rejected" ? `${word.text}: ${hunk.reason}` : word.text;
   const edited = hunk.edited ? t("edited by you") : "";
+  const untested = hunk.state === "pending" ? untestedPlaces(hunk) : [];
+  const tested = untested.length > 0 ? t("not tested") : "";
   const context = ["hunk", hunk.state];
   if (hunk.conflict && hunk.state === "pending") context.push("conflict");
   if (!file.binary && file.status !== "deleted") context.push("editable");
   const label = said || where || wholeFile(file, current.knownMode(file.path, "result"));
   const shown = context.includes("conflict") || hunk.state !== "pending" ? state : "";
   // The state comes first: a narrow view cuts off the end.
-  const facts = [shown, label === where ? "" : where, size, edited];
+  const facts = [shown, tested, label === where ? "" : where, size, edited];
   return {
     id,
-    label: shown === "" ? label : oneLine(label, MAX_LABEL),
+    label: shown === "" && tested === "" ? label : oneLine(label, MAX_LABEL),
     description: facts.filter((fact) => fact !== "").join(" · "),
     icon: iconOf(word),
     children: "none",
     context: context.join(" "),
+    ...(tested === "" ? {} : { tooltip: [t("Not tested"), ...untested].map(escapeMarkdown).join("\n\n") }),
     command: { id: SHOW_COMMAND, title: t("Show Change"), arguments: [id] },
-    spoken: [state, label, where, size, edited].filter((fact) => fact !== "").join(", "),
+    spoken: [state, tested, label, where, size, edited].filter((fact) => fact !== "").join(", "),
   };
 }
 

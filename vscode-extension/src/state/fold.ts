@@ -64,6 +64,7 @@ function stateChange(now: Delegation, event: Event): Fields<Delegation> {
     verdict: undefined,
     reservations: [],
     reservationFacts: undefined,
+    places: undefined,
     finishedAt: undefined,
     error: undefined,
   };
@@ -179,6 +180,7 @@ function change(now: Delegation, event: Event): Fields<Delegation> {
         verdict: event.verdict,
         reservations: event.reservations,
         reservationFacts: event.reservationFacts,
+        places: event.places,
         confirmedTests: undefined,
         error: event.error,
         finishedAt: event.at,

@@ -67,6 +67,20 @@ describe("the rows of a review", () => {
     expect(row(hunkRow(ID, "a.py", b.id))?.label).toBe("def test_more_than_everything_is_refused():");
   });
 
+  it("say of a pending change that no test notices what is missing", () => {
+    const { drawn, row } = tree("def halve(cents):\n");
+    const place = { hunk: a.id, path: "a.py", line: 1, lines: 2, function: "halve", why: "no test runs it" };
+    const untested: Hunk = { ...a, places: [{ ...place, evidence: "unexecuted" }] };
+    const tested: Hunk = { ...b, places: [{ ...place, hunk: b.id, evidence: "noticed" }] };
+    drawn(fileOf("a.py", untested, tested));
+    const missing = row(hunkRow(ID, "a.py", a.id));
+    expect(missing?.description).toMatch(/^not tested · /u);
+    expect(missing?.tooltip).toBe("Not tested\n\nhalve: no test runs it");
+    expect(row(hunkRow(ID, "a.py", b.id))?.description).not.toContain("not tested");
+    drawn(fileOf("a.py", { ...untested, state: "accepted" }));
+    expect(row(hunkRow(ID, "a.py", a.id))?.description).not.toContain("not tested");
+  });
+
   it("are all drawn again if one comes, goes or moves", () => {
     const { drawn } = tree();
     drawn(fileOf("a.py", a), fileOf("b.py", b));
