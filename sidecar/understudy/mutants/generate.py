@@ -25,6 +25,7 @@ BLOCKS = re.compile(r"block|body|^(?:module|program|source_file|statement_list|d
 _ARGUMENTS = frozenset({"argument_list", "arguments", "token_tree"})
 _LOOP = re.compile(r"^(?:for|while|do|loop|enhanced_for)_")
 _SWITCH = re.compile(r"switch|select")
+_WORD = re.compile(r"\w+")
 _STRING_PREFIX = re.compile(r"""[a-zA-Z]*\#*(?:\"\"\"|'''|["'`])""")
 _WHOLE_NUMBER = re.compile(r"(\d[\d_]*)([a-zA-Z]\w*)?")
 _DECIMAL = re.compile(r"(\d[\d_]*)(\.\d[\d_]*\w*)")
@@ -85,9 +86,10 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
 
 
 def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
-    """Return the name, first and last line, from 1, of each function that is in no other one, and of each class.
+    """Return the name, first and last line, from 1, of each function that is in no other one, each class and binding.
 
-    Names have those of the classes around them; decorators belong to the function. A class comes before its methods.
+    Bindings give a value to a name outside of functions, such as a constant. Names have those of the classes around
+    them; decorators belong to the function. A class comes before what is in it.
     """
     language = language_of(path)
     if language is None or len(source) > _MOST_BYTES:
@@ -105,8 +107,36 @@ def functions_of(path: str, source: bytes) -> list[tuple[str, int, int]]:
                 spans.append((scope, around.start_point[0] + 1, around.end_point[0] + 1))
             if is_function and name:
                 continue
+        elif node.type in language.bindings and _WORD.fullmatch(name := _bound_name(node)):
+            around = _statement_around(node)
+            if around.start_point[0] != node.start_point[0]:  # one of several in a declaration
+                around = node
+            spans.append((".".join(filter(None, (scope, name))), around.start_point[0] + 1, around.end_point[0] + 1))
         stack.extend((child, scope) for child in reversed(node.children))
     return spans
+
+
+def _bound_name(binding: Node) -> str:
+    fields = map(binding.child_by_field_name, ("left", "name", "property"))
+    return next((text_of(field) for field in fields if field is not None), "")
+
+
+def is_for_the_compiler(path: str, source: bytes, lines: Collection[int]) -> bool:
+    """Return whether some lines, from 1, have only declarations that do nothing by themselves, such as Go's imports.
+
+    What uses them is judged where it is.
+    """
+    language = language_of(path)
+    if language is None or not language.for_the_compiler or len(source) > _MOST_BYTES:
+        return False
+    only = True
+    for node in language.parse(source).children:
+        if any(line + 1 in lines for line in range(node.start_point[0], node.end_point[0] + 1)):
+            inner = node.child_by_field_name("declaration") if node.type == "export_statement" else node
+            declared = inner is not None and inner.type in language.for_the_compiler
+            is_silent = declared and not language.not_for_the_compiler.search(text_of(node))
+            only = only and (is_silent or "comment" in node.type or not text_of(node).strip())
+    return only
 
 
 def emptied(path: str, source: bytes, lines: Collection[int]) -> bytes | None:

@@ -46,14 +46,14 @@ def places(before: bytes | None, after: bytes | None, **named: str) -> list[Plac
 
 def test_a_new_file_has_a_place_for_each_function() -> None:
     found = [(place.function, place.new) for place in places(None, CALC)]
-    assert found == [("", (0, 3)), ("add", (3, 5)), ("Box", (5, 10)), ("Box.area", (10, 12))]
+    assert found == [("", (0, 3)), ("add", (3, 5)), ("Box", (5, 8)), ("Box.size", (8, 9)), ("Box.area", (9, 12))]
 
 
 def test_a_hunk_across_functions_is_divided_and_a_renamed_function_is_one_place() -> None:
     after = CALC.replace(b"def add(a, b):\n    return a + b\n", b"def plus(a, b):\n    return b + a\n")
     assert [(place.function, place.old, place.new) for place in places(CALC, after)] == [("plus", (3, 5), (3, 5))]
     both = CALC.replace(b"return a + b\n\n\nclass Box:\n    size = 1\n", b"return a\n\n\nclass Box:\n    size = 2\n")
-    assert [(place.function, place.old) for place in places(CALC, both)] == [("add", (4, 5)), ("Box", (8, 9))]
+    assert [(place.function, place.old) for place in places(CALC, both)] == [("add", (4, 5)), ("Box.size", (8, 9))]
     file = FileDiff(
         path="calc.py",
         status="modified",
@@ -63,7 +63,8 @@ def test_a_hunk_across_functions_is_divided_and_a_renamed_function_is_one_place(
     parts = places_of([file], lambda _: CALC, lambda _: both)
     assert [(place.function, place.old, place.new) for place in parts] == [
         ("add", (4, 5), (4, 5)),
-        ("Box", (5, 9), (5, 9)),
+        ("Box", (5, 8), (5, 8)),
+        ("Box.size", (8, 9), (8, 9)),
     ]
 
 

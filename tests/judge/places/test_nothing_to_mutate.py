@@ -75,8 +75,11 @@ def named(result: Any) -> list[str]:
                 "more.py": "from calc import add\n",
                 "calc.go": "package calc\n\nvar Mul = Add\n",
                 "lib.rs": "pub use crate::add;\n",
+                "load.go": 'package calc\n\nimport _ "embed"\n',
+                "types.ts": "import type { A } from './a';\n\nexport interface Box {\n  size: A;\n}\n",
+                "words.rs": "use crate::add;\n",
             },
-            ["calc.go:1 unnoticed", "lib.rs:1 unnoticed", "more.py:1 unnoticed"],
+            ["calc.go:3 unnoticed", "lib.rs:1 unnoticed", "load.go:1 unnoticed", "more.py:1 unnoticed"],
             id="new files",
         ),
         pytest.param(

@@ -107,7 +107,7 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
         ("money.py", "total"): "noticed",
         ("money.py", "halve"): "unexecuted",
         ("money.py", "nothing"): "unnoticed",
-        ("money.py", ""): "unnoticed",
+        ("money.py", "double"): "unnoticed",
         ("rates.json", ""): "unlooked",
         ("README.md", ""): "same",
         (".github/workflows/ci.yml", ""): "unlooked",

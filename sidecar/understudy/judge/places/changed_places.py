@@ -120,7 +120,7 @@ def _parts(path: str, source: bytes, lines: tuple[int, int]) -> list[tuple[str, 
         parts.append((name, numbers[0], numbers[-1] + 1))
     joined: list[tuple[str, int, int]] = []
     for name, start, end in reversed(parts):
-        blank = not name and not any(line.strip() for line in text[start:end])
+        blank = not any(line.strip() for line in text[start:end])
         if blank and joined:
             after, _, last = joined[-1]
             joined[-1] = (after, start, last)

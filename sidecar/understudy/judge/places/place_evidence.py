@@ -31,7 +31,7 @@ from understudy.model.places import SHOWN, ChangedPlace, PlaceEvidence, describe
 from understudy.model.text.path_quoting import quote
 from understudy.model.text.sanitize import name_list
 from understudy.model.verdicts import Reservation
-from understudy.mutants.generate import differs_in_annotations, runs_the_same
+from understudy.mutants.generate import differs_in_annotations, is_for_the_compiler, runs_the_same
 from understudy.mutants.languages.by_suffix import language_of
 
 _MOST_ALONE = 40
@@ -77,6 +77,8 @@ class _Judged:
     """A test runs its lines in the result."""
     idle: bool = False
     """It has mutants, and no test runs one of them."""
+    unreached: int = 0
+    """The first line, from 1, with a mutant that no test runs; 0: there is none."""
     unbuilt: bool = False
     """Without it alone, the code or its tests cannot be loaded."""
     tried: bool = False
@@ -190,6 +192,10 @@ class ChangedPlaces:
                 item.show(PlaceEvidence.SAME, "documentation")
             elif place in same.get(place.path, ()):
                 item.show(PlaceEvidence.SAME, "nothing that runs changed")
+            elif not (place.whole or place.removed) and is_for_the_compiler(
+                place.path, self._read_result(place.path) or b"", place.lines
+            ):
+                item.show(PlaceEvidence.SAME, "only names for the compiler; what uses them is judged where it is")
             elif place.path in tests:
                 item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
 
@@ -255,6 +261,7 @@ class ChangedPlaces:
         for path, mutant in mutated.unreached:
             if (item := place_at(path, mutant.line)) is not None:
                 item.idle = True
+                item.unreached = min(item.unreached or mutant.line, mutant.line)
 
     # -- undoing ----------------------------------------------------------------------------------------------
 
@@ -424,6 +431,8 @@ class ChangedPlaces:
     def _as_place(self, item: _Judged) -> ChangedPlace:
         place = item.place
         evidence, why = item.evidence, item.why
+        if evidence is PlaceEvidence.NOTICED and item.unreached:
+            evidence, why = PlaceEvidence.UNEXECUTED, f"no test runs line {item.unreached}"
         if evidence is None:
             evidence, why = self._without_evidence(item)
         has_lines = place.new[1] > place.new[0] or place.old[1] > place.old[0]

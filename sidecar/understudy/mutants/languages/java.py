@@ -53,6 +53,7 @@ JAVA = Language(
     calls=frozenset({"method_invocation"}),
     functions=frozenset({"method_declaration", "constructor_declaration", "compact_constructor_declaration"}),
     classes=frozenset({"class_declaration", "record_declaration", "enum_declaration", "interface_declaration"}),
+    for_the_compiler=frozenset({"package_declaration", "import_declaration"}),
     skipped=frozenset(
         {"import_declaration", "package_declaration", "annotation", "marker_annotation", "line_comment"}
         | {"block_comment", "type_arguments", "dimensions", "annotation_type_declaration", "assert_statement"}

@@ -69,6 +69,7 @@ JAVASCRIPT = Language(
     ),
     empty_body=b"{}",
     classes=frozenset({"class_declaration", "class"}),
+    bindings=frozenset({"variable_declarator", "field_definition", "public_field_definition"}),
     skipped=frozenset(
         {"import_statement", "export_clause", "comment", "decorator", "jsx_attribute", "regex"}
         | {"type_annotation", "type_arguments", "type_parameters", "interface_declaration", "type_alias_declaration"}
@@ -88,6 +89,8 @@ JAVASCRIPT = Language(
 TYPESCRIPT = replace(
     JAVASCRIPT,
     name="typescript",
+    for_the_compiler=frozenset({"interface_declaration", "type_alias_declaration", "import_statement"}),
+    not_for_the_compiler=re.compile(r"^import\s(?!type\s)"),
     suffixes=(".ts", ".mts", ".cts"),
     grammar="tree_sitter_typescript",
     entry="language_typescript",

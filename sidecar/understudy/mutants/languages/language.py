@@ -89,6 +89,12 @@ class Language:
     empty_body: bytes | None = None
     """A body with which each of them does nothing; None if one that returns nothing cannot be built."""
     classes: frozenset[str]
+    for_the_compiler: frozenset[str] = frozenset()
+    """Node types of declarations that do nothing by themselves, and without which what uses them cannot be built."""
+    not_for_the_compiler: re.Pattern[str] = _NOTHING
+    """Matches the text of those that do something all the same: they load code, or give others a name to use."""
+    bindings: frozenset[str] = frozenset()
+    """Node types that give a value to a name which is in the field ``name`` or ``left``."""
     skipped: frozenset[str]
     """Node types that no test can see, such as imports and types."""
     skip: Callable[[Node], bool] = lambda _: False

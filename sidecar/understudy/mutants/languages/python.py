@@ -75,6 +75,7 @@ PYTHON = Language(
     functions=frozenset({"function_definition"}),
     empty_body=b"return None",
     classes=frozenset({"class_definition"}),
+    bindings=frozenset({"assignment"}),
     skipped=frozenset(
         {"decorator", "type", "import_statement", "import_from_statement", "future_import_statement"}
         | {"type_alias_statement", "comment", "global_statement", "nonlocal_statement"}

@@ -61,6 +61,9 @@ RUST = Language(
     calls=frozenset({"call_expression", "macro_invocation", "await_expression"}),
     functions=frozenset({"function_item"}),
     classes=frozenset({"impl_item", "trait_item"}),
+    for_the_compiler=frozenset({"use_declaration"}),
+    not_for_the_compiler=re.compile(r"^pub\b"),
+    bindings=frozenset({"const_item", "static_item"}),
     skipped=frozenset(
         {"attribute_item", "inner_attribute_item", "use_declaration", "array_type", "const_parameter"}
         | {"line_comment", "block_comment", "type_arguments", "macro_definition"}
