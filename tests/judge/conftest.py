@@ -80,7 +80,24 @@ class FolderTree:
     def file_diffs(self, base: str, head: str) -> list[FileDiff]:
         old, new = self.commits[base], self.commits[head]
         files = []
+        gone = {old[path]: path for letter, path in self.changed_paths(base, head) if letter == "D"}
+        moved = {path: gone[new[path]] for path in new.keys() - old.keys() if new[path] in gone}
         for letter, path in self.changed_paths(base, head):
+            if path in moved.values():
+                continue
+            if path in moved:
+                whole = Hunk(
+                    id=path,
+                    old_start=0,
+                    old_lines=0,
+                    new_start=0,
+                    new_lines=0,
+                    state=HunkState.PENDING,
+                    conflict=False,
+                    edited=False,
+                )
+                files.append(FileDiff(path=path, from_=moved[path], status="renamed", binary=False, hunks=[whole]))
+                continue
             before, after = old.get(path, b"").splitlines(), new.get(path, b"").splitlines()
             edits = [edit[1:] for edit in SequenceMatcher(None, before, after).get_opcodes() if edit[0] != "equal"]
             if letter != "M":

@@ -410,10 +410,11 @@ def _smallest(source: bytes, mutant: Mutant) -> tuple[int, int, bytes]:
     return mutant.start + head, mutant.end - tail, new[head : len(new) - tail]
 
 
-def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
+def runs_the_same(path: str, before: bytes | None, after: bytes | None, *, docstrings_run: bool = False) -> bool:
     """Return whether two versions of a file differ at most in spaces, comments and docstrings; None: it does not exist.
 
-    The suffix of ``path`` decides the language. Files in unknown languages, with errors, or above 2 MiB must be equal.
+    ``docstrings_run``: something reads docstrings, such as a parser whose grammar they are. The suffix of ``path``
+    decides the language. Files in unknown languages, with errors, or above 2 MiB must be equal.
     """
     old, new = before or b"", after or b""
     language = language_of(path)
@@ -425,7 +426,7 @@ def runs_the_same(path: str, before: bytes | None, after: bytes | None) -> bool:
     roots = language.parse(old), language.parse(new)
     if any(root.has_error for root in roots) or (language is PYTHON and _parses(old) != _parses(new)):
         return False
-    docstrings = language is PYTHON and b"__doc__" not in old + new
+    docstrings = language is PYTHON and not docstrings_run and b"__doc__" not in old + new
     trees = (_syntax(root, source, docstrings) for root, source in zip(roots, (old, new), strict=True))
     return list(next(trees)) == list(next(trees))
 

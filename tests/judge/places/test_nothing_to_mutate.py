@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.model.evidence.checks import Check
-from understudy.model.places import untested
+from understudy.model.places import PlaceEvidence, untested
 from understudy.model.verdicts import Reservation, Verdict
 
 SUITE = Check(name="suite", argv=["{python}", "-m", "pytest", "-q"])
@@ -199,3 +199,20 @@ async def test_words_for_people_are_verified(project: Any) -> None:
     }
     project.has({"CONTRIBUTING.md": "# Help\n", "type.py": CALC})
     assert (await judged(project, edits)).is_(Verdict.VERIFIED)
+
+
+async def test_a_moved_test_is_the_same_test(project: Any) -> None:
+    result = await judged(project, {"test_calc.py": None, "tests/test_calc.py": TEST})
+    assert result.is_(Verdict.VERIFIED)
+    [place] = result.places
+    assert (place.evidence, place.why) == (PlaceEvidence.SAME, "the same tests in another file")
+
+
+async def test_docstrings_that_a_library_reads_run(project: Any) -> None:
+    """With docopt, the docstring is the command line; with ply, it is the grammar."""
+    project.has({"tool.py": '"""Usage: tool FILE"""\n\nimport docopt\n\n\ndef main():\n    docopt.docopt(__doc__)\n'})
+    edits = {"tool.py": '"""Usage: tool"""\n\nimport docopt\n\n\ndef main():\n    docopt.docopt(__doc__)\n'}
+    edits["calc.py"] = CALC.replace("Calculate.", "Calculate numbers.")
+    result = await judged(project, edits)
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert named(result) == ["calc.py:1 unnoticed", "tool.py:1 unnoticed"]

@@ -67,7 +67,7 @@ describe("the rows of a review", () => {
     expect(row(hunkRow(ID, "a.py", b.id))?.label).toBe("def test_more_than_everything_is_refused():");
   });
 
-  it("say of a pending change that no test notices what is missing", () => {
+  it("name what is missing for a pending change that no test notices", () => {
     const { drawn, row } = tree("def halve(cents):\n");
     const place = { hunk: a.id, path: "a.py", line: 1, lines: 2, function: "halve", why: "no test runs it" };
     const untested: Hunk = { ...a, places: [{ ...place, evidence: "unexecuted" }] };

@@ -42,6 +42,10 @@ _READS_ANNOTATIONS = re.compile(
     rb"jsonargparse|litestar|msgspec|ninja|plac|pydantic|sqlmodel|strawberry|typeguard|typer|tyro)\b",
     re.MULTILINE,
 )
+_READS_DOCSTRINGS = re.compile(
+    rb"\bgetdoc\(|^\s*(?:import|from)\s+(?:docopt|docopt_ng|docopt_subcommands|ply|plyplus|spark_parser|sly)\b",
+    re.MULTILINE,
+)
 _MOST_UNBOUND = 20
 """Most names of a place that are bound to nothing, one after another."""
 _MOST_NAMED = 10
@@ -192,12 +196,26 @@ class ChangedPlaces:
                 item.show(PlaceEvidence.SAME, "documentation")
             elif place in same.get(place.path, ()):
                 item.show(PlaceEvidence.SAME, "nothing that runs changed")
+            elif place.path in tests and self._is_moved_test(place):
+                item.show(PlaceEvidence.SAME, "the same tests in another file")
             elif not (place.whole or place.removed) and is_for_the_compiler(
                 place.path, self._read_result(place.path) or b"", place.lines
             ):
                 item.show(PlaceEvidence.SAME, "only names for the compiler; what uses them is judged where it is")
             elif place.path in tests:
                 item.show(PlaceEvidence.NEW_TEST, "it belongs to the tests")
+
+    def _is_moved_test(self, place: Place) -> bool:
+        """Return whether a place is a test file under another name, with the same content; its tests must still run."""
+        patterns = self._trial.test_patterns
+        if place.source is None or not deciding_files.is_test_file(place.source, patterns):
+            return False
+        content = self._read_result(place.path)
+        return (
+            deciding_files.is_test_file(place.path, patterns)
+            and content is not None
+            and content == self._read_base(place.source)
+        )
 
     def _run_the_same(self, places: Sequence[Place]) -> bool:
         """Return whether a file does the same without some of its places, all of them together."""
@@ -210,21 +228,33 @@ class ChangedPlaces:
             if before is None and ("A", first.path) not in self._trial.changes:
                 return False  # it is too large to look at
             # Equal or unreadable versions of a file that changed: its mode, its type, or a file too large to look at.
-            return before != after and runs_the_same(first.path, before, after)
+            return before != after and self._equal(first.path, before, after)
         before = undone(places, self._read_base, self._read_result)[first.path]
         if before == after:
             return False
-        if runs_the_same(first.path, before, after):
+        if self._equal(first.path, before, after):
             return True
         annotated = first.path.endswith(".py") and before is not None and after is not None
         return annotated and differs_in_annotations(before or b"", after or b"") and not self._annotations_are_read
 
+    def _equal(self, path: str, before: bytes | None, after: bytes | None) -> bool:
+        return runs_the_same(path, before, after, docstrings_run=path.endswith(".py") and self._docstrings_are_read)
+
     @functools.cached_property
     def _annotations_are_read(self) -> bool:
         """Whether something in the project, or a library that it uses for that, looks at annotations."""
+        return any(map(_READS_ANNOTATIONS.search, self._python_code))
+
+    @functools.cached_property
+    def _docstrings_are_read(self) -> bool:
+        """Whether the project uses a library for which docstrings are a grammar, or asks for them itself."""
+        return any(map(_READS_DOCSTRINGS.search, self._python_code))
+
+    @functools.cached_property
+    def _python_code(self) -> Sequence[bytes]:
         trial = self._trial
         paths = [path for path in trial.tree.paths(trial.head) if path.endswith(".py")]
-        return any(_READS_ANNOTATIONS.search(text) for text in trial.tree.read_many(trial.head, paths).values())
+        return list(trial.tree.read_many(trial.head, paths).values())
 
     def _texts_of_result(self) -> Mapping[str, bytes]:
         """Return the files that may name a text because they use it: not other documentation, tests or settings."""
@@ -400,7 +430,7 @@ class ChangedPlaces:
             return place.whole
         lines = after.splitlines(keepends=True)
         without = b"".join([*lines[: place.new[0]], *lines[place.new[1] :]])
-        return runs_the_same(place.path, without, after)
+        return self._equal(place.path, without, after)
 
     def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome) -> None:
         score = outcome.score
