@@ -24,6 +24,7 @@ from understudy.process.guardian import marked_processes
 settings.register_profile("without-deadline", deadline=None, max_examples=examples(100))
 settings.load_profile("without-deadline")
 
+START = Path.cwd()
 TEMPORARY_ROOT = "PYTEST_DEBUG_TEMPROOT"
 """The variable that names the folder in which pytest makes its temporary ones."""
 
@@ -67,6 +68,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Go back to the folder of the start: that of a test is removed after it, and a process must be somewhere."""
+    os.chdir(START)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

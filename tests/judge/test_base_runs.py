@@ -399,7 +399,7 @@ PACKAGE = '{"name": "calc", "version": "1.0.0", "scripts": {"test": "node --test
         pytest.param({"calc.js": JS_BROKEN, "test/calc.test.js": JS_TEST.replace("double(4)", "8")}, QUESTION, id="weakened"),
         pytest.param({"calc.js": JS_BROKEN, "package.json": PACKAGE.replace("--test test/", "-e 0")}, DECIDED, id="script"),
         pytest.param({"calc.js": "process.exit(0);\n"}, Verdict.CHECKS_FAILED, id="process.exit"),
-        pytest.param({"calc.js": JS.replace("a * 2", "2 * a"), "package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Verdict.VERIFIED, id="honest"),
+        pytest.param({"calc.js": JS.replace("a * 2", "2 * a"), "package.json": PACKAGE.replace("1.0.0", "1.0.1"), "test/more.test.js": JS_TEST.replace("'adds'", "'sums'")}, Reservation.CHANGE_NOT_TESTED, id="honest"),
     ],
 )  # fmt: skip
 async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], expected: Verdict | Reservation) -> None:
@@ -411,6 +411,10 @@ async def test_node_without_a_probe(empty_project: Any, edits: dict[str, str], e
             pytest.skip("no npm here")
     empty_project.has({"calc.js": JS, "test/calc.test.js": JS_TEST, "package.json": PACKAGE, "notes.md": "x"})
     judged = await empty_project.judge(edits, recipe="fix", checks=(check,), files=("calc.js",))
+    if expected is Reservation.CHANGE_NOT_TESTED:
+        assert judged.is_(Verdict.UNVERIFIED, expected)
+        assert [place.path for place in untested(judged.places)] == ["package.json"], "no question about tests"
+        return
     assert judged.is_(expected) if isinstance(expected, Verdict) else judged.asks(expected)
 
 

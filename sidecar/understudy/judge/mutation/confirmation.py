@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import random
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,9 @@ class _FreshClone:
         if self._has_history:
             await asyncio.to_thread(self._commit)
         async with temporary_folder(self._copied.scratch) as temporary, temporary_folder(self._copied.scratch) as home:
-            context = dataclasses.replace(self._copied, temporary=temporary)
+            # What a compiler keeps is of the code that it compiled last, and may have the time of this one.
+            scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._copied.scratch))
+            context = dataclasses.replace(self._copied, temporary=temporary, scratch=scratch)
             plan = self._plan
             if self.own_home:
                 check = plan.check
