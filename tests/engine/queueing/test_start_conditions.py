@@ -264,6 +264,19 @@ def test_a_retry_of_a_task_does_not_wait_for_what_has_ended(project, go):
     assert (again.verdict, again.after) == ("answered", [])
 
 
+def test_a_retry_of_what_ended_before_its_base_starts_from_the_files_as_they_are(project, go):
+    """A task can fail with the one that it comes after before another process has recorded its base."""
+    failed, dependent = start(
+        project, task(project, "failed", delegator="failing"), task(project, "dependent", "failed")
+    )
+    project.finish(failed)
+    project.finish(dependent)
+    (delegation_folder.open_folder(dependent).path / "worktree.json").unlink(missing_ok=True)
+    go.touch()
+    again = project.finish(project.call("delegations/retry", id=dependent).id)
+    assert (again.verdict, again.base is not None) == ("answered", True)
+
+
 @pytest.mark.parametrize(
     ("names", "after", "parameter", "says"),
     [

@@ -80,7 +80,8 @@ def record_base(
     workspace, origin = Path(spec.workspace), spec.origin
     # An interrupted decision may have left the user's files partly changed.
     decision_recovery.recover_workspace(workspace)
-    if origin is None:
+    if origin is None or (origin.kind == "retry" and not origin.base):
+        # A retry of what ended before it had a base starts from the files as they are now.
         worktree.make_base(emit, find_snapshot(root, folder.id))
         return
     repo = repository.locate(workspace)
@@ -209,8 +210,6 @@ def next_base(
 def same_base(origin: Origin, claim: Callable[[], Path], tree_name: str) -> FollowUpBase:
     """Copy the parent's object store, which contains its base, into a new worktree folder."""
     parent = delegation_folder.open_folder(origin.parent)
-    if not origin.base:
-        raise UnderstudyError(ErrorKind.BASE_UNAVAILABLE, f"{origin.parent} has no base.", hint="Start it again.")
     record, objects = load_record(parent)
     root = claim()
     base = next((event for event in _events(parent) if isinstance(event, events.Base)), None)

@@ -219,8 +219,9 @@ def retry(
         if origin.kind == "reply" and parent is not None:
             after = _hand_on(parent, (parent.path / "worktree.json").exists())
     else:
+        # It ended before it had a base, so the retry starts from the files as they are now.
         origin = Origin(kind="retry", parent=folder.id, base="")
-    plan = _plan(spec, delegator, {}, fresh=not origin.base, launch=launch)
+    plan = _plan(spec, delegator, {}, fresh=origin.kind == "reply" and not origin.base, launch=launch)
     if plan.draft.in_checkout:
         raise UnderstudyError(
             ErrorKind.CONFLICT,
