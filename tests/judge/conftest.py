@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 import pytest
+from file_differences import file_difference
 from project_python import PYTEST, link_packages, make_environment
 
 from understudy.judge.judge import Judgement, JudgeRequest, judge
 from understudy.judge.verdict_rules import VerdictFacts, verdict_of
 from understudy.model.config.delegators import AppliesTo, Recipe, Scope
 from understudy.model.delegation.events import Event
-from understudy.model.evidence.checks import Check
-from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.evidence.checks import Check, Evidence
+from understudy.model.hunks import FileDiff
 from understudy.model.verdicts import Reservation, Verdict
 
 Files = dict[str, str | bytes]
@@ -79,45 +79,14 @@ class FolderTree:
 
     def file_diffs(self, base: str, head: str) -> list[FileDiff]:
         old, new = self.commits[base], self.commits[head]
-        files = []
-        gone = {old[path]: path for letter, path in self.changed_paths(base, head) if letter == "D"}
+        changes = self.changed_paths(base, head)
+        gone = {old[path]: path for letter, path in changes if letter == "D"}
         moved = {path: gone[new[path]] for path in new.keys() - old.keys() if new[path] in gone}
-        for letter, path in self.changed_paths(base, head):
-            if path in moved.values():
-                continue
-            if path in moved:
-                whole = Hunk(
-                    id=path,
-                    old_start=0,
-                    old_lines=0,
-                    new_start=0,
-                    new_lines=0,
-                    state=HunkState.PENDING,
-                    conflict=False,
-                    edited=False,
-                )
-                files.append(FileDiff(path=path, from_=moved[path], status="renamed", binary=False, hunks=[whole]))
-                continue
-            before, after = old.get(path, b"").splitlines(), new.get(path, b"").splitlines()
-            edits = [edit[1:] for edit in SequenceMatcher(None, before, after).get_opcodes() if edit[0] != "equal"]
-            if letter != "M":
-                edits = [(0, len(before), 0, len(after))]
-            hunks = [
-                Hunk(
-                    id=f"{path} {number}",
-                    old_start=first + (last > first),
-                    old_lines=last - first,
-                    new_start=start + (end > start),
-                    new_lines=end - start,
-                    state=HunkState.PENDING,
-                    conflict=False,
-                    edited=False,
-                )
-                for number, (first, last, start, end) in enumerate(edits)
-            ]
-            status = {"A": "added", "D": "deleted", "M": "modified"}[letter]
-            files.append(FileDiff(path=path, status=status, binary=False, hunks=hunks))
-        return files
+        return [
+            file_difference(path, old.get(moved.get(path, path)), new.get(path), source=moved.get(path))
+            for _, path in changes
+            if path not in moved.values()
+        ]
 
     def read(self, commit: str, path: str) -> bytes | None:
         return self.commits[commit].get(path)
@@ -214,6 +183,7 @@ class Project:
         fallback_checks: tuple[Check, ...] = (),
         interpreter: str | None = None,
         reports: Path | None = None,
+        evidence: Evidence | None = None,
     ) -> Judged:
         """Judge the base with ``result`` over it (``None`` deletes)."""
         self.tree.commit("base", self.base)
@@ -245,6 +215,7 @@ class Project:
             interpreter=interpreter,
             scratch=self.scratch,
             reports=reports,
+            evidence=evidence or Evidence(),
         )
         judgement = await judge(request, events.append)
         assert self.tree.now() == self.tree.commits["head"], "the tree is exactly the result again"

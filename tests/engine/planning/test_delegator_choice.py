@@ -183,8 +183,8 @@ def test_limits_have_the_names_and_units_of_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("limits", "named", "message", "hint"),
     [
-        (None, {"total_second": 1}, "There is no limit `total_second`", "Did you mean `total_seconds`?"),
-        (None, {"slots": 1}, "There is no limit `slots`", "Valid names: "),
+        (None, {"total_second": 1}, "A delegation has no limit `total_second`", "Did you mean `total_seconds`?"),
+        (None, {"slots": 1}, "A delegation has no limit `slots`", "Valid names: "),
         (None, {"max_turns": "many"}, "`max_turns` must be a whole number, not 'many'", "max_turns=20"),
         (None, {"total_seconds": "1 h"}, "`total_seconds` must be a number", "total_seconds=600"),
         (Limits(max_turns=3), {"max_turns": 4}, "`max_turns` is named twice", "Leave one of the two out."),

@@ -77,8 +77,8 @@ def test_add():
         pytest.param(
             "import calc, pathlib\n\ndef test_add():\n    assert (pathlib.Path.home() / 'model').exists()\n"
             "    assert calc.add(1, 2) == 3\n",
-            True,
             False,
+            True,
             id="it needs the home",
         ),
         pytest.param(

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
-
 import msgspec
+from file_differences import file_difference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.git.merge.line_edits import split_lines
 from understudy.judge.places.changed_places import Place, places_of, unbound, undone
-from understudy.model.hunks import FileDiff, Hunk, HunkState
+from understudy.model.hunks import FileDiff
 
 CALC = b"import os\n\n\ndef add(a, b):\n    return a + b\n\n\nclass Box:\n    size = 1\n\n    def area(self):\n        return 2\n"
 
 
-def difference(
+def places(
     before: bytes | None, after: bytes | None, *, path: str = "calc.py", source: str | None = None
-) -> FileDiff:
-    """The difference of one file as the review shows it: hunks without context, a whole file as one hunk."""
-    old, new = split_lines(before or b""), split_lines(after or b"")
-    edits = [edit[1:] for edit in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if edit[0] != "equal"]
-    status = "added" if before is None else "deleted" if after is None else "renamed" if source else "modified"
-    if status != "modified":
-        edits = [(0, len(old), 0, len(new))]
-    hunks = [
-        Hunk(
-            id=str(number),
-            old_start=first + (last > first),
-            old_lines=last - first,
-            new_start=start + (end > start),
-            new_lines=end - start,
-            state=HunkState.PENDING,
-            conflict=False,
-            edited=False,
-        )
-        for number, (first, last, start, end) in enumerate(edits)
-    ]
-    return FileDiff(path=path, from_=source, status=status, binary=False, hunks=hunks)
-
-
-def places(before: bytes | None, after: bytes | None, **named: str) -> list[Place]:
-    return places_of([difference(before, after, **named)], lambda _: before, lambda _: after)
+) -> list[Place]:
+    return places_of([file_difference(path, before, after, source=source)], lambda _: before, lambda _: after)
 
 
 def test_a_new_file_has_a_place_for_each_function() -> None:
@@ -58,7 +33,7 @@ def test_a_hunk_across_functions_is_divided_and_a_renamed_function_is_one_place(
         path="calc.py",
         status="modified",
         binary=False,
-        hunks=[msgspec.structs.replace(difference(CALC, both).hunks[0], old_lines=5, new_lines=5)],
+        hunks=[msgspec.structs.replace(file_difference("calc.py", CALC, both).hunks[0], old_lines=5, new_lines=5)],
     )
     parts = places_of([file], lambda _: CALC, lambda _: both)
     assert [(place.function, place.old, place.new) for place in parts] == [
@@ -87,7 +62,7 @@ def test_lines_that_end_with_a_carriage_return_are_counted_as_git_and_as_python_
 
 
 def test_a_file_of_the_base_that_is_too_large_is_undone_as_a_whole() -> None:
-    found = places_of([difference(CALC, b"# Empty\n")], lambda _: None, lambda _: b"# Empty\n")
+    found = places_of([file_difference("calc.py", CALC, b"# Empty\n")], lambda _: None, lambda _: b"# Empty\n")
     assert {place.whole for place in found} == {True}
     assert undone(found, lambda _: None, lambda _: b"# Empty\n") == {"calc.py": None}
 
@@ -116,6 +91,12 @@ def test_undoing_all_places_gives_the_base_and_every_line_has_one_place(old: lis
     contents = undone(found, lambda _: before, lambda _: after)
     assert contents.get("calc.py", after) == before
     lines = [line for place in found for line in place.lines]
-    assert len(lines) == len(set(lines)) == sum(hunk.new_lines for hunk in difference(before, after).hunks)
+    assert (
+        len(lines) == len(set(lines)) == sum(hunk.new_lines for hunk in file_difference("calc.py", before, after).hunks)
+    )
     removed = [line for place in found for line in place.removed]
-    assert len(removed) == len(set(removed)) == sum(hunk.old_lines for hunk in difference(before, after).hunks)
+    assert (
+        len(removed)
+        == len(set(removed))
+        == sum(hunk.old_lines for hunk in file_difference("calc.py", before, after).hunks)
+    )

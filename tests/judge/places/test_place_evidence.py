@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.model.evidence.checks import Check
+from understudy.model.evidence.checks import Check, Evidence
 from understudy.model.places import PlaceEvidence
 from understudy.model.verdicts import Reservation, Verdict
 
@@ -157,3 +157,28 @@ async def test_each_place_of_a_result_has_evidence_of_its_own(project: Any) -> N
 async def test_honest_changes_are_verified(project: Any, edits: dict[str, str | None]) -> None:
     result = await judged(project, edits)
     assert result.is_(Verdict.VERIFIED), result.places
+
+
+CLAMP = "def clamp(value):\n    if value > 9:\n        return 9 + 0\n    return value + 0\n"
+BIG = "from clamp import clamp\n\n\ndef test_big():\n    assert clamp(12) == 9\n"
+SMALL = "from clamp import clamp\n\n\ndef test_small():\n    assert clamp(4) == 4\n"
+
+
+async def test_a_line_that_no_test_runs_leaves_its_place_open_until_another_check_notices_it(project: Any) -> None:
+    edits = {"clamp.py": CLAMP, "test_big.py": BIG, "test_small.py": SMALL}
+    checks = [
+        Check(name=name, argv=["{python}", "-m", "pytest", "-q", f"test_{name}.py", "test_money.py"])
+        for name in ("big", "small")
+    ]
+    result = await project.has(BASE).judge(edits, recipe="implement", checks=(checks[0],))
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert "clamp.py:1 `clamp` (no test runs line 4)" in result.notes
+    assert (await project.judge(edits, recipe="implement", checks=tuple(checks))).is_(Verdict.VERIFIED)
+
+
+async def test_what_there_was_no_time_for_is_named(project: Any) -> None:
+    """Places that only undoing could show; a place that a test notices after the end would be a guess."""
+    edits = {"rates.json": '{"usd": 2, "eur": 1}\n', "test_money.py": TESTS + '    assert convert(1, "eur") == 1\n'}
+    result = await judged(project, edits, evidence=Evidence(mutation_seconds=1e-6))
+    assert result.is_(Verdict.UNVERIFIED, Reservation.CHANGE_NOT_TESTED)
+    assert "rates.json:1 (the time was over before it was tried)" in result.notes

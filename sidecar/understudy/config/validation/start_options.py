@@ -216,7 +216,7 @@ def limits_of(params: StartParams) -> Limits | None:
             names = Limits.__struct_fields__
             raise UnderstudyError(
                 ErrorKind.INVALID_PARAMS,
-                f"There is no limit `{spelling}` for a delegation.",
+                f"A delegation has no limit `{spelling}`.",
                 hint=near(spelling, names),
                 names=close(spelling, names) or list(names),
             )

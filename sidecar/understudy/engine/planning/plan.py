@@ -317,7 +317,7 @@ def _buffers(
 ) -> dict[str, bytes]:
     """Return the unsaved texts as bytes by path; add a note for each that could not be encoded.
 
-    ``fixed`` are the files whose content at the time of the request is kept: without a worktree there is no base.
+    ``fixed`` are the files whose content at the time of the request is kept: without a worktree, a request has no base.
     """
     buffers: dict[str, bytes] = {}
     for path, text in unsaved.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import random
 import shutil
 import tempfile
@@ -31,7 +32,13 @@ _TOOLS = {
     "RUSTUP_HOME": ".rustup",
     "GOPATH": "go",
     "npm_config_cache": ".npm",
-    "MAVEN_USER_HOME": ".m2",
+    "GRADLE_USER_HOME": ".gradle",
+    "PYENV_ROOT": ".pyenv",
+    "PYTHONUSERBASE": ".local",
+    "RBENV_ROOT": ".rbenv",
+    "NVM_DIR": ".nvm",
+    "VOLTA_HOME": ".volta",
+    "ASDF_DATA_DIR": ".asdf",
 }
 """Variable → the folder of the real home in which tools and what they downloaded are."""
 
@@ -61,11 +68,7 @@ async def confirm(
     for kill in random.SystemRandom().sample(kills, min(_MOST_TRIED, len(kills))):
         passed = await clone.passes_with(kill)
         if not passed and not confirmed and not await clone.passes_unchanged():
-            # Some projects need what is in the home.
-            clone.own_home = False
-            if not await clone.passes_unchanged():
-                return Confirmation(unchanged_fails=True)
-            passed = await clone.passes_with(kill)
+            return Confirmation(unchanged_fails=True)
         confirmed += not passed
         if passed:
             unconfirmed.append(kill)
@@ -81,7 +84,6 @@ class _FreshClone:
         self._original = original
         self._state: CopiedTree
         self._has_history = (copied.tree / ".git").is_dir()
-        self.own_home = True
 
     def make(self) -> None:
         """Remove the history, and remember the state of the other files."""
@@ -112,11 +114,9 @@ class _FreshClone:
             # What a compiler keeps is of the code that it compiled last, and may have the time of this one.
             scratch = Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._copied.scratch))
             context = dataclasses.replace(self._copied, temporary=temporary, scratch=scratch)
-            plan = self._plan
-            if self.own_home:
-                check = plan.check
-                environment = _with_home(home) | (check.env or {})
-                plan = dataclasses.replace(plan, check=msgspec.structs.replace(check, env=environment))
+            check = self._plan.check
+            environment = _with_home(home) | (check.env or {})
+            plan = dataclasses.replace(self._plan, check=msgspec.structs.replace(check, env=environment))
             return (await run_once(plan, context, bare=True)).green
 
     def _commit(self) -> None:
@@ -131,7 +131,7 @@ class _FreshClone:
 
 def _with_home(home: Path) -> dict[str, str]:
     """Return the variables of an empty home, from which tool chains still find what they installed."""
-    tools = {name: str(Path.home() / folder) for name, folder in _TOOLS.items()}
+    tools = {name: os.environ.get(name) or str(Path.home() / folder) for name, folder in _TOOLS.items()}
     caches = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
     return {
         "HOME": str(home),

@@ -148,12 +148,14 @@ class MutationEvidence:
             finding.reservations.append((Reservation.LITTLE_EXECUTED, text))
         return finding
 
-    async def judge_code(self, plan: PreparedCheck, green: CheckOutcome, places: Groups) -> MutationFinding:
+    async def judge_code(
+        self, plan: PreparedCheck, green: CheckOutcome, places: Groups, *, left: bool
+    ) -> MutationFinding:
         """Judge the tests of a check that passed on the lines that the result changed; see ``conclude``.
 
-        ``places`` says which of them belong together.
+        ``places`` says which of them belong together, ``left`` whether an earlier check left something open.
         """
-        if self._best is not None and self._enough(self._best):
+        if not left and self._best is not None and self._enough(self._best):
             return MutationFinding()
         sources, lines = await asyncio.to_thread(self._changed_code)
         if not sources:

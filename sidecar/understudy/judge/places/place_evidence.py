@@ -8,11 +8,12 @@ replaced lines on the base.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -58,6 +59,10 @@ OnBase = Callable[[PreparedCheck], Awaitable[tuple[Observed, float]]]
 """Returns what a check shows on the base, and the seconds that took now."""
 
 
+class _TimeOver(Exception):  # noqa: N818 - nothing is wrong: what was not tried stays unlooked
+    """The time for undoing places is over."""
+
+
 class Run(Protocol):
     """Runs a check on exactly one commit, with the other files if one of its tests cannot be loaded."""
 
@@ -81,8 +86,10 @@ class _Judged:
     """A test runs its lines in the result."""
     idle: bool = False
     """It has mutants, and no test runs one of them."""
-    unreached: int = 0
-    """The first line, from 1, with a mutant that no test runs; 0: there is none."""
+    unreached: set[int] = field(default_factory=set)
+    """Lines, from 1, with a mutant that no test of some check runs."""
+    noticed: set[int] = field(default_factory=set)
+    """Lines, from 1, with a mutant that a test of some check notices."""
     unbuilt: bool = False
     """Without it alone, the code or its tests cannot be loaded."""
     tried: bool = False
@@ -135,7 +142,8 @@ class ChangedPlaces:
         unreliable = mutated.score.unreliable if mutated is not None and mutated.score is not None else frozenset[str]()
         pending = [item for item in judged if item.evidence is None]
         if pending:
-            await self._undo(plan, green, pending, deadline, unreliable)
+            with contextlib.suppress(_TimeOver):
+                await self._undo(plan, green, pending, deadline, unreliable)
         await self._look_at_replaced(plan, green, on_base)
         return loop.time() - began
 
@@ -151,7 +159,7 @@ class ChangedPlaces:
         if not missing:
             return self._nothing_noticed(places), listed
         text = f"{share(places)}. Not: {name_list(map(described, missing), _MOST_NAMED)}."
-        return [(Reservation.CHANGE_NOT_TESTED, text[:1].upper() + text[1:])], listed
+        return [(Reservation.CHANGE_NOT_TESTED, text)], listed
 
     def _nothing_noticed(self, places: Sequence[ChangedPlace]) -> list[tuple[Reservation, str]]:
         """Return the reservation about a result of which only tests changed, without their recipe's own evidence."""
@@ -161,6 +169,10 @@ class ChangedPlaces:
         tests = dict.fromkeys(place.path for place in places if place.evidence is PlaceEvidence.NEW_TEST)
         text = "Only tests and their files changed; nothing shows that they notice wrong code"
         return [(Reservation.NOT_MUTATION_TESTED, f"{text}: {name_list(tests)}.")]
+
+    def left(self) -> bool:
+        """Return whether a further check may show something about a place."""
+        return any(item.evidence is None or item.unreached - item.noticed for item in self._places())
 
     def lines(self) -> Mapping[str, Mapping[int, int]]:
         """Return path → line of the result, from 1 → the number of its place."""
@@ -274,9 +286,16 @@ class ChangedPlaces:
 
         if mutated.score is None:
             return
+        for path, mutant in mutated.unreached:
+            if (item := place_at(path, mutant.line)) is not None:
+                item.idle = True
+                item.unreached.add(mutant.line)
         for result in mutated.score.noticed:
             item = place_at(result.path, result.mutant.line)
-            if item is None or item.evidence is not None:
+            if item is None:
+                continue
+            item.noticed.add(result.mutant.line)
+            if item.evidence is not None:
                 continue
             item.ran = True
             if result.status is MutantStatus.KILLED and not result.crashed:
@@ -288,10 +307,6 @@ class ChangedPlaces:
         for result in mutated.score.survivors:
             if (item := place_at(result.path, result.mutant.line)) is not None:
                 item.ran = True
-        for path, mutant in mutated.unreached:
-            if (item := place_at(path, mutant.line)) is not None:
-                item.idle = True
-                item.unreached = min(item.unreached or mutant.line, mutant.line)
 
     # -- undoing ----------------------------------------------------------------------------------------------
 
@@ -303,7 +318,7 @@ class ChangedPlaces:
         deadline: float,
         unreliable: frozenset[str],
     ) -> None:
-        """Run the check without some places, in groups that are halved while a test fails."""
+        """Run the check without some places, in groups that are halved while a test fails; ``_TimeOver`` ends it."""
         limited = earlier_tests.with_time_limit(plan, green.seconds)
         loop = asyncio.get_running_loop()
         groups = [list(pending)]
@@ -311,6 +326,8 @@ class ChangedPlaces:
 
         async def fails_with(files: Mapping[str, bytes | None]) -> str | None:
             """Return the name of a test that fails, "" if none does; None if the code cannot be loaded."""
+            if loop.time() >= deadline:
+                raise _TimeOver
             left = sum(item.evidence is None for item in pending)
             what = "undoing changed places, to see whether the tests notice"
             self._tell(plan.check, f"{what} ({len(pending) - left} of {len(pending)})")
@@ -323,11 +340,11 @@ class ChangedPlaces:
             return await fails_with(await asyncio.to_thread(undone, places, self._read_base, self._read_result))
 
         async def try_alone(item: _Judged, by: str | None) -> None:
-            item.tried, item.unbuilt = True, by is None
             if by and not await self._only_exists(item, fails_with):
                 item.show(PlaceEvidence.NOTICED, f"without it, {by} fails")
+            item.tried, item.unbuilt = True, by is None
 
-        while groups and loop.time() < deadline:
+        while groups:
             group = groups.pop(0)
             by = await fails_without(group)
             if len(group) == 1:
@@ -337,14 +354,12 @@ class ChangedPlaces:
             else:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
         for item in alone[:_MOST_ALONE]:
-            if loop.time() >= deadline:
-                break
             await try_alone(item, await fails_without([item]))
         for item in pending:
-            if item.evidence is None and item.unbuilt and loop.time() < deadline:
+            if item.evidence is None and item.unbuilt:
                 await self._unbind(item, fails_with)
         linked = [item for item in pending if item.evidence is None and item.unbuilt and not item.idle]
-        if len(linked) > 1 and loop.time() < deadline and (by := await fails_without(linked)):
+        if len(linked) > 1 and (by := await fails_without(linked)):
             for item in linked:
                 if not await self._only_exists(item, fails_with):
                     item.show(PlaceEvidence.NOTICED, f"without it and what it belongs to, {by} fails")
@@ -358,7 +373,10 @@ class ChangedPlaces:
         """
         place = item.place
         contents = await asyncio.to_thread(hollow, place, self._read_result(place.path) or b"")
-        for name, content in contents[:_MOST_UNBOUND]:
+        if len(contents) > _MOST_UNBOUND:
+            item.why = "it binds more names than are tried one after another"
+            return True
+        for name, content in contents:
             if await fails_with({place.path: content}) == "":
                 item.why = f"no test notices when `{printable(name)}` exists and does nothing"
                 return True
@@ -425,12 +443,11 @@ class ChangedPlaces:
 
     def _adds_nothing(self, place: Place) -> bool:
         """Return whether all lines that a place has in the result do nothing by themselves, such as a comment."""
-        after = self._read_result(place.path)
-        if place.whole or after is None:
-            return place.whole
-        lines = after.splitlines(keepends=True)
-        without = b"".join([*lines[: place.new[0]], *lines[place.new[1] :]])
-        return self._equal(place.path, without, after)
+        if place.whole:
+            return True
+        added = replace(place, old=(place.old[0], place.old[0]))
+        without = undone([added], self._read_base, self._read_result)[place.path]
+        return self._equal(place.path, without, self._read_result(place.path))
 
     def _use_base_mutants(self, left: Sequence[_Judged], outcome: MutationOutcome) -> None:
         score = outcome.score
@@ -461,8 +478,8 @@ class ChangedPlaces:
     def _as_place(self, item: _Judged) -> ChangedPlace:
         place = item.place
         evidence, why = item.evidence, item.why
-        if evidence is PlaceEvidence.NOTICED and item.unreached:
-            evidence, why = PlaceEvidence.UNEXECUTED, f"no test runs line {item.unreached}"
+        if evidence is PlaceEvidence.NOTICED and (unreached := item.unreached - item.noticed):
+            evidence, why = PlaceEvidence.UNEXECUTED, f"no test runs line {min(unreached)}"
         if evidence is None:
             evidence, why = self._without_evidence(item)
         has_lines = place.new[1] > place.new[0] or place.old[1] > place.old[0]
