@@ -100,7 +100,7 @@ export const RESERVATIONS = [
   "flaky",
   /** A check fails on the result and failed before the work began. */
   "fails_on_base",
-  /** A check passes only with changed files that decide what it does, or changed code asks whether tests run. */
+  /** A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests. */
   "check_changed",
   /** Earlier tests pass only with this result's edits, or no longer run. */
   "tests_changed",
@@ -386,7 +386,7 @@ export const RESERVATION_REASONS: Record<Reservation, { readonly reason: string;
     "advice": "fix it first, then delegate again"
   },
   "check_changed": {
-    "reason": "a check passes only with changed files that decide what it does, or changed code asks whether tests run",
+    "reason": "a check passes only with changed files that decide what it does, or changed code behaves otherwise in tests",
     "advice": "read those files in the diff first"
   },
   "tests_changed": {

@@ -165,7 +165,7 @@ class _Judge:
         if not self._writes_tests:
             aware = await asyncio.to_thread(self._find_test_aware)
             if aware:
-                text = f"Changed code may behave otherwise in tests: {name_list(aware)}."
+                text = f"Changed code asks whether tests run it: {name_list(aware)}."
                 self._findings.reserve((Reservation.CHECK_CHANGED, text))
         results = []
         for plan in plans:

@@ -1,4 +1,4 @@
-"""Find changed code, not tests, that asks whether tests run it, changes what an assertion does, or equals everything.
+"""Find changed code, not tests, that asks whether tests run it, in languages in which that is only visible there.
 
 Such code can pass every test and do something else for its users. Lines are read, not executed, so this proves nothing:
 it is a question for the reviewer. Honest code rarely has such lines.
@@ -19,54 +19,33 @@ from understudy.judge.runs.judged_tree import Change
 _MOST_BYTES = 2 * 1024 * 1024
 _MOST = 20
 
-_ASKS = "asks whether tests run it"
-_CHANGES = "changes what tests assert with"
-_EQUAL = "equals everything"
-_RUNNER = r"(?:py\.?test|unittest)"
-_PROCESS = r"(?:sys\.(?:modules|argv|orig_argv)|\benviron\b|\bgetenv\b|/proc/|cmdline)"
-_CALLER = r"(?:_getframe|\binspect\.(?:stack|currentframe)|\bextract_stack|co_filename|f_back|f_globals)"
-_TEST_NAME = r"[\"'](?:\w*[/_])?tests?(?:[/_.]\w*)?[\"']"
-"""A text such as ``"test_"``."""
-
 
 class _Pattern(NamedTuple):
     """What a line has to contain. Every expression takes time in proportion to the text, however hostile that is."""
 
     first: re.Pattern[str]
     """Begins in the line; may go on in the two lines after it."""
-    what: str
     near: re.Pattern[str] | None = None
     """Is in the line, too, or in the ``lines - 1`` lines after it."""
     lines: int = 1
 
 
-def _pattern(first: str, what: str, near: str | None = None, lines: int = 1) -> _Pattern:
-    return _Pattern(re.compile(first), what, near if near is None else re.compile(near), lines)
+def _pattern(first: str, near: str | None = None, lines: int = 1) -> _Pattern:
+    return _Pattern(re.compile(first), near if near is None else re.compile(near), lines)
 
 
 _SCRIPT = (
-    _pattern(r"\b(?:JEST_WORKER_ID|NODE_TEST_CONTEXT|VITEST(?:_\w+)?)\b", _ASKS),
-    _pattern(r"NODE_ENV\b.{0,20}[\"'`]test[\"'`]|[\"'`]test[\"'`].{0,20}\bNODE_ENV\b", _ASKS),
-    _pattern(r"\btypeof\s{1,9}(?:jest|vi|describe|it|expect|mocha)\b|\bimport\.meta\.(?:vitest|jest)\b", _ASKS),
-    _pattern(r"\bprocess\.(?:argv|execArgv|mainModule)\b.{0,80}(?:test|jest|mocha)", _ASKS),
-    _pattern(r"^\s*(?:assert|expect)\.\w+\s*=[^=]", _CHANGES),
+    _pattern(r"\b(?:JEST_WORKER_ID|NODE_TEST_CONTEXT|VITEST(?:_\w+)?)\b"),
+    _pattern(r"NODE_ENV\b.{0,20}[\"'`]test[\"'`]|[\"'`]test[\"'`].{0,20}\bNODE_ENV\b"),
+    _pattern(r"\btypeof\s{1,9}(?:jest|vi|describe|it|expect|mocha)\b|\bimport\.meta\.(?:vitest|jest)\b"),
+    _pattern(r"\bprocess\.(?:argv|execArgv|mainModule)\b.{0,80}(?:test|jest|mocha)"),
 )
 _PATTERNS: dict[str, Sequence[_Pattern]] = {
-    ".py": (
-        _pattern(_PROCESS, _ASKS, _RUNNER),
-        _pattern(r"\bsys\.modules\b", _ASKS, _RUNNER, 2),
-        _pattern(_CALLER, _ASKS, rf"{_RUNNER}|{_TEST_NAME}", 3),
-        _pattern(r"[\"']test[\"'] in sys\.argv|\b(?:environ|getenv)\b.{0,200}== ?[\"']test(?:ing)?[\"']", _ASKS),
-        _pattern(r"\bPYTEST_(?:CURRENT_TEST|VERSION|XDIST_\w+)\b", _ASKS),
-        _pattern(r"^\s*(?:unittest|_?pytest|builtins|operator)(?:\.\w+)+\s*=(?!=)", _CHANGES),
-        _pattern(r"\bsetattr\(\s{0,9}(?:unittest|_?pytest|builtins|operator)\b", _CHANGES),
-        _pattern(r"^\s*def __(?:eq|ne|[lg][te]|instancecheck)__\([^)]*\)[^:\n]*:\s*return True\b", _EQUAL),
-    ),
-    ".go": (_pattern(r"\btesting\.Testing\(|\bflag\.Lookup\(\s{0,9}\"test\.|\bos\.Args\[0\].{0,80}test", _ASKS),),
-    ".rs": (_pattern(r"\bcfg!?\((?:\s{0,9}test\s{0,9}\)|[^)]{0,200}\bnot\(\s{0,9}test\b)|CARGO_TARGET_TMPDIR", _ASKS),),
+    ".go": (_pattern(r"\btesting\.Testing\(|\bflag\.Lookup\(\s{0,9}\"test\.|\bos\.Args\[0\].{0,80}test"),),
+    ".rs": (_pattern(r"\bcfg!?\((?:\s{0,9}test\s{0,9}\)|[^)]{0,200}\bnot\(\s{0,9}test\b)|CARGO_TARGET_TMPDIR"),),
     ".java": (
-        _pattern("getStackTrace", _ASKS, "(?i:junit|test)", 3),
-        _pattern(r"\bClass\.forName\(\s{0,9}\"(?:org\.)?junit", _ASKS),
+        _pattern("getStackTrace", "(?i:junit|test)", 3),
+        _pattern(r"\bClass\.forName\(\s{0,9}\"(?:org\.)?junit"),
     ),
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"), _SCRIPT),
 }
@@ -83,7 +62,7 @@ def find(
     patterns: Sequence[str],
     besides: Callable[[], Collection[str]] = frozenset,
 ) -> list[str]:
-    """Return ``path:line (what it does)`` for the lines that the changed files add, at most 20.
+    """Return ``path:line`` for the lines that the changed files add, at most 20.
 
     ``patterns`` are further names of test files, ``besides`` returns files that belong to the tests.
     """
@@ -96,25 +75,24 @@ def find(
         if content is None or len(content) > _MOST_BYTES:
             continue
         now = _in_text(path, content)
-        old = Counter(line for _, line, _ in _in_text(path, read_base(path) or b"")) if now else Counter[str]()
-        for number, line, what in now:
+        old = Counter(line for _, line in _in_text(path, read_base(path) or b"")) if now else Counter[str]()
+        for number, line in now:
             if old[line] > 0:
                 old[line] -= 1
             else:
-                lines.append(f"{path}:{number} ({what})")
+                lines.append(f"{path}:{number}")
     return lines[:_MOST]
 
 
-def _in_text(path: str, content: bytes) -> list[tuple[int, str, str]]:
+def _in_text(path: str, content: bytes) -> list[tuple[int, str]]:
     suffix = PurePosixPath(path).suffix
     lines = content[:_MOST_BYTES].decode("utf-8", "replace").split("\n")
     matches = []
     for index, line in enumerate(lines):
         if suffix == ".rs" and _CFG_TEST.search(line):
             continue
-        what = next((pattern.what for pattern in _PATTERNS[suffix] if _matches(pattern, lines, index)), None)
-        if what is not None:
-            matches.append((index + 1, line.strip(), what))
+        if any(_matches(pattern, lines, index) for pattern in _PATTERNS[suffix]):
+            matches.append((index + 1, line.strip()))
     return matches
 
 

@@ -47,7 +47,7 @@ class Reservation(enum.StrEnum):
     FAILS_ON_BASE = "fails_on_base"
     """A check fails on the result and failed before the work began."""
     CHECK_CHANGED = "check_changed"
-    """A check passes only with changed files that decide what it does, or changed code asks whether tests run."""
+    """A check passes only with changed files that decide what it does, or changed code behaves otherwise in tests."""
     TESTS_CHANGED = "tests_changed"
     """Earlier tests pass only with this result's edits, or no longer run."""
     BASE_TESTS_DO_NOT_BUILD = "base_tests_do_not_build"
@@ -119,7 +119,7 @@ RESERVATIONS: dict[Reservation, tuple[str, str]] = {
         "fix it first, then delegate again",
     ),
     Reservation.CHECK_CHANGED: (
-        "a check passes only with changed files that decide what it does, or changed code asks whether tests run",
+        "a check passes only with changed files that decide what it does, or changed code behaves otherwise in tests",
         "read those files in the diff first",
     ),
     Reservation.TESTS_CHANGED: (

@@ -164,7 +164,12 @@ def supports(trees: Trees, check: CheckFacts) -> list[Restored]:
 
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
     """Return whether a file is a test or is in a folder of tests."""
-    return bool(matching([path], [*runner_registry.TESTS, *runner_registry.TEST_FOLDERS, *patterns]))
+    return bool(tests_among([path], patterns))
+
+
+def tests_among(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Return the files that are tests or in a folder of tests."""
+    return matching(paths, [*runner_registry.TESTS, *runner_registry.TEST_FOLDERS, *patterns])
 
 
 def is_test_file(path: str, patterns: Sequence[str] = ()) -> bool:

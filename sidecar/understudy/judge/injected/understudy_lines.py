@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional, Set  # noqa: UP035 - Python 3.8
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set  # noqa: UP035 - Python 3.8
 
 JOB = "UNDERSTUDY_LINES"
 """A file that says what to record in a child process, while lines are recorded; never set on a mutant."""
@@ -39,6 +39,8 @@ class Lines:
         self._began = False
         self._shared: Dict[str, Any] = {}  # noqa: UP006
         """File → a page for each line, which processes that a test forks mark, too."""
+        self.on_call: Optional[Callable[[Any], None]] = None  # noqa: UP045
+        """Gets the frame of each function that a test calls."""
         self._watch: Any = getattr(sys, "monitoring", None)  # Python 3.12: each line reports once for each test
 
     def begin(self) -> None:
@@ -48,7 +50,9 @@ class Lines:
         if self._watch is not None:
             self._watch.use_tool_id(self._watch.COVERAGE_ID, "lines")
             self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.LINE, self._on_line)
-            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE)
+            self._watch.register_callback(self._watch.COVERAGE_ID, self._watch.events.PY_START, self._on_start)
+            starts = self._watch.events.PY_START if self.on_call is not None else 0
+            self._watch.set_events(self._watch.COVERAGE_ID, self._watch.events.LINE | starts)
         self.starts(None)
 
     def starts(self, test: Optional[str]) -> None:  # noqa: UP045
@@ -126,7 +130,13 @@ class Lines:
             self.found[file].setdefault(self._test, set()).add(line)
         return self._watch.DISABLE
 
+    def _on_start(self, code: Any, offset: int) -> None:  # noqa: ARG002 - the interpreter's signature
+        if self.on_call is not None and self._test:
+            self.on_call(sys._getframe(1))  # noqa: SLF001 - the frame that begins
+
     def _trace(self, frame: Any, event: str, argument: Any) -> Any:  # noqa: ARG002 - the interpreter's signature
+        if event == "call" and self.on_call is not None and self._test:
+            self.on_call(frame)
         file = self._file(frame)
         if file is None:
             return None
@@ -157,7 +167,7 @@ class Children:
         self._folder = tempfile.mkdtemp(prefix="lines-")
         self._job = os.path.join(self._folder, "job.json")  # noqa: PTH118
         with open(self._job, "w", encoding="utf-8") as stream:  # noqa: PTH123
-            json.dump(files, stream)
+            json.dump({"files": files}, stream)
         os.environ[JOB] = self._job
         _add_path(os.environ)
         _pass_on()
@@ -224,25 +234,34 @@ def _entries(path: str) -> Iterator[Any]:
 
 
 def record_child() -> None:
-    """Record the lines of this process, if it is a child of a recorded test; written when it ends."""
-    job = os.environ.get(JOB)
-    if not job:
+    """Record what this process runs, if it is a child of a recorded test; written when it ends."""
+    path = os.environ.get(JOB)
+    if not path:
         return
     try:
-        with open(job, encoding="utf-8") as stream:  # noqa: PTH123
-            lines = Lines(json.load(stream))
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+            job = json.load(stream)
     except (OSError, ValueError):
         return
+    lines = Lines(job["files"])
+    calls: Any = None
+    if "calls" in job:
+        from understudy_calls import CallRecorder  # type: ignore[import-not-found] # in the same folder
+
+        calls = CallRecorder(**job["calls"])
+        lines.on_call = calls.called
     lines.begin()
     lines.starts(os.environ.get(TEST))
 
     def write() -> None:
         lines.end()
-        out = os.path.join(os.path.dirname(job), "{}-{}".format(os.getpid(), os.urandom(4).hex()))  # noqa: PTH118, PTH120, UP032
+        out = os.path.join(os.path.dirname(path), "{}-{}".format(os.getpid(), os.urandom(4).hex()))  # noqa: PTH118, PTH120, UP032
         executed = {file: {test: sorted(some) for test, some in tests.items()} for file, tests in lines.found.items()}
         for file in lines.from_text:
             executed[file].setdefault("", []).append(0)
         with open(out, "w", encoding="utf-8") as stream:  # noqa: PTH123
             json.dump(executed, stream)
+        if calls is not None:
+            calls.save(out + ".calls")
 
     atexit.register(write)

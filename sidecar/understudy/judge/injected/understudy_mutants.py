@@ -31,6 +31,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple  # noqa: UP035 - Python 3.8
 
 import pytest
+from understudy_calls import CallRecorder  # type: ignore[import-not-found] # in the same folder
 from understudy_lines import Children, Lines  # type: ignore[import-not-found]
 from understudy_tree import CopiedTree  # type: ignore[import-not-found] # in the same folder
 
@@ -236,11 +237,16 @@ def run_pytest(tests: List[str], plugin: Any, tests_in: str, stop: bool = True) 
 def record(job: Json) -> Json:
     """Run all tests once and return their outcomes and lines."""
     recorded = RecordedRun(job["files"])
+    calls = CallRecorder(job["root"], job["test_files"]) if job["calls"] else None
+    if calls is not None:
+        recorded.lines.on_call = calls.called
     tree = CopiedTree(job["root"], job["original"]) if job["original"] else None
     began = time.perf_counter()
     code = run_pytest(job["tests"], PytestRecord(recorded, job["root"]), job["tests_in"], stop=False)
     seconds = time.perf_counter() - began
     recorded.lines.end()
+    if calls is not None:
+        calls.save(job["calls"])
     recorded.children.add_to(recorded.lines)
     if tree is not None:
         tree.reset()

@@ -264,7 +264,8 @@ class CheckMutants:
         source = await asyncio.to_thread(judged_tree.read_file, self.context.tree, run.path)
         limit = max(LEAST_SECONDS, SLOWER * clean.seconds)
         # All tests that fail on a sham mutant must be known.
-        changed = ChangedFile(path=run.path, content=run.mutant.apply(source), tests=run.tests, stop=not run.sham)
+        stop = not (run.sham or run.to_the_end)
+        changed = ChangedFile(path=run.path, content=run.mutant.apply(source), tests=run.tests, stop=stop)
         seen = await self.mutated_run(changed, min(limit, left))
         status, killers = status_of(clean.only(run.tests), seen)
         ran = tuple(test for test, outcome in seen.outcomes.items() if test in clean.outcomes and outcome != SKIPPED)

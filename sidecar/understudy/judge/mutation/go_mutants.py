@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from understudy.judge.mutation.check_mutants import ChangedFile, CheckMutants, Lines, SeenRun, limited, seen_run
 from understudy.judge.outcomes.observations import PASSED
 from understudy.judge.runs.check_run import CheckContext, run_once, working_folder
+from understudy.judge.runs.judged_tree import file_replaced
 from understudy.judge.runs.runner_registry import PreparedCheck
 
 _BLOCK = re.compile(r"^(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$")
@@ -53,6 +54,9 @@ class GoMutants(CheckMutants):
 
     async def mutated_run(self, changed: ChangedFile, seconds: float) -> SeenRun:
         """Run the tests with another content of one file."""
+        if changed.path.endswith("_test.go"):  # the code may read it, and must not find that it is another one
+            with file_replaced(self.context.tree, changed.path, changed.content):
+                return await self._overlaid({}, seconds, stop=changed.stop)
         return await self._overlaid({changed.path: changed.content}, seconds, stop=changed.stop)
 
     async def _overlaid(self, contents: dict[str, bytes], seconds: float, *, stop: bool) -> SeenRun:

@@ -81,6 +81,8 @@ class PlannedRun:
     """Only the text of the file changes: what runs is the compiled form of the original. Always a sham mutant."""
     to_the_end: bool = False
     """Run all tests, also after one failed. Runs of sham mutants do so anyway."""
+    of_tests: bool = False
+    """It changes the tests, see ``wrong_expectations``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,17 +350,21 @@ class _Batch:
             self.disturbed = self.disturbed or again.status is MutantStatus.SURVIVED
 
     def _count(self) -> tuple[int, int]:
-        """Return how many mutants were judged, and how many there are; without sham mutants."""
+        """Return how many mutants of the code were judged, and how many there are; without sham mutants."""
         judged = sum(
-            not self._planned[index].sham and result.status is not MutantStatus.PENDING
+            _is_counted(self._planned[index]) and result.status is not MutantStatus.PENDING
             for index, result in self._results.items()
         )
-        return judged, sum(bool(run.tests) and not run.sham for run in self._planned)
+        return judged, sum(bool(run.tests) and _is_counted(run) for run in self._planned)
 
     def _left(self) -> float:
         judged, planned = self._count()
         enough = judged >= min(self._deadline.fewest, planned)
         return (self._deadline.usual if enough else self._deadline.last) - asyncio.get_running_loop().time()
+
+
+def _is_counted(run: PlannedRun) -> bool:
+    return not run.sham and not run.of_tests
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

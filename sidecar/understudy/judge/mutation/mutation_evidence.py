@@ -160,7 +160,9 @@ class MutationEvidence:
         sources, lines = await asyncio.to_thread(self._changed_code)
         if not sources:
             return MutationFinding()
-        outcome = await self._test(plan, green, sources, lines=lines, groups=places)
+        tests = await asyncio.to_thread(self._test_files, sources)
+        base = {path: await asyncio.to_thread(self._read, self._trial.base, path) for path in sources}
+        outcome = await self._test(plan, green, sources, lines=lines, groups=places, test_files=tests, base=base)
         if outcome.result is None:
             return MutationFinding(seconds=outcome.seconds)
         if outcome.score is not None:
@@ -229,6 +231,12 @@ class MutationEvidence:
                 f"The tests of {name} do not pass in a fresh clone of the result, so what they notice is not confirmed."
             )
             finding.reservations.append((Reservation.NOT_MUTATION_TESTED, text))
+        if outcome.indifferent:
+            text = f"Tests of {name} pass although they expect wrong values: {name_list(outcome.indifferent)}."
+            finding.reservations.append((Reservation.CHECK_CHANGED, text))
+        if outcome.differing:
+            text = f"Code behaves otherwise in tests: {'; '.join(outcome.differing)}."
+            finding.reservations.append((Reservation.CHECK_CHANGED, text))
         if outcome.unconfirmed:
             mutant = outcome.unconfirmed[0]
             place = f"line {mutant.line} of {mutant.path}"
@@ -244,6 +252,8 @@ class MutationEvidence:
         counted: frozenset[str] | None = None,
         groups: Groups | None = None,
         only_executed: bool = False,
+        test_files: tuple[str, ...] = (),
+        base: Mapping[str, bytes | None] | None = None,
     ) -> MutationOutcome:
         trial = self._trial
         outcome = await mutation_test(
@@ -257,6 +267,8 @@ class MutationEvidence:
                 counted=counted,
                 groups=groups,
                 only_executed=only_executed,
+                test_files=test_files,
+                base=base,
                 seed=await asyncio.to_thread(trial.tree.tree_of, trial.head),
                 evidence=self._settings.evidence,
                 dismissed=self._settings.dismissed,
@@ -283,6 +295,16 @@ class MutationEvidence:
         suffixes = {PurePosixPath(test).suffix for test in tests}
         every = [path for path in trial.tree.paths(trial.head) if PurePosixPath(path).suffix in suffixes]
         return self._sources(self._mutable(every, tests)[:_MOST_FILES]), False
+
+    def _test_files(self, code: Iterable[str]) -> tuple[str, ...]:
+        """Return the files of tests in the languages of the changed code, those that the result changes first."""
+        trial = self._trial
+        suffixes = {PurePosixPath(path).suffix for path in code}
+        every = [path for path in trial.tree.paths(trial.head) if PurePosixPath(path).suffix in suffixes]
+        # In Rust, tests are in the files of the code.
+        tests = every if suffixes == {".rs"} else deciding_files.tests_among(every, trial.test_patterns)
+        changed = {path for _, path in trial.changes}
+        return tuple(sorted(tests, key=lambda path: path not in changed))
 
     def _changed_code(self) -> tuple[dict[str, bytes], dict[str, frozenset[int]]]:
         """Return the changed code that can be mutated, and its changed lines. Every check gets the same."""

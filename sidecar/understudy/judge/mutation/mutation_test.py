@@ -19,12 +19,13 @@ from typing import Any
 import msgspec
 
 from understudy.judge.injected.understudy_tree import CopiedTree
-from understudy.judge.mutation import mutant_runs, planning
+from understudy.judge.mutation import mutant_runs, planning, wrong_expectations
 from understudy.judge.mutation.check_mutants import CheckMutants, limited
 from understudy.judge.mutation.confirmation import Confirmation, confirm
 from understudy.judge.mutation.mutant_runs import (
     Lane,
     MutantResult,
+    MutantRunner,
     Progress,
     RecordedTests,
     copies_worth_having,
@@ -34,6 +35,8 @@ from understudy.judge.mutation.mutant_runs import (
 )
 from understudy.judge.mutation.planning import MutantSample, MutationPlan, MutationScore, as_change, identities
 from understudy.judge.mutation.python_tests import PytestRunner, TestEnvironment
+from understudy.judge.mutation.repeated_calls import differing_calls, record_calls
+from understudy.judge.mutation.wrong_expectations import WrongExpectations
 from understudy.judge.outcomes.observations import printable
 from understudy.judge.project import interpreter
 from understudy.judge.runs.check_run import CheckContext, environment_of, working_folder
@@ -96,6 +99,10 @@ class MutationRequest:
     """Mutants to judge even if that takes up to three times as long as all of them may take."""
     progress: Progress | None = None
     """Gets the number of judged mutants."""
+    test_files: tuple[str, ...] = ()
+    """Files whose tests must notice wrong expectations, too, if they execute ``lines``."""
+    base: Mapping[str, bytes | None] | None = None
+    """The base's content of the changed files: calls that tests make are repeated elsewhere. None: they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +123,10 @@ class MutationOutcome:
     """Killed mutants on which the check passes when it runs by its plain command in a fresh clone."""
     unchanged_fails: bool = False
     """The check does not pass in a fresh clone of the result, so that no kill could be confirmed."""
+    indifferent: tuple[str, ...] = ()
+    """Places in tests, as ``path:line``, that decide nothing: see ``wrong_expectations``."""
+    differing: tuple[str, ...] = ()
+    """Calls that give another result in a test than elsewhere: see ``repeated_calls``."""
     report: dict[str, Any] = field(default_factory=dict)
     """The report that Stryker's viewers show."""
     seconds: float = 0.0
@@ -211,10 +222,19 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         sum(bool(run.tests) for run in planned.runs), recorded.seconds, copy_seconds=first.seconds
     )
     await _resize(request, first, lanes, count)
+    expectations = await asyncio.to_thread(_expectations, request, first, recorded)
+    wrong = expectations.runs(request.seed) if expectations is not None else []
     left = max(0.0, deadline - loop.time())
     runs = await run_mutants(
-        lanes, recorded, planned.runs, seconds=left, fewest=request.fewest, progress=request.progress
+        lanes,
+        recorded,
+        [*planned.runs, *(some.run for some in wrong)],
+        seconds=left,
+        fewest=request.fewest,
+        progress=request.progress,
     )
+    results_of_wrong = runs.results[len(planned.runs) :]
+    del runs.results[len(planned.runs) :]
     score = planning.score(planned, runs.results)
     if request.lines is None and request.only is None and request.sample is None and score.killed:
         results = list(runs.results)
@@ -232,6 +252,13 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     result.unexecuted = [CodePlace(path=quote(os.fsencode(path)), line=line) for path, line in lines]
     if not runs.complete and planned.runs:
         result.unfinished = _why_unfinished(runs.results)
+    indifferent = expectations.replaced() if expectations is not None else []
+    if expectations is not None and (controls := expectations.controls(wrong, results_of_wrong)):
+        control_runs = [some.run for some in controls]
+        left = max(_LEAST_SECONDS, deadline - loop.time())
+        more = await run_mutants(lanes[:1], recorded, control_runs, seconds=left)
+        indifferent += wrong_expectations.indifferent(controls, more.results)
+    differing = await _differing_calls(request, first, lanes[0].runner, recorded.seconds)
     confirmation = await _confirmation(request, first, score)
     covered = {(run.path, run.mutant): run.tests for run in planned.runs}
     return MutationOutcome(
@@ -242,8 +269,32 @@ async def _judge_in(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
         unreached=unreached,
         unconfirmed=tuple(_as_mutant(mutant, names) for mutant in confirmation.unconfirmed),
         unchanged_fails=confirmation.unchanged_fails,
+        indifferent=tuple(sorted(set(indifferent))),
+        differing=tuple(differing),
         report=mutant_runs.report(runs.results, sources, covered),
     )
+
+
+def _expectations(request: MutationRequest, first: _Copy, recorded: RecordedTests) -> WrongExpectations | None:
+    if request.lines is None or not request.test_files:
+        return None
+    return WrongExpectations(first.context.tree, request.test_files, recorded, request.lines)
+
+
+async def _differing_calls(request: MutationRequest, first: _Copy, runner: MutantRunner, seconds: float) -> list[str]:
+    """Return the calls of tests that give another result elsewhere; none if nothing in Python is changed."""
+    is_python = any(path.endswith(".py") for path in request.sources)
+    if request.base is None or not is_python or first.context.facts is None or request.plan.check.hidden:
+        return []
+    seconds = max(_LEAST_SECONDS, _SLOWER * seconds)
+    if isinstance(runner, PytestRunner):
+        calls = runner.calls
+    else:
+        calls = await record_calls(request.plan, first.context, request.test_files, seconds=seconds)
+        await asyncio.to_thread(first.state.reset)
+    if calls is None:
+        return []
+    return await differing_calls(request.plan, first.context, calls, request.base, seconds=seconds)
 
 
 async def _confirmation(request: MutationRequest, first: _Copy, score: MutationScore) -> Confirmation:
@@ -262,8 +313,10 @@ async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
     """Record which lines the tests execute; meanwhile, start the processes that mutants probably need."""
     runner = lanes[0].runner
     seconds = max(_LEAST_RECORD_SECONDS, _SLOWER_RECORD * request.seconds)
+    own = [path for path in request.test_files if path.endswith(".py")][: wrong_expectations.MOST_PARSED]
+    files = list(dict.fromkeys([*request.sources, *own]))
     if not isinstance(runner, PytestRunner):
-        return await runner.record(list(request.sources), seconds=seconds)
+        return await runner.record(files, seconds=seconds)
 
     async def start() -> None:
         await runner.start()
@@ -277,7 +330,7 @@ async def _recorded(request: MutationRequest, first: _Copy, lanes: list[Lane]) -
                     await lane.runner.start()
 
     recorded: RecordedTests
-    recorded, _ = await together([runner.record(list(request.sources), seconds=seconds), start()])
+    recorded, _ = await together([runner.record(files, seconds=seconds), start()])
     return recorded
 
 
@@ -329,7 +382,8 @@ def _runner(request: MutationRequest, copied: _Copy) -> CheckMutants | PytestRun
                 limits=context.limits,
                 also_loaded=tuple(os.path.relpath(context.tree / file, base) for file in request.also_loaded),
             )
-            return PytestRunner(where, sorted(files))
+            calls = context.scratch / "calls" if request.base is not None else None
+            return PytestRunner(where, sorted(files), calls=calls, test_files=request.test_files)
     runner = runner_for(plan, context)
     runner.copied = copied.state
     return runner

@@ -22,7 +22,7 @@ from understudy.process.program_spec import AccessProfile, Program, Role, TreeLi
 from understudy.process.programs.children import run as run_process
 
 _PROGRAM = "understudy_mutants"
-_MODULES = (_PROGRAM, "understudy_tree", "understudy_lines", "child_lines.sitecustomize")
+_MODULES = (_PROGRAM, "understudy_tree", "understudy_lines", "understudy_calls", "child_lines.sitecustomize")
 _MOST_RESULT_BYTES = 256 * 1024 * 1024
 _OUTPUT_BYTES = 64 * 1024
 _SLOWER = 10.0
@@ -70,15 +70,27 @@ class TestEnvironment:
 
 
 async def record(
-    where: TestEnvironment, files: Sequence[str], tests: Sequence[str], *, seconds: float
+    where: TestEnvironment,
+    files: Sequence[str],
+    tests: Sequence[str],
+    *,
+    seconds: float,
+    calls: Path | None = None,
+    test_files: Sequence[str] = (),
 ) -> RecordedTests:
     """Run ``tests`` (files or ids) once and record which test executes which lines of ``files``.
 
-    Both are relative to the tree. Raise ``tool_crashed`` if the run does not complete, with the end of its output, or
+    Both are relative to the tree. ``calls`` is a file for the calls of functions that are not in ``test_files`` (see
+    ``repeated_calls``). Raise ``tool_crashed`` if the run does not complete, with the end of its output, or
     ``resource_limit``.
     """
     absolute = {str((where.tree / file).resolve()): file for file in files}
-    job = {"files": list(absolute), "tests": _arguments(where, tests)}
+    job = {
+        "files": list(absolute),
+        "tests": _arguments(where, tests),
+        "calls": str(calls) if calls is not None else "",
+        "test_files": [str((where.tree / file).resolve()) for file in test_files],
+    }
     entries, output = await _run(where, "record", job, seconds)
     if not entries or entries[0]["code"] not in _WHOLE_RUNS:
         raise UnderstudyError(
@@ -237,9 +249,18 @@ class PytestRunner:
     keeps = False
     """Whether a process is forked for each mutant, which the program decides."""
 
-    def __init__(self, where: TestEnvironment, tests: Sequence[str]) -> None:
-        """Start nothing yet. ``tests`` are files, relative to ``where.tests_in``."""
+    def __init__(
+        self,
+        where: TestEnvironment,
+        tests: Sequence[str],
+        *,
+        calls: Path | None = None,
+        test_files: Sequence[str] = (),
+    ) -> None:
+        """Start nothing yet. ``tests`` are files, relative to ``where.tests_in``; for the others see ``record``."""
         self._where = where
+        self.calls = calls
+        self._test_files = test_files
         self._tests = tests
         self._recorded: RecordedTests | None = None
         self._kept: KeptProcess | None = None
@@ -259,7 +280,9 @@ class PytestRunner:
 
     async def record(self, files: Sequence[str], *, seconds: float) -> RecordedTests:
         """Run the tests once and record lines; see ``record``."""
-        return await record(self._where, files, self._tests, seconds=seconds)
+        return await record(
+            self._where, files, self._tests, seconds=seconds, calls=self.calls, test_files=self._test_files
+        )
 
     async def begin(
         self, recorded: RecordedTests, planned: Sequence[PlannedRun], *, seconds: float, keep: bool, warm: bool
@@ -271,7 +294,7 @@ class PytestRunner:
             "modules": list(recorded.modules),
             "early": recorded.early,
             "files": _arguments(self._where, self._tests),
-            "code": sorted({str((self._where.tree / run.path).resolve()) for run in planned}),
+            "code": sorted({str((self._where.tree / run.path).resolve()) for run in planned if not run.of_tests}),
         }
         if warm:
             return await self._load(seconds)

@@ -1,0 +1,250 @@
+"""Remember how tests call the code of a project, and call it again: in a plain program, and in a test.
+
+Code that gives another result in a test than elsewhere knows that it is tested, however it finds out. Both processes
+make the same calls in the same order and have none of the fixtures and mocks of the project's tests, so what else
+differs between them is little. Nothing that a call does reaches anything outside of its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import io
+import itertools
+import json
+import os
+import pickle
+import sys
+from typing import Any, Callable, Dict, List, Optional  # noqa: UP035 - Python 3.8
+
+_MOST_CALLS = 300
+_MOST_PER_FUNCTION = 5
+_MOST_BYTES = 32 * 1024
+"""Most bytes of the arguments of one call."""
+_MOST_ITEMS = 50
+_MOST_CHARACTERS = 2000
+_MOST_DEPTH = 5
+_PROTOCOL = 4
+_SIDE_EFFECTS = (
+    "socket.",
+    "subprocess.",
+    "shutil.",
+    "ctypes.",
+    "signal.",
+    "winreg.",
+    "os.exec",
+    "os.fork",
+    "os.kill",
+    "os.link",
+    "os.mkdir",
+    "os.posix_spawn",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.spawn",
+    "os.symlink",
+    "os.system",
+    "os.truncate",
+    "os.chmod",
+    "os.chown",
+    "os.utime",
+)
+"""Beginnings of audit events that a repeated call may not cause."""
+_TEST_RUNNERS = frozenset({"pytest", "_pytest", "unittest"})
+
+_EXACT: Any = (
+    (int, lambda value: int.__add__(value, 0)),
+    (float, lambda value: float.__add__(value, 0.0)),
+    (str, str.__str__),
+    (bytes, lambda value: bytes.__add__(value, b"")),
+)
+"""Types with a function that makes an exact one of a value of a subclass."""
+
+
+class _Bounded(io.BytesIO):
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > _MOST_BYTES:
+            raise ValueError("too large")
+        return super().write(data)
+
+
+class CallRecorder:
+    """Keeps the arguments of calls of functions below a folder."""
+
+    def __init__(self, root: str, tests: List[str]) -> None:  # noqa: UP006
+        """Leave out the files ``tests``; all paths are absolute, with links resolved."""
+        self._root = root + os.sep
+        self._tests = frozenset(tests)
+        self._ours: Dict[str, bool] = {}  # noqa: UP006
+        self._counts: Dict[Any, int] = {}  # noqa: UP006
+        self._calls: List[Any] = []  # noqa: UP006
+        self._known: set[Any] = set()
+        self._busy = False
+
+    def called(self, frame: Any) -> None:
+        """Keep the call that ``frame`` begins, unless enough are kept, or it cannot be repeated."""
+        code = frame.f_code
+        if self._busy or len(self._calls) >= _MOST_CALLS or not self._is_ours(code.co_filename):
+            return
+        name, module = getattr(code, "co_qualname", code.co_name), frame.f_globals.get("__name__")
+        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)  # the code of a class is none
+        if not is_function or "<" in name or name.rpartition(".")[2].startswith("__") or not isinstance(module, str):
+            return
+        if self._counts.get(code, 0) >= _MOST_PER_FUNCTION or module == "__main__":
+            return
+        self._busy = True
+        try:
+            data = _pickled(_arguments(code, frame.f_locals))
+        finally:
+            self._busy = False
+        if data is not None and (module, name, data) not in self._known:
+            self._known.add((module, name, data))
+            self._counts[code] = self._counts.get(code, 0) + 1
+            self._calls.append((module, name, data))
+
+    def _is_ours(self, file: str) -> bool:
+        if file not in self._ours:
+            path = os.path.realpath(file)
+            inside = path.startswith(self._root) and "site-packages" not in path and not file.startswith("<")
+            self._ours[file] = inside and path not in self._tests
+        return self._ours[file]
+
+    def save(self, path: str) -> None:
+        """Write the calls to a file, with the places from which they import."""
+        folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+        paths = [entry for entry in sys.path if not entry.startswith(folder)]
+        with open(path, "wb") as stream:  # noqa: PTH123
+            pickle.dump((paths, self._calls), stream, _PROTOCOL)
+
+
+def _arguments(code: Any, values: Dict[str, Any]) -> Optional[Any]:  # noqa: UP006, UP045
+    """Return the arguments of a call, by position and by name."""
+    count, named = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    try:
+        positional = [values[name] for name in names[:count]]
+        by_name = {name: values[name] for name in names[count : count + named]}
+        rest = count + named
+        if code.co_flags & inspect.CO_VARARGS:
+            positional += values[names[rest]]
+            rest += 1
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            by_name.update(values[names[rest]])
+    except KeyError:
+        return None
+    return positional, by_name
+
+
+def _pickled(arguments: Any) -> Optional[bytes]:  # noqa: UP045
+    stream = _Bounded()
+    try:
+        pickle.Pickler(stream, _PROTOCOL).dump(arguments)
+    except BaseException:
+        return None
+    return stream.getvalue()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads no object whose class belongs to a test runner or to tests."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] in _TEST_RUNNERS or (
+            module == "builtins" and name in {"eval", "exec", "__import__"}
+        ):
+            raise pickle.UnpicklingError(module)
+        return super().find_class(module, name)
+
+
+class _Quiet:
+    """Lets nothing out of this process while a call runs."""
+
+    def __init__(self) -> None:
+        self.on = False
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: Any) -> None:
+        if not self.on:
+            return
+        if event.startswith(_SIDE_EFFECTS):
+            raise PermissionError(event)
+        if event == "open" and (_writes(arguments[1], arguments[2])):
+            raise PermissionError(event)
+
+
+def _writes(mode: Any, flags: Any) -> bool:
+    if isinstance(mode, str):
+        return bool(set(mode) & set("wax+"))
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+
+
+def repeat(calls_file: str, out_file: str, call: Callable[..., Any]) -> None:
+    """Make the calls of a file, each through ``call``; write what each gave as one line of JSON."""
+    with open(calls_file, "rb") as stream:  # noqa: PTH123
+        sys.path[:], calls = pickle.load(stream)  # noqa: S301 - written by this program
+    quiet = _Quiet()
+    out = os.open(out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    program = os.path.basename(sys.argv[0])  # noqa: PTH119
+    for module, name, data in calls:
+        quiet.on = True
+        try:
+            given, text = _repeated(module, name, data, call)
+        finally:
+            quiet.on = False
+        text = text.replace(program, "PROGRAM")
+        os.write(out, json.dumps([module + "." + name, given, text]).encode() + b"\n")
+
+
+def _repeated(module: str, name: str, data: bytes, call: Callable[..., Any]) -> Any:
+    """Return what a call got and what it gave, as texts."""
+    given = ""
+    try:
+        function: Any = importlib.import_module(module)
+        for part in name.split("."):
+            function = inspect.getattr_static(function, part) if inspect.isclass(function) else getattr(function, part)
+        positional, by_name = _Unpickler(io.BytesIO(data)).load()
+        given = ", ".join(
+            [_described(value)[:100] for value in positional]
+            + [key + "=" + _described(value)[:100] for key, value in by_name.items()]
+        )
+        if isinstance(function, property):
+            function = function.fget
+        elif isinstance(function, (staticmethod, classmethod)):
+            function = function.__func__
+        result = call(function, positional, by_name)
+        if inspect.iscoroutine(result):
+            result = asyncio.run(result)
+        if inspect.isgenerator(result):
+            result = list(itertools.islice(result, _MOST_ITEMS))
+        return given, _described(result)
+    except BaseException as error:
+        return given, "raises " + type(error).__name__ + ": " + _described(list(getattr(error, "args", ())))
+
+
+def _described(value: Any, depth: int = 0) -> str:
+    """Return a text that is the same for equal values, without calling its own methods."""
+    kind = type(value)
+    text = "..."
+    if kind in (bool, int, float, complex, str, bytes, type(None)):
+        text = repr(value)
+    elif depth < _MOST_DEPTH:
+        for plain, exact in _EXACT:
+            if isinstance(value, plain):
+                return (kind.__name__ + "(" + repr(exact(value)) + ")")[:_MOST_CHARACTERS]
+        if isinstance(value, dict):
+            pairs = itertools.islice(dict.items(value), _MOST_ITEMS)
+            inner = [_described(key, depth + 1) + ": " + _described(item, depth + 1) for key, item in pairs]
+        elif isinstance(value, (list, tuple)):
+            items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
+            inner = [_described(item, depth + 1) for item in itertools.islice(items, _MOST_ITEMS)]
+        elif isinstance(value, (set, frozenset)):
+            inner = sorted(_described(item, depth + 1) for item in itertools.islice(value, _MOST_ITEMS))
+        else:
+            state: Any = {}
+            with contextlib.suppress(Exception):
+                state = object.__getattribute__(value, "__dict__")
+            fields = itertools.islice(state.items(), _MOST_ITEMS) if isinstance(state, dict) else ()
+            inner = [str(name) + "=" + _described(item, depth + 1) for name, item in fields]
+        text = kind.__name__ + "(" + ", ".join(inner) + ")"
+    return text[:_MOST_CHARACTERS]
